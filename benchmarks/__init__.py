@@ -1,5 +1,5 @@
-"""How fast we plan and what the plans cost, beside Karpenter's own scheduler on the same pods and types.
+"""Measures how fast we plan and what the plans cost, beside Karpenter's own scheduler on the same pods and types.
 
-`make bench` runs all of it, `make bench-quick` a part that takes two minutes; `python -m benchmarks --help` explains
-how to run parts.
+`make bench` runs every case, `make bench-quick` a selection that takes two minutes; `python -m benchmarks --help` explains how
+to run single cases.
 """

@@ -81,7 +81,7 @@ def _budgets(text: str) -> list[float]:
 
 
 def _result(case: Case, arguments: argparse.Namespace, peer: Peer | None) -> dict[str, Any]:
-    """One case: our plans first, then Karpenter's, never at the same time."""
+    """Return the result of one case: our plans run first, then Karpenter's, never at the same time."""
     started = time.perf_counter()
     result: dict[str, Any] = {"name": case.name, "load": os.getloadavg()[0]}
     missing = case.missing(arguments.data)

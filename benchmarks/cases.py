@@ -20,10 +20,10 @@ REPEATS: Final = 5
 """Repetitions of the greedy plan; the median counts."""
 
 SEEDS: Final = range(11, 18)
-"""For workloads that are drawn several times."""
+"""Seeds of the workloads that are drawn several times."""
 
 QUICK_BUDGET_MAX: Final = 2.0
-"""Longer searches are left out of the selection for two minutes."""
+"""Cases with longer time budgets are left out of `make bench-quick`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Case:
         make: Builds the workload, given the folder with the public data.
         budgets: Seconds that may be spent on improving the first plan.
         peer_repeats: How often Karpenter plans; 0 where it would take too long.
-        is_quick: Whether it belongs to the selection for two minutes.
+        is_quick: Whether `make bench-quick` runs it.
         needs_trace: Whether it reads the public trace.
     """
 
@@ -47,7 +47,7 @@ class Case:
     needs_trace: bool = False
 
     def missing(self, data: Path) -> str:
-        """Why the case cannot run here; empty where it can."""
+        """Return why the case cannot run here; empty if it can."""
         lacking = files_missing(data) if self.needs_trace else []
         return f"{', '.join(lacking)} not found in the data folder" if lacking else ""
 
@@ -110,7 +110,7 @@ SEEDED: Final = (
     *_seeded("skewed-1k", skewed, 1_000),
     *_seeded("skewed-1k-64", skewed, 1_000, cpus_max=64),
 )
-"""The smallest workloads with other seeds, on request: with a dozen nodes, chance decides about a hundredth."""
+"""The smallest workloads with other seeds, on request: with a dozen nodes, chance changes the cost by about a hundredth."""
 
 
 def budgets_of(case: Case, *, quick: bool) -> list[float]:
@@ -122,8 +122,8 @@ def selected(only: str, *, quick: bool) -> list[Case]:
     """The requested cases.
 
     Args:
-        only: Names separated by commas; a name that ends in `*` stands for all with that beginning. Empty for all.
-        quick: Only those of the quick selection, if `only` names none.
+        only: Names separated by commas; a name that ends in `*` selects all with that prefix. Empty for all.
+        quick: Whether only the quick cases are selected, if `only` is empty.
 
     Raises:
         ValueError: If a name is not known; the message lists the known names.

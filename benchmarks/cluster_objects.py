@@ -8,7 +8,7 @@ from core.api.objects import JsonObject
 
 
 def deployment(name: str, replicas: int, *, cpu: str, memory: str) -> JsonObject:
-    """Return a Deployment whose pods have one container that requests so much."""
+    """Return a Deployment whose pods have one container with these requests."""
     container = {"name": "main", "image": "work", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
     return {
         "apiVersion": "apps/v1",

@@ -1,8 +1,7 @@
-"""What a cold start costs: `python -m benchmarks.cold_start` measures each function's bundle, in processes of its own.
+"""Measures cold starts: `python -m benchmarks.cold_start` starts each function from its bundle, in separate processes.
 
-The bundles are built for this machine, with the interpreter that Lambda runs; bytecode, pruning and order of imports are those
-that are deployed. A start is everything until the function's controller is there: import of the handler, settings, clients.
-Nothing is sent.
+The bundles are built for this machine, for the Python version of Lambda; bytecode, pruning and imports are as deployed. A start
+lasts until the function's controller exists: import of the handler, settings, clients. It makes no calls.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ RUNS: Final = 15
 """Processes for each function; the first of them reads the files into the page cache."""
 
 GOAL_MILLISECONDS: Final = {"base": 400, "solver": 600}
-"""Processor time that a cold start may take, by bundle."""
+"""The goal for a cold start's processor time, by bundle."""
 
 CONTROLLERS: Final = {
     "watch_audit_log": "audit_log",
@@ -73,7 +72,7 @@ print((imported - begun) * 1000, (done - imported) * 1000, peak, len(sys.modules
 
 
 def main() -> int:
-    """Print a line for each function, write build/cold-start.json; 1 where one takes more than its goal."""
+    """Print a line for each function and write build/cold-start.json; return 1 if one exceeds its goal."""
     here = Platform(_architecture(), LAMBDA.python)
     shutil.rmtree(FOLDER, ignore_errors=True)
     for bundle in BUNDLES:

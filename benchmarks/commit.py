@@ -1,4 +1,4 @@
-"""Which commit a run measures."""
+"""Identifies the commit that a run measures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import subprocess
 
 
 def commit() -> str:
-    """The commit that is checked out; empty outside a repository."""
+    """Return the commit that is checked out; empty outside a repository."""
     asked = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607
     return asked.stdout.strip()

@@ -1,4 +1,4 @@
-"""A workload as files, the form in which every planner gets it: the same bytes for us and for Karpenter."""
+"""Writes a workload as files, from which every planner reads it: the same bytes for us and for Karpenter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from benchmarks.workloads.manifests import Workload
 
 PAGE_PODS: Final = 500
-"""Pods a page, as an API server is asked for them."""
+"""Pods per page, as in requests to an API server."""
 
 _PODS: Final = "pods"
 _CLUSTER: Final = "cluster.json"

@@ -1,4 +1,4 @@
-"""How many instance types a launch may choose from: with more types, launches fail and spot nodes end less often."""
+"""Measures how many instance types launches can choose from: with more types, fewer launches fail and fewer spot nodes end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _GENERAL: Final = ("c", "m", "r")
 
 
 def flexibility(snapshot: Snapshot, plan: Plan) -> dict[str, Any] | None:
-    """Of the claims for general-purpose types, the share that keeps enough types in the band; None without such claims.
+    """Return the share of claims for general-purpose types that keep enough types in the band; None without such claims.
 
-    `fallback` is what these claims would cost, over their price, if each got only the last of its first 15 types: the price
-    of the choice where it is used. Holding it costs nothing, for a claim's price is its cheapest type's.
+    `fallback` is the cost of these claims if each got the last of its first 15 types, divided by their price: the cost of using
+    the alternatives. Having them costs nothing, since a claim's price is that of its cheapest type.
     """
     kinds = {kind.name: kind for kind in snapshot.catalogue.default}
     claims = [claim for claim in plan.claims if _is_general(claim, kinds)]

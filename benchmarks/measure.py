@@ -40,15 +40,15 @@ from core.scheduling import Planner
 from core.scheduling.context import SchedulingContext
 
 _PAGES_AS_MANIFESTS_MAX: Final = 20
-"""Reading more as manifests takes longer than planning."""
+"""Larger workloads are not read as manifests: that takes longer than planning."""
 
 _BUDGET_REPEATED_MAX: Final = 2.0
 _REPEATING_SECONDS_MAX: Final = 10.0
-"""No further plan is made after this many seconds: a plan that exceeds its budget shows at the first try."""
+"""No plan is repeated after this many seconds: the first plan already shows whether it exceeds its budget."""
 
 
 def main() -> None:
-    """Measure as the arguments say; the result is one JSON object on standard output."""
+    """Measure what the arguments request, and print the result as one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
@@ -68,12 +68,12 @@ class Repeats(msgspec.Struct, frozen=True):
     improved: int = 1
 
     def under(self, budget_seconds: float) -> int:
-        """How often a plan is improved: once where that alone takes long."""
+        """Return how often a plan is improved: once if that takes long."""
         return self.improved if budget_seconds <= _BUDGET_REPEATED_MAX else 1
 
 
 def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged: bool) -> JsonObject:
-    """All figures of one workload, in seconds and dollars per hour."""
+    """Return all figures of one workload, in seconds and dollars per hour."""
     started = time.perf_counter()
     snapshot = decoded(files)
     decode_seconds = time.perf_counter() - started
@@ -119,7 +119,7 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
 
 
 def decoded(files: Files) -> Snapshot:
-    """The snapshot, read as the functions read API pages."""
+    """Return the snapshot, read as the functions read pages of the API server."""
     with collector_paused():
         objects = dict(take_inventory(read([str(files.cluster)])).objects)
         pods = [pod for page in files.pages for pod in wire.decode_page(kinds.PODS, page.read_bytes()).items]
@@ -136,7 +136,7 @@ def decoded(files: Files) -> Snapshot:
 
 
 def _manifests_seconds(files: Files) -> float:
-    """How long the command line takes to read the same objects as manifests."""
+    """Return the seconds that the command line takes to read the same objects as manifests."""
     parser = argparse.ArgumentParser()
     plan_command.configure(parser)
     given = [part for path in files.manifests for part in ("-f", str(path))]
@@ -146,7 +146,7 @@ def _manifests_seconds(files: Files) -> float:
 
 
 def _times(runs: Sequence[_Run]) -> JsonObject:
-    """Medians over the runs of one plan, and each run's seconds in their order."""
+    """Return medians over the runs of one plan, and the seconds of each run, in order."""
     return {
         "seconds": statistics.median(run.seconds for run in runs),
         "cpuSeconds": statistics.median(run.cpu_seconds for run in runs),
@@ -177,14 +177,14 @@ def _timed(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -
 
 
 def with_steps(snapshot: Snapshot, steps: int | None) -> Snapshot:
-    """The same world under another bound on the search; 0: the greedy plan."""
+    """Return the snapshot with another bound on the search's steps; 0 for the greedy plan."""
     return msgspec.structs.replace(
         snapshot, options=msgspec.structs.replace(snapshot.options, improve_iterations=steps)
     )
 
 
 def clock(seconds: float) -> Callable[[], float]:
-    """Runs from the first question on, as the command line's `--time-budget` does."""
+    """Return a clock that starts at its first call, as that of the command line's `--time-budget` does."""
     asked: list[float] = []
 
     def share_over() -> float:

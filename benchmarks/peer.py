@@ -1,4 +1,4 @@
-"""Karpenter's scheduler and its disruption methods on the same files, through the Go program in `benchmarks/karpenter`."""
+"""Runs Karpenter's scheduler and disruption methods on the same files, through the Go program in `benchmarks/karpenter`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Peer:
 
     Args:
         build: Folder for the program.
-        memory: File with stored answers; None to run it each time. It is always written.
+        memory: File with stored answers, which is also written; None to run Karpenter each time.
     """
 
     def __init__(self, build: Path, memory: Path | None) -> None:
@@ -56,7 +56,7 @@ class Peer:
             raise PeerError(f"go build failed: {lines[-1]}")
 
     def plan(self, files: Files, repeats: int) -> dict[str, Any]:
-        """Karpenter's plan: `seconds` is the median time in its scheduler, without decoding and preparing.
+        """Return Karpenter's plan; `seconds` is the median time in its scheduler, without decoding and preparation.
 
         Raises:
             PeerError: If it fails or takes too long.
@@ -67,12 +67,12 @@ class Peer:
         )
 
     def disruption(self, files: Files, *, spot_to_spot: bool, cpu_seconds: int) -> dict[str, Any]:
-        """Where Karpenter's own moves end: each command is carried out before the next is looked for, budgets hold for each.
+        """Return the result of Karpenter's own moves: each command is carried out, within budgets, before the next is searched.
 
         Args:
             files: The cluster.
             spot_to_spot: Whether the feature gate SpotToSpotConsolidation is on.
-            cpu_seconds: What its methods may use; `ended` is false where it would have gone on.
+            cpu_seconds: The time limit of its methods; `ended` is false if the limit stopped them.
 
         Raises:
             PeerError: If it fails.
@@ -86,7 +86,7 @@ class Peer:
         )
 
     def _stored(self, key: str, files: Files, asked: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Karpenter's answer, or the one that was stored under this key."""
+        """Return Karpenter's answer, or the stored answer of this key."""
         if self._stores is None or key not in self._known:
             self._known[key] = asked() | {"load": os.getloadavg()[0], "case": files.folder.name}
             if self._stores is not None:

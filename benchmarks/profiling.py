@@ -1,4 +1,4 @@
-"""Where the time of a plan goes, by part of the planner and by function."""
+"""Shows where the time of a plan goes, by part of the planner and by function."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Function = tuple[str, int, str]
 
 
 def profiled(files: Files, budget_seconds: float | None) -> str:
-    """Tables for the greedy plan and, if a budget is given, for an improved one. Profiling itself doubles the time."""
+    """Return tables for the greedy plan and, with a budget, for an improved plan. Profiling doubles the time."""
     snapshot = decoded(files)
     Planner(with_steps(snapshot, 0)).plan()
     parts = []
@@ -72,7 +72,7 @@ def _tables(stats: pstats.Stats) -> str:
 
 
 def _own_seconds(stats: pstats.Stats) -> dict[Function, float]:
-    """Time spent in each of our functions; built-in and third-party functions count for their caller."""
+    """Return the time spent in each of our functions; built-in and third-party functions count for their callers."""
     found: dict[Function, float] = {}
     for function, (_, _, own, _, callers) in stats.stats.items():  # type: ignore[attr-defined]  # not in the stubs
         if _is_ours(function[0]):

@@ -1,4 +1,4 @@
-"""The results as a table: a row for each plan, with its own speed and its own cost beside Karpenter's."""
+"""Formats the results as a table: a row for each plan, with its speed and its cost beside Karpenter's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROUNDING: Final = 1e-9
 
 
 def table(results: Sequence[dict[str, Any]], why_no_peer: str) -> str:
-    """Right-aligned columns for a terminal, and what the columns mean."""
+    """Format right-aligned columns for a terminal, and their meaning."""
     notes = [NOTES, *([f"Karpenter: {why_no_peer}"] if why_no_peer else [])]
     notes += [f"{result['name']}: {note}" for result in results for note in remarks(result)]
     parts = (_aligned([HEADINGS, *plan_rows(results)]), _aligned([READING, *reading_rows(results)]), notes)
@@ -55,7 +55,7 @@ def reading_rows(results: Iterable[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def below_bound(result: dict[str, Any]) -> bool:
-    """Whether a complete plan costs less than a lower bound: then a proof is wrong."""
+    """Whether a complete plan costs less than a lower bound, which refutes the bound."""
     plans = [result[key] for key in ("greedy", "peer") if key in result] + result.get("improved", [])
     whole = [plan["cost"] for plan in plans if not plan["unschedulable"]]
     bounds = [plan["lowerBound"] for plan in plans if plan.get("lowerBound") is not None]
@@ -63,9 +63,9 @@ def below_bound(result: dict[str, Any]) -> bool:
 
 
 def gives_up_more(result: dict[str, Any]) -> bool:
-    """Whether compared plans place different pods: improved and greedy ones, or ours fewer than Karpenter's.
+    """Whether an improved plan places other pods than the greedy plan, or our plan fewer pods than Karpenter's.
 
-    A plan that leaves pods over saves nothing by that.
+    The costs of such plans cannot be compared.
     """
     greedy = result["greedy"]["unschedulable"] if "greedy" in result else 0
     improved = [plan["unschedulable"] for plan in result.get("improved", [])]

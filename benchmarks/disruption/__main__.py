@@ -50,7 +50,7 @@ def _cluster(nodes: int, seed: int, protected: str, arguments: argparse.Namespac
 
 
 def _karpenter(files: Files, peer: Peer, cpu_seconds: int) -> dict[str, Any]:
-    """Where Karpenter ends with the gate SpotToSpotConsolidation on (`open`) and off (`strict`)."""
+    """Return Karpenter's results with the feature gate SpotToSpotConsolidation on (`open`) and off (`strict`)."""
     try:
         return {
             "open": peer.disruption(files, spot_to_spot=True, cpu_seconds=cpu_seconds),

@@ -1,4 +1,4 @@
-"""A cluster that has drifted apart: nodes a third to four fifths full, some rules, PodDisruptionBudgets and protected pods."""
+"""A fragmented cluster: nodes a third to four fifths full, some rules, PodDisruptionBudgets and protected pods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIZES: Final = ("large", "xlarge", "2xlarge")
 _CPUS: Final = (50, 100, 150, 200, 250, 400, 500, 1000)
 _MEBIBYTES: Final = (128, 256, 384, 512, 768, 1024, 2048, 4096)
 _RULES: Final = {"": 78, "zone-spread": 8, "host-spread": 6, "apart": 8}
-"""Rule of a service → how many of a hundred services have it."""
+"""Rule of a service → the percentage of services that have it."""
 
 _HOSTNAME_MAX: Final = {"apart": 1, "host-spread": 3}
 _PODS_PER_NODE: Final = 11
@@ -47,7 +47,7 @@ _CLASS_REF: Final = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name
 
 FEW_PROTECTED: Final = 0.004
 MANY_PROTECTED: Final = 0.02
-"""Share of pods with do-not-disrupt: one node in 25, or one in five, may not be touched then."""
+"""Shares of pods with do-not-disrupt, which protect one node in 25 or one in five."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class _Service:
         )
 
     def budget(self, draw: random.Random) -> JsonObject:
-        """Its PodDisruptionBudget; for a small service sometimes one that allows nothing."""
+        """Return the service's PodDisruptionBudget; for a small service, it sometimes allows no disruption."""
         most = 0 if self.pods < 9 and draw.random() < 0.3 else max(1, self.pods // 5)
         status = {
             "disruptionsAllowed": most,
@@ -123,7 +123,7 @@ class _Service:
 
 @dataclass(slots=True)
 class _Place:
-    """What a node can still take: thousandths of a core, MiB, pods."""
+    """The free room of a node: thousandths of a core, MiB, pods."""
 
     name: str
     zone: str
@@ -133,13 +133,13 @@ class _Place:
 
 
 def fragmented(nodes: int, seed: int, catalogue: JsonObject, *, protected: float = FEW_PROTECTED) -> Workload:
-    """About eleven pods a node, two fifths of the nodes on spot.
+    """Return a cluster with about eleven pods per node, and two fifths of the nodes on spot.
 
     Args:
-        nodes: How many.
-        seed: Of all that is drawn.
+        nodes: The number of nodes.
+        seed: The seed of all random choices.
         catalogue: The types; those of the families c, m and r without accelerators are used.
-        protected: Share of pods that may not be disrupted.
+        protected: The share of pods with do-not-disrupt.
     """
     draw = random.Random(f"fragmented-{seed}")  # noqa: S311 - dice, not secrets
     known = _plain(catalogue)

@@ -1,4 +1,4 @@
-"""One fragmented cluster under one policy: the final cost of its fleet, how many pods move, and CPU seconds."""
+"""Measures fragmented clusters under one policy: the final cost of the fleet, the number of moved pods, and CPU seconds."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from core.packing.target.keep_or_drain import DOLLARS
 T = TypeVar("T")
 
 WAYS: Final = ("thorough", "balanced", "gentle", "strict")
-"""Prices of a move with SpotToSpotConsolidation on; `strict`: balanced with it off."""
+"""Settings for the price of moves, with SpotToSpotConsolidation on; `strict` is `balanced` with it off."""
 
 
 def measured(snapshot: Snapshot, ways: tuple[str, ...]) -> JsonObject:
-    """The cluster before, its proven minimum, and the result of each policy with all budgets kept in every wave."""
+    """Return the cluster's cost before, its proven minimum, and the result of each policy with budgets kept in every wave."""
     pass_seconds, first = _timed(lambda: DisruptionPass(snapshot))
     bound_seconds, bound = _timed(lambda: fleet_floor(first))
     return {
@@ -62,7 +62,7 @@ def _way(snapshot: Snapshot, way: str, bound: int) -> JsonObject:
 def _program(snapshot: Snapshot) -> JsonObject:
     """Return the cost of the keep-or-drain program with divisible nodes and pods, and the price of what it cannot change.
 
-    The program weighs money against moves, so its cost is above the bound by what the moves that it leaves out would save.
+    The program weighs dollars against moves, so its cost exceeds the bound by the savings of the moves that it omits.
     """
     disruption_pass = DisruptionPass(snapshot)
     fleet = target_fleet(disruption_pass)
@@ -74,7 +74,7 @@ def _program(snapshot: Snapshot) -> JsonObject:
 
 
 def _waves(snapshot: Snapshot) -> JsonObject:
-    """The first run within budgets, and a second one that finds its target stored and its first wave in progress."""
+    """Time the first run within budgets, and a second run with the target stored and its first wave in progress."""
     seconds, plan = _timed(lambda: disrupt(snapshot, proves=False))
     found: JsonObject = {"firstLookSeconds": seconds, "firstWaveNodes": sum(len(c.nodes) for c in plan.commands)}
     rest = plan.target and after_commands(plan.target, plan.commands, snapshot.pods, {})
@@ -89,7 +89,7 @@ def _waves(snapshot: Snapshot) -> JsonObject:
 
 
 def _after(snapshot: Snapshot, plan: DisruptionPlan) -> Snapshot:
-    """The world once the plan's commands are done, and what is left of its target."""
+    """Return the snapshot after the plan's commands, with the rest of its target."""
     rest = plan.target and after_commands(plan.target, plan.commands, snapshot.pods, {})
     return msgspec.structs.replace(carried_out(snapshot, *plan.commands), stored_target=rest)
 
@@ -106,7 +106,7 @@ def _under(snapshot: Snapshot, way: str, *, ignore_budgets: bool) -> Snapshot:
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
-    """CPU seconds, and the result."""
+    """Return CPU seconds, and the result."""
     began = time.process_time()
     with collector_paused():
         found = work()

@@ -38,11 +38,11 @@ START: Final = "2026-11-16T00:00:00Z"
 """A Monday."""
 
 CLOSED: Final = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "162h"}
-"""From Sunday 08:00 to the next Sunday, 02:00."""
+"""Budgets are closed from Sunday 08:00 to the next Sunday 02:00."""
 
 SERVICES: Final = 14
 DAILY_CHANGE: Final = (0.6, 1.5)
-"""Factors on a service's pods, drawn each day; half of the day's pods run at night."""
+"""Factors on a service's number of pods, one of which is drawn each day; half of the day's pods run at night."""
 
 CPUS: Final = ("250m", "500m", "900m", "1400m", "2200m")
 MEMORY: Final = ("512Mi", "1Gi", "2Gi", "4Gi", "6Gi")
@@ -80,13 +80,13 @@ def summary(samples: list[WeekHour]) -> str:
 
 
 def is_open(hour: int) -> bool:
-    """Whether the hour that ends then lies in the window."""
+    """Whether the hour that ends at that time lies in the window."""
     day, of_day = divmod(hour - 1, 24)
     return day % 7 == 6 and 2 <= of_day < 8
 
 
 def played(path: Path) -> Iterator[WeekHour]:
-    """Play the scenario and look at it each hour."""
+    """Play the scenario, and return its state at each hour."""
     described = read_scenario(path)
     region, clock = read_region(described.catalogue_file), VirtualClock(described.start)
     with seeded(1), open_world(described, region, 1, Recorder(clock), clock, QUICK) as world:
@@ -125,7 +125,7 @@ def scenario(folder: Path, days: int, seed: int) -> Path:
 
 
 def _day(day: int, sizes: dict[str, int], rng: Random) -> Iterator[JsonObject]:
-    """In the morning each service gets the day's pods, in the evening half of them."""
+    """Yield the steps of a day: in the morning each service gets the day's pods, in the evening half of them."""
     for name, count in sorted(sizes.items()):
         today = max(1, round(count * rng.uniform(*DAILY_CHANGE)))
         for hour, replicas in ((7, today), (20, max(1, today // 2))):

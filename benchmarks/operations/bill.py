@@ -1,4 +1,4 @@
-"""From the usage of an hour to dollars a month, at list prices of us-east-1 and without any free allowance."""
+"""Computes dollars per month from the usage of an hour, at list prices of us-east-1 without free tiers."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ PRICES: Final[Mapping[str, float]] = {
     "bucketWrites": 5.0e-6,
     "logBytes": 0.50 / GIGABYTE,
 }
-"""For one of each."""
+"""Usage → dollars per unit."""
 
 METRIC, ALARM, DASHBOARD = 0.30, 0.10, 3.00
-"""A month."""
+"""Dollars per month for each."""
 
 POLLS_AN_HOUR: Final = len(QUEUES) * 5 * 180
-"""Of each queue: five pollers each, one request in twenty seconds (Lambda's event source mappings)."""
+"""Requests to all queues: five pollers for each, with one request in twenty seconds (Lambda's event source mappings)."""
 
 AUDIT_LOG_GIGABYTE: Final = 0.50
 TABLE_GIGABYTE: Final = 0.25 + 0.20
-"""Stored, and kept for point-in-time recovery."""
+"""Dollars per month and gigabyte, for storage and for point-in-time recovery."""
 
 BYTES_A_NODE: Final = 3_000
-"""Of the table: a claim with its command and indexes."""
+"""Bytes in the table per node: a claim with its command and indexes."""
 
 
 def monthly(found: Played) -> dict[str, float]:
-    """The cost of a month of such hours, by purpose, in dollars."""
+    """Return the cost of a month of such hours, by purpose, in dollars."""
     counts, usage = found.usage.counts, found.usage
     cost = {
         "functions": sum(usage.gigabyte_seconds.values()) * PRICES["gigabyteSeconds"]
@@ -59,7 +59,7 @@ def monthly(found: Played) -> dict[str, float]:
 
 
 def watched() -> int:
-    """How many metrics the alarms read: the runbook states it, and a test compares it with the templates."""
+    """Return how many metrics the alarms read; the runbook states the number, and a test compares it with the templates."""
     found = re.search(r"alarms read (\d+) metrics", (ROOT / RUNBOOK).read_text(encoding="utf-8"))
     if found is None:
         raise LookupError(f"{RUNBOOK} does not say how many metrics the alarms read")

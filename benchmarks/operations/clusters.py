@@ -11,14 +11,14 @@ from benchmarks.cluster_objects import NODE_CLASS, deployment
 from core.api.objects import JsonObject
 
 WARM_UP: Final = timedelta(minutes=30)
-"""Until all nodes are there and nothing is left to do."""
+"""Time until all nodes have joined and no work remains."""
 
 MEASURED: Final = timedelta(hours=1)
 PODS_A_NODE: Final = 4
 DEPLOYMENTS: Final = 20
 CHANGE_EVERY: Final = timedelta(minutes=10)
 SHARE_CHANGED: Final = 0.2
-"""Of a Deployment's pods, at each change of it: two of twenty grow and then shrink again, two hundredths of all pods."""
+"""The share of a Deployment's pods in each change. Two of twenty grow and then shrink: two hundredths of all pods."""
 
 
 def scenario(folder: Path, nodes: int) -> Path:

@@ -1,4 +1,4 @@
-"""The two dashboards as pictures: the graphs that are deployed, drawn from the metrics of a simulated night."""
+"""Draws the two dashboards: the deployed graphs, from the metrics of a simulated night."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from infra.packaging.dependencies import ROOT
 
 NIGHT: Final = ROOT / "examples" / "demo.yaml"
 PERIOD: Final = timedelta(minutes=5)
-"""CloudWatch's own for graphs over hours."""
+"""CloudWatch's period for graphs over hours."""
 
 Series = Mapping[str, Sequence[tuple[datetime, float]]]
 
@@ -30,7 +30,7 @@ def draw_all(folder: Path) -> None:
 
 
 def draw(path: Path, title: str, graphs: Sequence[Graph], series: Series, *, columns: int) -> None:
-    """One picture of these graphs."""
+    """Draw these graphs in one picture."""
     mpl.use("Agg")
     from matplotlib import dates
     from matplotlib import pyplot as plt
@@ -66,7 +66,7 @@ def _draw_graph(place: Any, graph: Graph, series: Series) -> None:
 
 
 def in_periods(values: Sequence[tuple[datetime, float]], statistic: str) -> dict[datetime, float]:
-    """As CloudWatch shows a metric: one value for each period that has any."""
+    """Return a metric as CloudWatch shows it: one value for each period with data."""
     periods: defaultdict[datetime, list[float]] = defaultdict(list)
     for moment, value in values:
         periods[moment - (moment - datetime.min.replace(tzinfo=moment.tzinfo)) % PERIOD].append(value)

@@ -18,14 +18,14 @@ from simulator.record import Event
 from simulator.world import World
 
 PROCESSOR_SECONDS_PER_OBJECT: Final = {"disrupt": 13.6e-5, "reconcile": 9.4e-5, "provision": 11.5e-5, "execute": 8.7e-5}
-"""CPU seconds for each object that the API server lists: `make scale` with 100,000 pods (ADR 30)."""
+"""CPU seconds for each listed object, from `make scale` with 100,000 pods (ADR 30)."""
 
 PROCESSOR_SECONDS_A_RUN: Final = 0.05
 """CPU seconds of a warm sandbox that lists nothing."""
 
 WHOLE_PROCESSOR_MB: Final = 1769
 READ_UNIT, WRITE_UNIT = 4096, 1024
-"""Bytes of a strongly consistent read, and of a write."""
+"""Bytes of one unit of a strongly consistent read, and of a write."""
 
 LOG_BYTES_A_RUN: Final = 900
 """Lambda's own start, end and report lines in JSON."""
@@ -36,12 +36,12 @@ _WRITES: Final = {"PutItem", "UpdateItem", "DeleteItem"}
 
 
 class Usage:
-    """Counts usage from now until it is read; everything before `since` is the warm-up.
+    """Counts usage until it is read; what comes before `since` is the warm-up and does not count.
 
     Attributes:
         seconds: Gigabyte-seconds by function.
         counts: All other usage by its name in the bill.
-        series: Metric → (moment, value) of every value that the functions reported.
+        series: Metric → every reported value as (moment, value).
     """
 
     def __init__(self, world: World, since: datetime) -> None:
@@ -82,7 +82,7 @@ class Usage:
         self._add("logBytes", len(line))
 
     def metrics(self) -> int:
-        """How many different metrics were written: each costs by the hour in which it is written."""
+        """Return how many distinct metrics were written; each is priced per hour in which it is written."""
         return sum(1 for values in self.series.values() if values[-1][0] >= self._since)
 
     def _event(self, event: Event) -> None:

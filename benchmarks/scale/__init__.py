@@ -1,1 +1,1 @@
-"""The functions beside a cluster of thousands of nodes, with their real clients: memory, time, requests."""
+"""Measures the functions' memory, time and requests beside a cluster of thousands of nodes, with their real clients."""

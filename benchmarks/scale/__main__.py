@@ -18,10 +18,10 @@ from lambdas.wiring import BY_NAME
 
 MEASURED: Final = ("provision", "disrupt", "execute", "reconcile", "interrupt")
 SHARE_MAX: Final = 0.75
-"""The share of its memory and time that a function may use: larger clusters than the measured one exist."""
+"""The share of its memory and time that a function may use, since larger clusters exist than the measured one."""
 
 WHOLE_PROCESSOR_MB: Final = 1769
-"""Memory at which Lambda gives a whole processor; less memory gives proportionally less."""
+"""Memory with which Lambda assigns a whole processor; less memory gives a proportional share."""
 
 LIMIT_SECONDS: Final = 900
 
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def _measure(function: str, url: str) -> JsonObject:
-    """One function in its own process, with its requests."""
+    """Measure one function in its own process, and count its requests."""
     _counts(url)
     command = [sys.executable, "-m", "benchmarks.scale.function", function, "--url", url]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)  # noqa: S603 - our own module

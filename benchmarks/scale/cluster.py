@@ -34,7 +34,7 @@ _ALLOCATABLE: Final = {"cpu": "15890m", "memory": "60000000Ki", "pods": "234", "
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of the cluster. Pods beyond `pending` are bound, equally many to each node."""
+    """The size of the cluster. All pods but the `pending` ones are bound, in equal numbers per node."""
 
     nodes: int
     pods: int

@@ -54,14 +54,14 @@ RESTING: Final = ("disrupt", "reconcile")
 """The resting times of a function after a run that found nothing to do."""
 
 BETWEEN: Final = timedelta(hours=1)
-"""From one measured invocation of these to the next; no rest lasts longer."""
+"""Time between measured invocations of these functions; no rest lasts longer."""
 
 
 class Clock(SystemClock):
-    """The clock of the cluster, advancing with the machine's."""
+    """The cluster's clock, which advances with the machine's."""
 
     later: ClassVar = timedelta(0)
-    """The clock advances between invocations: otherwise, functions would rest after the first one."""
+    """Advance the clock between invocations: otherwise, functions would rest after the first one."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -72,17 +72,17 @@ class Clock(SystemClock):
 
 
 class Market:
-    """The built-in market, as the sandbox holds it once it has been read."""
+    """The built-in market, as a sandbox caches it after the first reading."""
 
     def __init__(self) -> None:
         self._builder = CatalogueBuilder(builtin_shapes(), builtin_market(REGION))
 
     def facts(self) -> MarketFacts | None:
-        """Never called in the measured runs."""
+        """Return no facts: the measured runs never call it."""
         return None
 
     def save(self, facts: MarketFacts) -> None:
-        """Nothing to store."""
+        """Store nothing."""
 
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
         """The catalogue for these classes."""
@@ -90,7 +90,7 @@ class Market:
 
 
 def main() -> None:
-    """Measure as the arguments say."""
+    """Measure the function that the arguments name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("function")
     parser.add_argument("--url", required=True)
@@ -126,7 +126,7 @@ def _peak() -> int:
 
 
 def _events(function: str) -> list[JsonObject]:
-    """Two invocations of one sandbox, as is usual: memory left by the first counts too."""
+    """Return the events of two invocations of one sandbox, so that memory that the first one keeps counts too."""
     if function == "execute":
         bodies = [json.dumps({"claim": claim_name(index)}) for index in range(10)]
         execution = [json.dumps({"command": COMMAND})]

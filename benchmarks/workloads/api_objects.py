@@ -1,4 +1,4 @@
-"""Pods as an API server sends them: most of what is decoded is irrelevant to a planner."""
+"""Pods as an API server sends them: most of their fields are irrelevant to a planner."""
 
 from __future__ import annotations
 

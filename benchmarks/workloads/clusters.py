@@ -1,4 +1,4 @@
-"""A cluster that runs already, and pods that come on top."""
+"""A running cluster, with additional pending pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FAMILIES: Final = ("c5", "m5", "r5", "c6i", "m6i", "r6i")
 _ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
 _PODS_PER_NODE: Final = 5
 _FILL: Final = (0.3, 0.85)
-"""Between which shares of its CPU a node is filled."""
+"""The range of the share of its CPU to which a node is filled."""
 
 
 def existing(nodes: int, pending: int, catalogue: JsonObject) -> Workload:

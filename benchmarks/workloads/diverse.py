@@ -1,4 +1,4 @@
-"""Karpenter's own scheduling benchmark: the same pods, drawn alike, and the types of its fake provider.
+"""Karpenter's own scheduling benchmark: the same pods, from the same random draws, and the types of its fake provider.
 
 Source: `makeDiversePods` and `fake.InstanceTypes` of sigs.k8s.io/karpenter. A fifth each: pods without rules, with a zonal
 spread, with a spread over hosts, with a zonal affinity to their like, and with an anti-affinity on hosts among all of them.
@@ -42,7 +42,7 @@ def diverse(pods: int, types: int) -> Workload:
 
 
 def diverse_pods(count: int) -> Iterator[PodShape]:
-    """The pods in the order in which Go makes them, in a process that has drawn nothing before."""
+    """Return the pods in the order in which Go makes them, in a process without earlier draws."""
     draws = GoRandom()
     each = count // _KINDS
     yield from _plain(draws, each)

@@ -19,7 +19,7 @@ _INT31_END: Final = 1 << 31
 
 
 class GoRandom:
-    """What `rand.New(rand.NewSource(42))` is in Go."""
+    """Draws the same numbers as Go's `rand.New(rand.NewSource(42))`."""
 
     def __init__(self) -> None:
         self._words: NDArray[np.uint64] = np.array(_FIRST_WORDS.read_text().split(), dtype=np.uint64)

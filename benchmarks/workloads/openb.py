@@ -23,17 +23,17 @@ _EC2_MODELS: Final = {
     "G2": ("a10g", "l4"),
     "G3": ("a100",),
 }
-"""GPU model of the trace → the models that EC2 sells in its place."""
+"""GPU model of the trace → the models of EC2 that replace it."""
 
 
 def openb_cpu(data: Path, catalogue: JsonObject) -> Workload:
-    """Its pods without GPUs."""
+    """Return its pods without GPUs."""
     shapes = (_shape(row) for row in _rows(data / _CPU_FILE) if row["num_gpu"] == "0")
     return Workload(numbered(shapes), ec2_cluster(), plain_types(catalogue))
 
 
 def openb_gpu(data: Path, catalogue: JsonObject) -> Workload:
-    """Its pods with GPUs, a third of which name models. A share of a GPU counts as one; what no type holds is left out."""
+    """Return its pods with GPUs that some type holds; a third of them name models. A share of a GPU counts as one."""
     kept = gpu_types(catalogue)
     shapes = (_shape(row) for row in _rows(data / _GPU_FILE) if row["num_gpu"] != "0")
     return Workload(numbered(shape for shape in shapes if _is_sold(shape, kept)), ec2_cluster(), kept)
@@ -66,7 +66,7 @@ def _shape(row: Mapping[str, str]) -> PodShape:
 
 
 def _is_sold(shape: PodShape, catalogue: JsonObject) -> bool:
-    """Whether any type is large enough and of the right model, with a generous estimate of what DaemonSets leave."""
+    """Whether some type is large enough and of the right model, with a generous allowance for DaemonSets."""
     for kind in catalogue["instanceTypes"]:
         if _models(shape) and kind["requirements"][f"{LABEL}gpu-name"][0] not in _models(shape):
             continue

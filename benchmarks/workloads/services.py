@@ -16,7 +16,7 @@ from core.api.objects import JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Which share of the services has which rule.
+    """The share of the services with each rule.
 
     Attributes:
         zone_spread: Spread over zones.
@@ -42,7 +42,7 @@ class Mix:
     Attributes:
         cpu, memory: Medians, in thousandths of a core and MiB.
         sigma: Standard deviation of the logarithm.
-        zipf: Exponent by which replica counts fall.
+        zipf: Exponent of the decline of replica counts.
         most: Largest request, in thousandths of a core and MiB.
     """
 
@@ -80,9 +80,9 @@ def ruled(pods: int, services: int, catalogue: JsonObject) -> Workload:
 def available(pods: int, services: int, catalogue: JsonObject) -> Workload:
     """Services of teams that follow the usual advice for availability.
 
-    Every service is spread over zones. Half keep their replicas on different hosts; a fifth spread them over hosts,
-    which for new nodes is the same; the others have no rule for hosts. The shares follow that advice, sizes and
-    replicas are those of the services without rules: neither was chosen by its effect on planners.
+    Every service is spread over zones. Half keep their replicas on different hosts; a fifth spread them over hosts, which is
+    the same for new nodes; the others have no rule for hosts. The shares follow that advice; sizes and replicas are those of
+    the services without rules. Neither was chosen by its effect on planners.
     """
     return _ruled(pods, services, catalogue, _FOR_AVAILABILITY)
 
@@ -112,7 +112,7 @@ def drawn_services(prefix: str, pods: int, services: int, mix: Mix, *, seed: int
 
 
 def _rounded(amounts: np.ndarray[tuple[int], np.dtype[np.float64]], step: int, least: int, most: int) -> list[int]:
-    """As people write them."""
+    """Round requests to values that people write."""
     return [int(amount) for amount in np.clip(np.round(amounts / step) * step, least, most)]
 
 

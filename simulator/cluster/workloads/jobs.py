@@ -31,9 +31,8 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 class Jobs:
     """Runs each Job's pods: `parallelism` at a time until `completions` have succeeded.
 
-    An evicted or lost pod is replaced and does not count against `backoffLimit`. A pod that has succeeded counts even if its
-    node
-    is deleted with it: Kubernetes keeps such pods by a finalizer until they are counted.
+    An evicted or lost pod is replaced and does not count against `backoffLimit`. A pod that has succeeded counts even if it is
+    deleted with its node: Kubernetes keeps such pods by a finalizer until they are counted.
     """
 
     def __init__(self, store: Store) -> None:
