@@ -34,7 +34,7 @@ Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 LATER: Final = timedelta(milliseconds=1)
-"""How much later the chain of a redelivered message ends than the original one: a claim's longest chain continues."""
+"""The chain of a redelivered message ends this much later than the original, so that of a claim's chains it continues."""
 
 
 CLAIMS_A_MESSAGE: Final = 50
@@ -146,10 +146,10 @@ def wake_up(reason: str, until: datetime | None = None) -> JsonObject:
 
 
 def chain_ends_at(event: JsonObject, now: datetime) -> datetime:
-    """Return until when a run that this event started may request further runs, so that there is about one chain of runs.
+    """Return the time until which a run that this event started may request further runs.
 
-    Every run with pods that it cannot help yet requests another soon; if each began its own chain, the schedule alone would add
-    one a minute.
+    Every run with pods that it cannot help yet requests another run soon. If each run began its own chain, the schedule alone
+    would add one chain a minute; these times keep it to about one.
     """
     records = event.get("Records")
     if not isinstance(records, list):
@@ -208,7 +208,7 @@ def is_window(event: JsonObject) -> bool:
 def redelivered(item: WorkItem, deliveries: int) -> WorkItem:
     """Return the message for this number of deliveries.
 
-    A crashed invocation may already have requested the next check: the redelivered message's chain replaces that one.
+    A crashed invocation may already have requested the next check; the redelivered message's chain replaces that chain.
     """
     if item.until is None or deliveries <= 1:
         return item

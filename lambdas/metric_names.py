@@ -21,19 +21,19 @@ SKIPPED_SWEEPS: Final = "skippedSweeps"
 """Sweeps that this run had no time for."""
 
 UNKNOWN_INSTANCES: Final = "unknownInstances"
-"""Instances with our claim tag and no claim, for which none can be rebuilt."""
+"""Instances with our claim tag for which no claim exists or can be rebuilt."""
 
 LOST_INSTANCES_HELD: Final = "lostInstancesHeld"
-"""Claims whose instance EC2 no longer has, but that stay for now, since many at once may be a mistake."""
+"""Claims whose instance EC2 no longer lists, but that stay for now: if many are lost at once, the list may be wrong."""
 
 SWEEP_BRAKE: Final = "unknownInstancesBrake"
 """1 while too many instances are unknown: nothing is terminated or disrupted until a person has checked."""
 
 DRAINS_BLOCKED: Final = "drainsBlocked"
-"""Leaving nodes with pods that no pod has left for a quarter of an hour."""
+"""Leaving nodes whose drain has made no progress for a quarter of an hour."""
 
 DRAINS_BLOCKED_FOR_A_DAY: Final = "drainsBlockedForADay"
-"""The subset without a departure for a day: only a person can help."""
+"""The subset without progress for a day: only a person can help."""
 
 INCONSISTENT_NODES: Final = "inconsistentNodes"
 """Nodes with less than nine tenths of the planned amount of a requested resource."""
@@ -70,7 +70,7 @@ BUDGETS_CLOSED_FOR_A_WEEK: Final = "budgetsClosedForAWeek"
 """NodePools that no node may leave voluntarily, now or at any moment of the last seven days."""
 
 COMMANDS_STARTED: Final = "commandsStarted"
-"""Commands whose nodes begin to go. Decisions contain each command twice: when it is decided, and when it begins."""
+"""Commands that begin. Decisions contain each command twice: when it is decided, and when it begins."""
 
 STOPPED: Final = "stopped"
 """Actions that a brake stopped; `stoppedBy` with the brake's reason code counts by brake."""

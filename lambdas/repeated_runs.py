@@ -1,4 +1,4 @@
-"""Messages of functions that a schedule starts, too: a run in which a call failed uses them up (docs/adr/0191)."""
+"""Consumes the messages of failed runs of functions that a schedule also starts (docs/adr/0191)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def repeated_by_schedule(handler: Handler) -> Handler:
-    """Return a handler that answers SQS as after a success where a port failed; log and metrics say that the run failed.
+    """Return a handler that reports success to SQS if a port fails; log and metrics report the failed run.
 
-    Its messages only start a run, and the schedule starts the next within a minute. Delivered again, they would end as dead
-    letters after half an hour without API server, and their alarm would stay on after it. Other errors, time-outs and starts
-    that fail still do: only a person can help then.
+    Its messages only start a run, and the schedule starts the next one within a minute. If they were delivered again, half an
+    hour without the API server would make them dead letters, whose alarm would stay on afterwards. Messages of runs with other
+    errors, time-outs or failed starts are delivered again: only a person can help then.
     """
 
     @wraps(handler)

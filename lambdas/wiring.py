@@ -14,12 +14,12 @@ import msgspec
 EVENT_AGE: Final = timedelta(minutes=1)
 """Age limit of scheduled events, and of events for which a scheduled run compensates a minute later.
 
-EventBridge and Lambda accept no less than a minute; with more than the shortest period, events would pile up behind a long run
+EventBridge and Lambda accept no less than a minute. With more than the shortest period, events would pile up during a long run,
 and then start runs without a pause.
 """
 
 NOTICE_AGE: Final = timedelta(minutes=2)
-"""A spot notice is two minutes; `reconcile` also finds everything else that `interrupt` handles."""
+"""Age limit of notices. A spot notice is two minutes; `reconcile` finds everything else that `interrupt` handles."""
 
 
 class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,8 +99,11 @@ TABLE: Final = TableSpec(partition_key="pk", sort_key="sk", expiry="expires_at")
 """Claims, commands, leases, usage, nominations and unavailable offerings."""
 
 WAKE_UPS: Final = QueueSpec(name="wake-ups", batch_size=10, visibility=timedelta(minutes=6))
-"""Pending pods and changed NodePools, for `provision`, which itself waits until a burst has arrived; a batch window would add
-to that wait, and larger batches need one."""
+"""Pending pods and changed NodePools, for `provision`.
+
+Batches are small, since larger ones need a batch window: it would add to the time for which `provision` itself waits until a
+burst of pods has arrived.
+"""
 
 WORK: Final = QueueSpec(name="work", batch_size=10, visibility=timedelta(seconds=90), max_receives=20)
 """Claims and commands that have a next step, for `execute`.
@@ -137,14 +140,13 @@ Of kubelets' frequent status reports, only those of finished pods matter (docs/a
 """
 
 INTERRUPT_CONCURRENCY: Final = 3
-"""The rules match the instances of the whole account: a thousand foreign instances that stop at once must not take the
-account's concurrency. An event about a foreign instance takes one read of a row, some 10 ms; waiting events are delivered
-later."""
+"""The rules match all instances of the account: a thousand foreign instances that stop at once must not use up the account's
+concurrency. An event about a foreign instance takes one read of a row, some 10 ms; other events wait meanwhile."""
 
 REFRESH_EVERY: Final = timedelta(minutes=5)
-"""Nothing is launched before the market was read once, so a failed first reading must not wait for an hour.
+"""Nothing is launched before the first reading of the market, so a failed one is repeated soon.
 
-Later runs read what is due (`lambdas.adapters.aws.market`), which is mostly nothing, and take one conditional read.
+Most later runs find nothing due (`lambdas.adapters.aws.market`), and make one conditional read.
 """
 
 ENDING_STATES: Final = ("stopping", "stopped", "shutting-down", "terminated")

@@ -1,4 +1,4 @@
-"""Writes what a person reads before approving a command: the sentence of the log, and the text of `explain`."""
+"""Writes the announcement of a command that waits for approval: the sentence of the log, and the text of `explain`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from core.ledger.summary import command_sentence
 from core.model.plan import Command, DisruptionPlan
 
 SUBJECT_MAX: Final = 100
-"""Characters of a subject (SNS)."""
+"""The most characters of a subject (SNS)."""
 
 NODES_EXPLAINED_MAX: Final = 20
-"""A message may have 256 KiB (SNS), and people read less."""
+"""The most explained nodes: a message may have 256 KiB (SNS), and people read less."""
 
 
 def explanation(command: Command, plan: DisruptionPlan) -> str:

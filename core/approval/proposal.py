@@ -10,14 +10,14 @@ import msgspec
 from core.model.plan import Command
 
 EXPIRES_AFTER: Final = timedelta(days=1)
-"""Long enough for the next working morning. A command that still holds then is proposed again, which reminds people."""
+"""A day reaches into the next working morning. A command that still holds then is proposed again, which reminds people."""
 
 PROPOSALS_MAX: Final = 10
 """The most proposals that may wait at once. Each is decided as if the nodes of the others stayed."""
 
 
 class ProposalVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person said.
+    """A person's verdict.
 
     Attributes:
         by: The ARN of the person's AWS identity.
@@ -37,7 +37,7 @@ class ProposalEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """One command and what became of it. It keeps its id when it is carried out.
+    """A proposed command and its outcome. It keeps its id when it is carried out.
 
     Attributes:
         decision: Id of its decision in the ledger, empty where none is kept.

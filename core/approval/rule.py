@@ -1,4 +1,4 @@
-"""Says which commands of `disrupt` wait for approval, and why."""
+"""Decides which commands of `disrupt` wait for approval, and why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.reasons.termination import TerminationReason
 
 
 class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A command waits if it is beyond any bound that is set; without bounds every command waits.
+    """A command waits if it exceeds one of the configured bounds; without bounds every command waits.
 
     Attributes:
         above_dollars: Nano-dollars per hour that the nodes of a command may cost together.

@@ -21,8 +21,8 @@ from core.reasons.refusal import Refusal
 class Verification:
     """Applies the validation of a command (`core.disruption.validation`) to each proposal alone.
 
-    NodePools' budgets do not decide whether a proposal holds: it uses none while it waits, and they may be
-    closed at the hour at which a person reads it.
+    Whether a proposal holds does not depend on NodePools' budgets: it uses none while it waits, and they may be closed when a
+    person reads it.
     """
 
     def __init__(self, proposals: Sequence[Proposal], snapshot: Snapshot) -> None:
@@ -48,9 +48,9 @@ class Verification:
         return None
 
     def start(self, proposal: Proposal) -> Command | Refusal:
-        """Return the command of an approved proposal that holds for all its nodes, or which budget it waits for.
+        """Return the command of an approved proposal that holds for all its nodes, or the budget that it waits for.
 
-        Commands that were returned before count: call it in the order in which they start.
+        Earlier returned commands count against budgets: call it in the order in which commands start.
         """
         if self._bounded is None:
             self._bounded = Validation(self._commands, self._snapshot)

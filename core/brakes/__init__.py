@@ -1,1 +1,1 @@
-"""Brakes that stop this system from outside the cluster, and what each of them stops."""
+"""Brakes: what stops launches or disruption from outside the cluster, and which actions each brake stops."""

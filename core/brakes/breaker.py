@@ -1,8 +1,8 @@
 """A NodePool's breaker: judges from the last few launches whether the pool's new nodes join.
 
-Closed: nothing is stopped. New nodes that fail in series open it: the pool then keeps its working nodes instead of
-replacing them with nodes that never join. When its pause is over it is half open: one command of the pool at a time may
-try. A node that becomes ready closes it; a further failure opens it again, for twice as long.
+A closed breaker stops nothing. New nodes that fail in series open it: the pool then keeps its working nodes instead of
+replacing them with nodes that never join. After its pause, it is half open: one command of the pool at a time may try. A node
+that becomes ready closes it; a further failure opens it again, for twice as long.
 
 The last four of these results also determine the NodePool's condition NodeRegistrationHealthy (Karpenter).
 """
@@ -19,10 +19,10 @@ from core.reasons.claim import ClaimReason
 from core.reasons.termination import TerminationReason
 
 OPENS_AFTER: Final = 3
-"""Failures in a row: one broken machine is chance, three point to an image, a subnet or a role."""
+"""Failures in a row that open it: one broken machine is chance, three point to an image, a subnet or a role."""
 
 FIRST_PAUSE: Final = timedelta(minutes=15)
-"""As long as a node may take to join."""
+"""The first pause: as long as a node may take to join."""
 
 LONGEST_PAUSE: Final = timedelta(hours=4)
 
@@ -71,7 +71,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
 
     def after_failure(self, message: str, now: datetime) -> Breaker:
-        """Return the breaker after one more failure; a running pause stays, since the failure is a late report of its cause."""
+        """Return the breaker after one more failure. A failure during a pause does not extend it: it is a late report."""
         changed = msgspec.structs.replace(self._with(False), message=message, failed_at=now)
         if self.open_until is not None and now < self.open_until:
             return changed
@@ -83,7 +83,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(changed, failures=failures, openings=openings, open_until=open_until)
 
     def after_success(self) -> Breaker:
-        """Return the breaker after a new node became ready: closed. The same object where this changes nothing."""
+        """Return the breaker closed, after a new node became ready; the same object if this changes nothing."""
         return msgspec.structs.replace(
             self._with(True), failures=0, openings=0, open_until=None, failed_at=None, message=""
         )

@@ -19,7 +19,7 @@ from core.model.node_pool import NodePool
 from core.pools.pool_template import template_labels
 
 ALWAYS_FITS: Final = 2_048
-"""Bytes that a class and a NodePool may contain without exceeding EC2's limit in any family's format."""
+"""Up to this many bytes in a class and a NodePool, the user data is within EC2's limit in any family's format."""
 
 _PODS: Final = 1_000
 """A number of pods with at least as many digits as any node's."""

@@ -37,14 +37,14 @@ REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
 """Karpenter's liveness limits."""
 
 INITIALIZATION_TIMEOUT: Final = timedelta(minutes=15)
-"""Added to the time in which a node must join. Karpenter has no such limit: it keeps a node that never becomes ready."""
+"""Additional time after the limit for joining. Karpenter has no such limit: it keeps a node that never becomes ready."""
 
 BOOT_AT_LEAST: Final = timedelta(seconds=15)
 """The shortest time in which an instance boots."""
 
 BOOT_RECHECKED: Final = timedelta(seconds=1)
 BOOT_RECHECKED_FOR: Final = timedelta(minutes=1)
-"""For this long after the earliest boot, claims are checked every second: nodes become ready while pods wait.
+"""How long, from the shortest boot time on, claims are checked every second, since pods wait for the nodes.
 
 Afterwards `recheck_after` decides.
 """
@@ -114,7 +114,7 @@ def _keeps(pod: Pod) -> bool:
 
 
 def may_have_joined(record: ClaimRecord, now: datetime) -> bool:
-    """Whether to search for the node of a claim that names none, before its instance is terminated.
+    """Whether to search for the node of a claim without a node name before its instance is terminated.
 
     A row restored from a copy of the table may be older than the node.
     """

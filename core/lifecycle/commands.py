@@ -1,7 +1,7 @@
 """Chooses the next step of one disruption command (Karpenter, orchestration queue).
 
-Where a replacement is lost, nodes whose pods go to others leave all the same: the command is given up once only nodes are left
-that wait for what is lost.
+If a replacement is lost, nodes whose pods go to other replacements still leave. The command is abandoned once all its remaining
+nodes wait for the lost one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from core.reasons.command import CommandReason
 from core.reasons.termination import TerminationReason
 
 VERIFY_AFTER: Final = timedelta(seconds=15)
-"""How long after a decision it is verified and carried out (Karpenter)."""
+"""Time from a decision to its verification and start (Karpenter)."""
 
 STALE_AFTER: Final = timedelta(minutes=5)
 """The age at which an unverified command is dropped: it was decided on an outdated cluster state."""

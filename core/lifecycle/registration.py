@@ -30,9 +30,9 @@ def registration_of(record: ClaimRecord, node: Node, *, binds: bool = False) -> 
     """Return the step that gives a node that joined its labels, annotations, taints and finalizers.
 
     Taints and startup taints are merged unless the node opts out with `karpenter.sh/do-not-sync-taints`; a taint that it
-    already has, by key and effect, is left unchanged. The same patch removes the unregistered taint. A node whose registration
-    is not recorded, because a run crashed or the table was restored, gets no taints: its startup taints may have been removed
-    since. `binds`: whether the scheduler is kept off until the claim's pods are bound.
+    already has, by key and effect, stays unchanged. The same patch removes the unregistered taint. A node that is registered
+    although its claim does not say so, after a crash or a restored table, gets no taints: its startup taints may have been
+    removed since. `binds`: whether the scheduler is kept off until the claim's pods are bound.
     """
     taints: list[Taint] = [taint for taint in node.taints if taint.key != UNREGISTERED.key]
     if labels.REGISTERED not in node.labels and node.labels.get(labels.DO_NOT_SYNC_TAINTS) != "true":

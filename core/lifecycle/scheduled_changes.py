@@ -1,4 +1,4 @@
-"""Spreads out the removal of claims whose instance AWS retires or restarts on an announced date (docs/adr/0031)."""
+"""Spreads the removals of claims whose instances AWS retires or restarts on an announced date (docs/adr/0031)."""
 
 from __future__ import annotations
 

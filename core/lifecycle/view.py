@@ -59,9 +59,9 @@ def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: da
 
 
 def requested_claim(record: ClaimRecord, now: datetime) -> NodeClaim:
-    """Return a stored claim before its launch as a launching node: it holds its own pods and has no room for others.
+    """Return a stored claim before its launch as a launching node, with its own pods and without room for others.
 
-    Its pods count in the zone, type and capacity type that all its offerings share.
+    Its pods count in zone, type and capacity type if all its offerings agree on these.
     """
     own = {**record.plan.labels, **_agreed(record)}
     return msgspec.structs.replace(

@@ -46,7 +46,7 @@ def session_of_environment() -> Session:
 
 
 class Adapters(TableAdapters):
-    """Adapters are created on first use, so a function loads only what it needs, and then kept for the sandbox's life.
+    """The adapters of a sandbox. Each is created on first use, so a function loads only what it needs, and then kept.
 
     Args:
         settings: The deployment's settings.
@@ -132,7 +132,7 @@ class Adapters(TableAdapters):
         from lambdas.adapters.aws.brakes.zonal_shift import ZonalShifts
         from lambdas.brakes.brake_reader import Panel, Source
 
-        if self.settings.is_shadow:  # an installation that only observes has nothing to stop
+        if self.settings.is_shadow:  # an installation that only observes starts nothing that a brake could stop
             return Panel((), self.clock)
         settings, sources = self.settings, list[Source]((*self.kill_switch, self.brake_rows))
         if settings.pausing_alarms:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Application:
-    """Each controller is created on first use, so a function loads only what it needs."""
+    """The controllers of a sandbox. Each is created on first use, so a function loads only what it needs."""
 
     def __init__(self, adapters: Adapters) -> None:
         self.adapters = adapters

@@ -1,1 +1,1 @@
-"""What every function needs around its work: the clock, logs and metrics, parallel tasks, and types prepared for threads."""
+"""The process around every function's work: clock, logs and metrics, parallel tasks, and struct types for threads."""

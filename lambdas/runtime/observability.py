@@ -34,7 +34,7 @@ DENIED: Final[tuple[str, ...]] = (
 """Reasons of decisions caused by a refused permission, a quota or an impossible request."""
 
 LAST_SECONDS: Final = 2.0
-"""How long before the timeout a run's counts are written: a line takes milliseconds, but a busy solver delays other threads."""
+"""Counts are written this long before the timeout: a line takes milliseconds, but a busy solver delays other threads."""
 
 TIMED_OUT: Final = "TimedOut"
 """Count of a run that is cut off; a run that ends in its last seconds is counted too."""

@@ -94,7 +94,7 @@ class ClaimStore(Protocol):
         ...
 
     def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
-        """Store a claim whose instance exists and whose row is lost, and count what it holds, regardless of limits.
+        """Store a claim whose instance exists but whose row is lost, and count its usage, regardless of limits.
 
         Returns:
             The stored claim; None if the name is taken, by a concurrent run or because the row is not lost.

@@ -1,8 +1,9 @@
 """A denial: EC2 does not launch from an EC2NodeClass for one cause, so launches avoid it for a while.
 
-Closed (no record): launches proceed as planned. Paused: no plan uses offerings in its scope. When the pause is over it is half
-open: one claim may retry, the others wait for the answer. A launch in its scope closes it, or, where instances ended while they
-started, a node that joins; a further denial pauses it for twice as long. A changed EC2NodeClass may be tried at once.
+Without a record (closed), launches proceed as planned. While it is paused, no plan uses offerings in its scope. After the pause
+it is half open: one claim may retry, and the others wait for the answer. A launch in its scope closes it; for instances that
+ended while they started, only a node that joins does. A further denial pauses it for twice as long. A changed EC2NodeClass may
+be tried at once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from core.model.values.vcpu_quotas import BY_NAME
 
 FIRST_PAUSE: Final = timedelta(minutes=1)
 LONGEST_PAUSE: Final = timedelta(minutes=15)
-"""Longest delay until a repair made outside of the cluster is noticed."""
+"""The longest pause, and so the longest delay until a repair outside of the cluster is noticed."""
 
 PATIENCE: Final = 3
 """Requests in a row without any capacity before a pause.
@@ -31,7 +32,7 @@ Offerings are remembered one by one, but 180 instance types in a row without cap
 """
 
 DENIALS_OF_A_PART: Final = 4
-"""Denials in a row from which on the EC2NodeClass as a whole counts as denied."""
+"""After this many denials in a row, the whole EC2NodeClass counts as denied."""
 
 IN_A_ROW: Final = timedelta(minutes=30)
 """Denials farther apart than this, and than the pause, are unrelated."""
@@ -54,7 +55,7 @@ class DeniedLaunch(msgspec.Struct, frozen=True, kw_only=True):
         message: EC2's message.
         offerings: The denied offerings.
         revision: The revision of the EC2NodeClass.
-        is_confined: Whether it asked for part of an offering's capacity only (`core.launch.placement`).
+        is_confined: Whether it requested only part of an offering's capacity (`core.launch.placement`).
     """
 
     node_class: str

@@ -1,4 +1,4 @@
-"""Shortens EC2's messages: events are cut at 1,024 characters, and what to do comes after what EC2 said."""
+"""Shortens EC2's messages: events are cut at 1,024 characters, and the advice comes after EC2's message."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 SAID_MAX: Final = 400
-"""Characters of EC2's message in an explanation. With the longest name of an EC2NodeClass (253), code, action, advice and the
-id of a decision it fits into an event."""
+"""The most characters of EC2's message in an explanation. With the longest name of an EC2NodeClass (253), code, action, advice
+and a decision's id, it fits into an event."""
 
 _ENCODED: Final = re.compile(r"\s*(Encoded authorization failure message:\s*\S+)")
 
@@ -19,6 +19,6 @@ def shortened(message: str) -> str:
 
 
 def encoded_part(message: str) -> str:
-    """Return what `aws sts decode-authorization-message` takes, with EC2's words before it; empty where there is none."""
+    """Return the input of `aws sts decode-authorization-message`, with EC2's words before it; empty if the message has none."""
     found = _ENCODED.search(message)
     return found[1] if found is not None else ""

@@ -1,7 +1,7 @@
-"""Maps EC2's reasons for the end of an instance whose node never joined to what is remembered for further launches.
+"""Maps EC2's reasons for the end of an instance whose node never joined to their meaning for further launches.
 
-CreateFleet has succeeded by then: whether a key may be used, a snapshot exists or a host is sound shows only when an instance
-starts. The codes are those of `StateReason` (EC2's API reference), which never equal a launch error's.
+CreateFleet has succeeded for such instances: only the start shows whether a key may be used, a snapshot exists or a host works.
+The codes are those of `StateReason` (EC2's API reference), which are never codes of launch errors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CLIENT: Final = "Client."
 _SERVER: Final = "Server."
 
 BY_SOMEBODY: Final = ("Client.UserInitiated", "Client.InstanceTerminated")
-"""Beginnings of the codes for an instance that somebody ended: that says nothing about the next launch."""
+"""Prefixes of the codes for an instance that a user ended, which says nothing about the next launch."""
 
 RULES: Final = (
     LaunchErrorRule(

@@ -20,7 +20,7 @@ REFUSED: Final = (
 def with_refusals(
     unschedulable: Iterable[Unschedulable], launchable: Iterable[PlannedClaim], denials: Iterable[LaunchDenial]
 ) -> tuple[Unschedulable, ...]:
-    """Return the pods without a place; those that only EC2 keeps from a node get EC2's refusal as the reason.
+    """Return the pods without a place; if only EC2's refusal keeps a pod from a node, that refusal is its reason.
 
     Of several denials of an EC2NodeClass, one that a person can resolve comes before missing capacity.
 

@@ -1,1 +1,1 @@
-"""Validates a changed EC2NodeClass before a launch: which launches EC2 is asked about (DryRun), and its answers."""
+"""Validates a changed EC2NodeClass before a launch: chooses launches to check with EC2 (DryRun), and keeps EC2's answers."""

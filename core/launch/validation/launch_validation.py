@@ -29,7 +29,7 @@ class LaunchValidation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """The last answer.
 
     Attributes:
-        fields: Digests of the fields of the rendered launch that was asked about (`template_fields`).
+        fields: Digests of the fields of the checked launch, as rendered (`template_fields`).
         asked_at: When EC2 was asked last.
         call, code, message: The call that EC2 denied and its answer; empty if it was allowed.
         denials: How often in a row it denied these fields.
@@ -48,7 +48,7 @@ class LaunchValidation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return not self.code
 
     def answers(self, fields: dict[str, str], now: datetime) -> bool:
-        """Whether it is the answer about these fields and EC2 need not be asked again yet."""
+        """Whether it answers for these fields, and EC2 need not be asked again yet."""
         if self.fields != fields:
             return False
         return self.agrees or now < self.asked_at + self._pause()

@@ -14,7 +14,7 @@ from core.model.pod import Pod
 from core.reasons.binding import BindingReason
 
 AWAITS_OTHERS = frozenset({BindingReason.TOPOLOGY_SPREAD, BindingReason.POD_AFFINITY})
-"""Obstacles that the binding of other pods may remove; such a pod is tried again after them."""
+"""Objections that the binding of other pods may remove; a pod with one is tried again after them."""
 
 
 def objection(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
@@ -35,7 +35,7 @@ def objection(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
 def outranking(waiting: Iterable[Pod], expected: Collection[str], node: Node, placed: PlacedPods) -> int | None:
     """Return the highest priority of the pods that no claim of ours expects and that would fit on this node, None for none.
 
-    kube-scheduler would give them the room; if lower-priority pods were bound there, preemption would evict them.
+    kube-scheduler would give them the room: if we bound pods of lower priority there, preemption would evict these.
     """
     found = (
         pod.spec.priority

@@ -14,9 +14,9 @@ CLOCKS_APART: Final = timedelta(seconds=1)
 """The largest clock difference between two sandboxes (docs/adr/0028): one reads times that another wrote."""
 
 SEEN_WITHIN: Final = timedelta(seconds=1)
-"""How long after a change of a node its kubelet has certainly seen it, and after a binding kube-scheduler has.
+"""After this time, a kubelet has certainly seen a change of its node, and kube-scheduler a binding.
 
-A kubelet rejects pods by the taints and labels in its cache; a scheduler that sees the open node before the bindings
+A kubelet rejects pods by the taints and labels in its cache; a scheduler that sees the open node before its bindings
 overcommits it.
 """
 
@@ -45,8 +45,8 @@ def is_held(node: Node) -> bool:
 def may_hold(record: ClaimRecord) -> bool:
     """Whether kube-scheduler may be kept off the claim's node until its pods are bound.
 
-    Not if an agent must run first that may not tolerate our taint: one that removes a startup taint, or a device plugin. Nor if
-    the claim replaces nodes: their pods are not waiting; they are evicted once the node is open.
+    Not if an agent that may not tolerate our taint must run first: one that removes a startup taint, or a device plugin. Nor if
+    the claim replaces nodes: their pods are not waiting, but are evicted once the node is open.
     """
     if record.command:
         return False
@@ -62,7 +62,7 @@ def accepts_bindings(node: Node, now: datetime) -> bool:
 
 
 def is_seen_by_kubelet(record: ClaimRecord, now: datetime) -> bool:
-    """Whether the kubelet has certainly seen the node as it was found ready, by a moment that any sandbox may have written."""
+    """Whether the kubelet has certainly seen the node in its ready state; another sandbox may have written the time."""
     since = record.moments.usable_at
     return since is not None and now - since >= SETTLES_WITHIN
 

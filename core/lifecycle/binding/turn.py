@@ -35,7 +35,7 @@ def next_turn(
     expected: Collection[str],
     placed: PlacedPods,
 ) -> BindingTurn:
-    """Decide which pods to bind, in rounds over all claims until none can be bound: pods may need those of other claims first.
+    """Decide which pods to bind, in rounds over all claims: a pod may need pods of other claims to be bound first.
 
     Args:
         claims: Claims whose nodes accept bindings, with their nodes.
@@ -60,9 +60,9 @@ _Left = list[tuple[Pod, BindingReason]]
 def _candidates(
     record: ClaimRecord, node: Node, waiting: Mapping[str, Pod], expected: Collection[str], placed: PlacedPods
 ) -> _Left:
-    """Return the claim's waiting pods, each with the reason if it is not bound: one of its own if another pod outranks it.
+    """Return the claim's waiting pods; a pod that another pod outranks has its objection already.
 
-    The others get theirs when they are tried.
+    The others get an objection when they are tried.
     """
     pods = [waiting[key] for key in record.plan.pods if key in waiting]
     if not pods:

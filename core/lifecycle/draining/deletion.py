@@ -1,7 +1,7 @@
 """Tracks which part of its NodePool's limits and budgets a leaving claim still holds.
 
-When the node gets the disrupted taint, the claim's share of the limits is freed and terminationGracePeriod starts. When EC2 is
-asked to terminate the instance, its place in the budgets is freed (docs/adr/0026).
+The disrupted taint frees the claim's share of the limits and starts terminationGracePeriod. The request to terminate the
+instance frees its place in the budgets (docs/adr/0026).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def leaving(
 def expedited(record: ClaimRecord, reason: TerminationReason, message: str, ends_at: datetime | None) -> ClaimRecord:
     """Return a leaving claim with a mandatory or more urgent reason; the same object if nothing changes.
 
-    A drain that may have begun does not start to wait for replacements when the instance's end becomes known later.
+    If its drain may have begun, it does not wait for replacements, even if the instance's end becomes known now.
     """
     deletion = record.deletion
     if deletion is None or deletion.terminated_at is not None:

@@ -37,8 +37,8 @@ DEADLINES: Final = {
     EscalationLevel.LASTING: timedelta(hours=1),
     EscalationLevel.ALARMING: timedelta(hours=24),
 }
-"""SLOW: events on the pods and the node. BLOCKED: counted in metrics. LASTING: given back where the node may stay, otherwise
-reported once more. ALARMING: raises the metric of an alarm; evictions from a node that must go continue."""
+"""SLOW: events on the pods and the node. BLOCKED: counted in metrics. LASTING: the drain is cancelled if the node may stay,
+otherwise reported once more. ALARMING: raises the metric of an alarm; evictions from a node that must go continue."""
 
 
 def next_escalation(
@@ -75,7 +75,7 @@ def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:
 
 
 _PASSING: Final = (HeldPodReason.NOT_ASKED, HeldPodReason.TERMINATING)
-"""Obstacles that end by themselves. They explain a blocked drain only if nothing else does."""
+"""Objections that end by themselves. They explain a blocked drain only if nothing else does."""
 
 _BLOCKED_BY: Final[Mapping[ReasonCode, NodeReason]] = {
     HeldPodReason.DO_NOT_DISRUPT: NodeReason.DO_NOT_DISRUPT,

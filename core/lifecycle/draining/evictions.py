@@ -24,7 +24,7 @@ LONGEST_WAIT: Final = timedelta(seconds=10)
 
 PATIENT_AFTER: Final = 30
 PATIENT_WAIT: Final = timedelta(seconds=30)
-"""After this many attempts, about five minutes, a pod is tried less often."""
+"""After this many attempts, in about five minutes, a pod is tried less often."""
 
 SOONEST: Final = timedelta(seconds=1)
 """Shortest time between two checks of a node."""
@@ -36,7 +36,7 @@ _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 
 
 class EvictionRefusal(msgspec.Struct, frozen=True):
-    """The API server's refusal of one eviction, or of one deletion by force; `retry_after` is the delay that it asks for."""
+    """The API server's refusal of an eviction or a forced deletion; `retry_after` is the delay that it requests."""
 
     reason: EvictionReason
     retry_after: timedelta = timedelta(0)
@@ -46,9 +46,9 @@ class EvictionRefusal(msgspec.Struct, frozen=True):
 def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
     """Choose the pods to remove now among those that block the drain.
 
-    Overdue pods are evicted at once, whatever their tier, and deleted by force if that fails. Of the others only the first tier
-    is evicted. Pods with the fewest attempts come first, and a pod whose forced deletion failed waits before the next attempt,
-    so pods that keep failing do not crowd out the others.
+    Overdue pods of every tier are evicted at once, and deleted by force if that fails. Of the others, only the first tier is
+    evicted. Pods that keep failing do not crowd out the others: pods with the fewest attempts come first, and a pod whose
+    forced deletion failed waits before the next attempt.
     """
     overdue = [pod for pod in waiting if is_overdue(pod, deletion, now)]
     late = {pod.key for pod in overdue}
@@ -117,8 +117,8 @@ def back_off(attempts: int) -> timedelta:
 def needs_surge(tried: EvictionTry) -> bool:
     """Whether to restart the pod's Deployment, if its owner opted in: after two, four, eight … attempts.
 
-    A second failure tells a budget that never allows an eviction from one that another eviction has just used up. Later tries
-    repeat the restart in case a run crashed in between.
+    One failure may mean that another eviction has just used up the budget; two mean that the budget allows none. Later attempts
+    repeat the restart in case a run crashed before it.
     """
     attempts = tried.attempts
     return tried.reason == EvictionReason.POD_DISRUPTION_BUDGET and attempts > 1 and not attempts & (attempts - 1)

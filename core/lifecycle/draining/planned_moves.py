@@ -1,4 +1,4 @@
-"""Removes from a plan the places for pods that consolidation moves: its commands have found places for them already."""
+"""Removes from a plan the places of pods that consolidation moves: its commands already have places for them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def without_planned_moves(
 ) -> Plan:
     """Return the plan without places of pods that consolidation moves, and without new nodes that serve only these.
 
-    The command found room for them or launches new nodes. A second plan may pack the same pods differently, and the command may
-    not have stored its new nodes yet; nodes of the second plan would be nominated for pods that go elsewhere. An evicted pod
-    without a place waits, and is planned like others.
+    The command found room for them or launches new nodes, which it may not have stored yet. A second plan may pack the same
+    pods differently, and would nominate nodes for pods that go elsewhere. An evicted pod that finds no place waits, and is
+    planned like other pods.
 
     Args:
         plan: A plan for waiting pods, and for those of all nodes that are leaving.

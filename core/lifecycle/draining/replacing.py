@@ -50,7 +50,7 @@ def wait_for_replacements(
     """Return a wait while replacements are not ready and there is time to drain later; None to drain now.
 
     An expired node whose pods find no other place in time stays for now, unless a terminationGracePeriod ends sooner. A node in
-    a capacity reservation goes first: its own slot may be the only one for what replaces it.
+    a capacity reservation is drained at once: its place may be the only one for its replacement.
     """
     deletion, node = record.deletion, facts.node
     if deletion is None or not awaits_replacements(record) or facts.has_replacements:

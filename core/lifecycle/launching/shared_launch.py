@@ -1,11 +1,11 @@
-"""Claims that are alike share a launch: one request for several instances, under one token.
+"""Lets similar claims share a launch: one request for several instances, under one token.
 
-Their requests differ in nothing but some offerings: pods of one claim may fit a small type that those of another do not. The
-request has the offerings that all of them accept, the cheapest one always among them.
+Their requests differ only in some offerings: pods of one claim may fit a small type that is too small for another's. The
+request has the offerings that all claims accept, always including the cheapest.
 
 Before the request, each claim stores the token, the number of claims that share it, and the index of its instance. If the
-response is lost, each claim looks for an instance of the launch that no claim has; without one it is launched alone. Instances
-start with the launch's name in place of the claim's; `reconcile` names them after their claims.
+response is lost, each claim takes an instance of the launch that no claim has; without one, it is launched alone. Instances
+start with the launch's name instead of a claim's; `reconcile` names them after their claims.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class _Launch(msgspec.Struct):
 
     Attributes:
         members: Its claims, by their place in the plan.
-        offerings: Those that all of them accept, cheapest first.
-        least: How many of these must stay.
+        offerings: The offerings that all of them accept, cheapest first.
+        least: The minimum number of these.
     """
 
     members: list[int]
@@ -45,7 +45,7 @@ class _Launch(msgspec.Struct):
     least: int
 
     def common(self, record: ClaimRecord) -> tuple[Offering, ...]:
-        """Return the offerings that would be left with this claim, none if it keeps too few, or others would."""
+        """Return the common offerings if this claim joined; none if too few remained for it or for the other claims."""
         own = frozenset(record.offerings)
         common = tuple(offering for offering in self.offerings if offering in own)
         return common if len(common) >= max(self.least, _least(record)) else ()
@@ -54,7 +54,7 @@ class _Launch(msgspec.Struct):
 def share_launches(
     records: Iterable[ClaimRecord], token_of: Callable[[str], str], *, at_most: int = SHARES_MAX
 ) -> list[ClaimRecord]:
-    """Return the claims, in the order given, with those that are alike sharing launches of at most `at_most` instances.
+    """Return the claims, in the given order, with similar ones sharing launches of at most `at_most` instances.
 
     Claims of a shared launch have its offerings in place of their own. `token_of` gives the token of a launch by the name of
     its first claim. Claims that were requested before keep theirs.
@@ -119,7 +119,7 @@ def in_launches(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
 
 
 def _kind(record: ClaimRecord) -> tuple[Any, ...]:
-    """Return everything in a claim that the request to EC2 depends on, of its offerings the cheapest."""
+    """Return everything of a claim on which the request to EC2 depends; of its offerings only the cheapest."""
     plan = record.plan
     return (
         plan.node_pool,

@@ -24,7 +24,7 @@ from core.reasons.claim import ClaimReason
 from core.reasons.refusal import Refusal
 
 KIND: Final = {"apiVersion": f"{labels.CORE_GROUP}/v1", "kind": "NodeClaim"}
-"""The kind and version, which items of a list lack."""
+"""Kind and API version, which items of a list lack."""
 
 NODE_CLASS_KIND: Final = "EC2NodeClass"
 
@@ -78,7 +78,7 @@ def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusa
 
 
 def _fault(obj: JsonObject) -> str:
-    """Return what is wrong with the object itself, empty if nothing is."""
+    """Return the fault of the object itself, empty if it has none."""
     faults = api.problems({**KIND, **obj})
     if faults:
         return "; ".join(f"{fault.field}: {fault.message}" for fault in faults)

@@ -20,7 +20,7 @@ from core.model.values import resources
 from core.reasons.drift import DriftReason
 
 UNKNOWN_HASH: Final = "karpenter"
-"""The hash of a drifted NodeClaim that has none; it differs from all hashes of ours."""
+"""The hash of a drifted NodeClaim without a hash; it differs from all our hashes."""
 
 _NODE_CLASS_DRIFT: Final = "NodeClassDrift"
 """Karpenter's word for `DriftReason.NODE_CLASS_DRIFTED`."""
@@ -29,9 +29,9 @@ _NODE_CLASS_DRIFT: Final = "NodeClassDrift"
 def adopted_plan(claim: NodeClaim, pool: NodePool, node_class: NodeClass) -> PlannedClaim:
     """Return the plan that the node was launched from.
 
-    Hashes of Karpenter's cannot be compared with ours (docs/adr/0013), so a node gets ours of today: it is no more drifted than
-    it was. One that has drifted by its NodePool or EC2NodeClass keeps Karpenter's hash under our version, and stays drifted,
-    as in Karpenter's own change from one version of its hash to the next.
+    Karpenter's hashes cannot be compared with ours (docs/adr/0013), so a node gets our present hashes, and does not become
+    drifted. A node that has drifted from its NodePool or EC2NodeClass keeps Karpenter's hash under our version, and stays
+    drifted, as when Karpenter changes the version of its hash.
 
     Args:
         claim: Karpenter's NodeClaim.
