@@ -1,6 +1,6 @@
-"""How many claims the NodePools' budgets let leave together, as the windows of the budgets are when a claim begins to leave.
+"""Computes how many claims the NodePools' budgets let leave together, by the windows of the moment when a claim begins to go.
 
-A round of `reconcile` lasts minutes. A window that opens in it closes the NodePool for what the round has not begun yet.
+A round of `reconcile` lasts minutes. If a window opens during the round, the budget bounds every removal that begins after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BudgetPlaces:
         view: The observation.
         reason: Why the claims leave.
         clock: Says when budgets are read.
-        together: Names of claims that leave together: that one of them is not Ready does not hold back the others.
+        together: Names of claims that leave together: one that is not Ready does not use up the others' budget.
     """
 
     def __init__(self, view: ClusterState, reason: str, clock: Clock, *, together: Collection[str] = ()) -> None:
@@ -51,7 +51,7 @@ class BudgetPlaces:
         return self._bounds
 
     def explanation(self, pool: str) -> str:
-        """Return why a NodePool's budgets let no further claim leave: what they allow, who uses it, when they allow more."""
+        """Return why a NodePool's budgets let no further claim leave: what they allow, who uses it, when more may leave."""
         found = next(known for known in self._snapshot.node_pools if known.name == pool)
         nodes = counted_nodes(self._snapshot, self._states).get(pool, 0)
         going = going_nodes(self._snapshot, self._states).get(pool, [])

@@ -39,7 +39,7 @@ class CommandsByApproval(msgspec.Struct, frozen=True):
 
 
 class PassProposals(msgspec.Struct, frozen=True):
-    """The proposals of one pass: those whose nodes other commands must leave alone, and the approved ones, which may start."""
+    """The proposals of one pass: those whose nodes other commands must not touch, and the approved ones, which may start."""
 
     waiting: tuple[Proposal, ...] = ()
     approved: tuple[tuple[Proposal, Command], ...] = ()
@@ -143,7 +143,7 @@ class Approvals:
     def by_approval(
         self, commands: Sequence[tuple[str, Command]], waiting: Sequence[Proposal], report: RunReport
     ) -> CommandsByApproval:
-        """Separate the commands that wait from the others; beyond `PROPOSALS_MAX` none is proposed."""
+        """Separate the commands that wait for approval from the others; beyond `PROPOSALS_MAX`, no further one is proposed."""
         if self._rule is None:
             return CommandsByApproval(list(commands), [])
         room = PROPOSALS_MAX - sum(proposal.end is None for proposal in waiting)

@@ -1,1 +1,1 @@
-"""Handles a batch of work messages within one invocation: which run in parallel, and which go back to the queue."""
+"""Handles a batch of work messages within one invocation: some in parallel; unfinished ones go back to the queue."""

@@ -22,7 +22,7 @@ from lambdas.run_report import RunReport
 from lambdas.runtime.observability import logger
 
 BEGIN_WITHIN: Final = timedelta(seconds=25)
-"""No work begins with less remaining time: about the time of one call that times out and is retried."""
+"""No work begins with less remaining time than this: about the time of one call that times out and is retried."""
 
 HAND_BACK_AFTER: Final = timedelta(seconds=1)
 """Delay until work that was not started is delivered again, to an invocation with its full time."""
@@ -44,7 +44,7 @@ class ClaimChecks:
         self._notices = notices
 
     def take_on(self, item: WorkItem, name: str, report: RunReport) -> timedelta | None:
-        """Act on the message's notice, and have a claim stored for what has none: a NodeClaim made by hand, an instance.
+        """Act on the message's notice, and store a claim for a hand-made NodeClaim or an instance that has none.
 
         Returns:
             When to check again, None to continue now.
@@ -68,7 +68,7 @@ class ClaimChecks:
 class ClaimGroup:
     """The claims of one message.
 
-    A claim that fails continues alone: a message of its own counts its failures, and ends in the dead-letter queue without the
+    A failing claim continues in a separate message, which counts its failures and may end in the dead-letter queue without the
     others.
 
     Attributes:
@@ -185,7 +185,7 @@ class ClaimGroup:
             self.has_failed = True
 
     def _ask_for(self, names: Sequence[str], delay: timedelta) -> None:
-        """Request the next checks of these claims, except those that another message checks at least as early and as long."""
+        """Request the next checks of these claims, except of those that another message checks as early and for as long."""
         now, until = self._clock.now(), self._item.until
         due = now + delay
         if until is None or due > until:

@@ -73,7 +73,7 @@ class Execution:
         commands = [message for message in messages if message.item.command]
         claims = [(message, group, name) for message, group in groups for name in group.names]
         tasks: list[Task] = [partial(group.advance, name, reader, deadline) for _, group, name in claims]
-        # A command observes the whole cluster: two at once would hold it in memory twice.
+        # A command observes the whole cluster: two at once would need memory for two observations.
         tasks += [partial(self._handle_commands, commands, reader, deadline)] if commands else []
         ended = self._run_tasks(tasks, max(deadline - ANSWER_WITHIN - self._clock.now(), timedelta(0)))
         unfinished: set[str] = set()
@@ -171,7 +171,7 @@ def _deliveries(record: dict[str, Any]) -> int:
 
 
 def _owners(messages: Sequence[_Message]) -> list[tuple[_Message, tuple[str, ...]]]:
-    """Return the messages about claims, each with the claims for which no other message has a higher weight."""
+    """Return the messages about claims, each with the claims for which it has the highest weight."""
     owner: dict[str, _Message] = {}
     for message in messages:
         for name in message.item.claim_names:

@@ -19,7 +19,7 @@ class _Check(msgspec.Struct, frozen=True):
 
 
 class NextChecks:
-    """The requests of one sandbox. Sandboxes do not share them, so a check may be requested twice but is never missed."""
+    """The requests of one sandbox. Sandboxes do not share them, so a check may be requested twice, but none is missed."""
 
     def __init__(self) -> None:
         self._asked: dict[str, _Check] = {}

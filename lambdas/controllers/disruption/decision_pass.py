@@ -69,7 +69,7 @@ class PassInputs(msgspec.Struct, frozen=True):
 
 
 class SkipConditions(NamedTuple):
-    """Conditions under which a run skips observing: no claims, closed budgets, an unchanged cluster, another run's turn."""
+    """Conditions under which a run does not observe: no claims, closed budgets, an unchanged cluster, another deciding run."""
 
     absent: AbsentClaims
     budgets: BudgetRest
@@ -200,12 +200,12 @@ def _awaits_validation(view: ClusterState, report: RunReport) -> bool:
 
 
 def _awaits_repair(view: ClusterState) -> bool:
-    """Whether time alone may change the decision: an unhealthy node is replaced after a while."""
+    """Whether time alone may change the decision, since an unhealthy node is replaced after a while."""
     return view.snapshot.options.feature_gates.node_repair and has_unhealthy_node(view.snapshot.nodes)
 
 
 def _paused(view: ClusterState, brakes: EngagedBrakes, report: RunReport) -> ClusterState:
-    """Return the view with marks on the NodePools in which a brake stops disruption; observed NodePools have their own mark."""
+    """Return the view with NodePools marked in which a brake stops disruption; observed NodePools have their own mark."""
     paused: dict[str, str] = {}
     for pool in sorted(view.node_pools):
         brake = brakes.without(BrakeKind.OBSERVED).stopping(Action.DISRUPT, pool)

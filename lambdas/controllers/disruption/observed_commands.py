@@ -30,7 +30,7 @@ STORING: Final = timedelta(seconds=45)
 PLAN_ID: Final = "observed"
 
 REUSED_FOR: Final = timedelta(minutes=5)
-"""An unchanged cluster is decided again after this time (Karpenter): `consolidateAfter` expires without a change."""
+"""After this time, even an unchanged cluster is decided again (Karpenter): `consolidateAfter` expires without a change."""
 
 
 class ObservedCommands:

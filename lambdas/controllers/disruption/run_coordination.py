@@ -16,7 +16,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import DECIDER, Lease, Leases
 
 LEASE_FOR: Final = timedelta(minutes=1)
-"""Most runs take seconds. A longer one may overlap with another; of equal commands, only one then passes validation."""
+"""Duration of the lease: most runs take seconds. A longer run may overlap with another; of equal commands, one is validated."""
 
 FOLLOWED_AFTER: Final = timedelta(seconds=5)
 """Delay until the next run after one that met another run, or commands that are being validated."""
@@ -65,10 +65,10 @@ class RunCoordination:
             self._requests.ask("validated", max(due + FOLLOWED_AFTER, now + max(FOLLOWED_AFTER, now - due)))
 
     def is_postponed(self, snapshot: Snapshot, report: RunReport) -> bool:
-        """Whether to decide some seconds later, when more nodes may be disruptable; requests the run then.
+        """Whether to decide some seconds later, when more nodes will be disruptable; if so, request that run.
 
-        Nodes that go together form one target; later ones need separate waves, each with its validation. It never postpones
-        twice in a row: in a cluster whose pods change all the time, some node is always about to be disruptable.
+        Nodes that are disruptable together go in the same waves; later ones need further waves, each with its validation. A
+        decision is never postponed twice in a row: if pods change all the time, some node is always about to be disruptable.
         """
         now = self._clock.now()
         moment = next_run_at(snapshot, GATHERED)

@@ -33,8 +33,8 @@ class DrainCancellation:
     ) -> ClaimRecord:
         """Revoke the deletion, with its share of the NodePool's limits, and open the node again.
 
-        If the limits have no room any more (its replacement may have taken it) the node continues to leave. A crash after the
-        claim is stored leaves a stray taint, which `reconcile` removes.
+        If the limits have no room any more, since its replacement may have taken it, the node continues to leave. A crash after
+        the claim is stored leaves a stray taint, which `reconcile` removes.
         """
         restored = self._restored(record, step)
         if restored is None:

@@ -19,7 +19,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore, Requested
 
 ATTEMPTS: Final = 2
-"""The node is tainted, and the taint stored, while its pods are planned: at most one conflict is expected."""
+"""Attempts to write: while the pods are planned, the node is tainted and the taint stored, so one conflict is expected."""
 
 
 class Replacing:

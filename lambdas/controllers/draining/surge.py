@@ -52,7 +52,7 @@ class Surge:
         report.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_RESTART, message)
 
     def _owner(self, kind: Resource, namespace: str, name: str) -> Any:
-        """Return one object from a list: the functions may list workloads, so they need no further verb."""
+        """Return one object by listing: the functions may list workloads, and need no further verb for this."""
         if not name:
             return None
         only = f"metadata.namespace={namespace},metadata.name={name}"

@@ -1,7 +1,7 @@
-"""Acts on what `interrupt` passes on: notices about instances without a claim, and ends of instances that never joined.
+"""Handles notices that `interrupt` passes on: about instances without a claim, and about ends of instances that never joined.
 
-A claim that the table has lost is rebuilt from its instance's tags first. `reconcile` rebuilds claims too, but knows no notice:
-a spot instance would end before its pods were evicted. For an instance that never joined, launches learn why it ended.
+A claim that the table has lost is first rebuilt from its instance's tags. `reconcile` rebuilds claims too, but without the
+notice: a spot instance would end before its pods were evicted. For an instance that never joined, launches learn why it ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lambdas.store import ClaimStore
 
 
 class InstanceNotices:
-    """Rebuilds the claim of one instance where there is none, and has it removed as the notice says."""
+    """Rebuilds the claim of an instance if it is missing, and begins its removal for the reason of the notice."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class InstanceNotices:
             self._interruptions.act(record, self._interruption(notice, record, report), report)
 
     def _interruption(self, notice: InstanceNotice, record: ClaimRecord, report: RunReport) -> Interruption:
-        """Return what the notice says, and for an instance that never joined what EC2 says of its end."""
+        """Return the interruption of the notice, and for an instance that never joined, EC2's reason for its end."""
         announced = Interruption(notice.reason, (notice.instance_id,), notice.ends_at)
         if not has_ended_early(record, notice.reason):
             return announced

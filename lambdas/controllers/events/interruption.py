@@ -1,8 +1,8 @@
 """Handles EC2 and Health events about our instances: remembers the offering, removes the claim, and wakes `provision`.
 
-A change announced days ahead is only stored: `reconcile` removes the claim in time. Passed on to `execute` are a notice about
-an instance of ours whose claim is not in the table, which is rebuilt first, and the end of an instance whose node never joined:
-EC2 is asked why, so that the next launch avoids the cause.
+A change announced days ahead is only stored: `reconcile` removes the claim in time. `execute` handles two cases: a notice about
+an instance of ours whose claim is missing in the table, since the claim is rebuilt first, and the end of an instance whose node
+never joined, since EC2 is asked for the cause, which the next launch avoids.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ANNOUNCED: Final = frozenset(
         TerminationReason.SCHEDULED_CHANGE,
     }
 )
-"""Reasons whose instances still run. They are announced once, so `reconcile` cannot compensate for an ignored notice."""
+"""Reasons of notices about running instances. Each is announced once: `reconcile` cannot find an ignored notice."""
 
 
 class Interruption(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Interruption(msgspec.Struct, frozen=True):
     Attributes:
         reason: The reason for removing the claims.
         ends_at: When the instances end, or are expected to; None if they are gone, or may end at any moment.
-        said: EC2's reason, empty if it is unknown.
+        said: EC2's reason, empty if unknown.
     """
 
     reason: TerminationReason
@@ -195,7 +195,7 @@ class Interruptions:
 
 
 def has_ended_early(record: ClaimRecord, reason: TerminationReason) -> bool:
-    """Whether an event says that the instance of a claim ended whose node has not joined, and that was to stay."""
+    """Whether the event reports the end of an instance whose node has not joined and whose claim is not leaving."""
     is_ended = reason in _STATES.values()
     return is_ended and record.phase is ClaimPhase.LAUNCHED and record.deletion is None
 

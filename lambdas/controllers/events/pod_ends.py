@@ -1,7 +1,7 @@
 """Records ends of pods on nodes from the audit log: consolidateAfter counts from the last one (docs/adr/0085).
 
-A pass compares the pods of a node with those of the previous pass. Pods that arrive and leave in between, such as those of a
-CronJob that takes forty seconds, are mostly not seen.
+A pass compares the pods of a node with those of the previous pass, and mostly misses pods that arrive and leave in between,
+such as those of a CronJob that takes forty seconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NODES_PER_DELIVERY: Final = 200
 """The most writes of one delivery. If more nodes are concerned, all nodes of the cluster count as concerned."""
 
 SEEN_WITHIN: Final = timedelta(minutes=15)
-"""A pod that lived for longer was seen by a pass, so its end is seen too: passes are at most twelve minutes apart."""
+"""A pass has seen every pod that lived longer, and will notice its end: passes are at most twelve minutes apart."""
 
 REMEMBERED_MAX: Final = 10_000
 """The most nodes whose last write a sandbox caches."""

@@ -1,4 +1,4 @@
-"""Keeps denied launches in the table. A failure to store one only costs a wasted launch, so it is reported and never raised."""
+"""Stores denied launches in the table. A failure to store one costs only a futile launch, so it is reported and not raised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import LaunchDenials
 
 TRIES: Final = 5
-"""Most attempts to write a denial that others write, too: denials of one cause come together."""
+"""The most attempts to write a denial against concurrent writes: denials of one cause come together."""
 
 
 class DenialMemory:
@@ -56,6 +56,6 @@ class DenialMemory:
 
 
 def could_not(what: str, error: PortError, report: RunReport) -> None:
-    """Report what was not remembered."""
+    """Report what could not be stored."""
     report.count("portErrors")
     report.decide(DecisionKind.SKIP, what, reason_of(error), str(error))

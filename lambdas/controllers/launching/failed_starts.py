@@ -1,6 +1,6 @@
 """Learns why EC2 ended an instance whose node never joined, so that launches avoid the cause.
 
-CreateFleet succeeds for such an instance; without its reason the next one would be launched at once, and end like it.
+CreateFleet succeeds for such an instance. Without the reason, the next one would be launched at once and end in the same way.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from lambdas.ports import Clock, CloudProvider, JsonObject, NotFoundError, PortE
 from lambdas.run_report import RunReport
 
 CALL = "ec2:CreateFleet"
-"""The action to name: what launched the instance."""
+"""The action that a denial names: the one that launched the instance."""
 
 
 class FailedStarts:
-    """Reads ends of instances, and remembers what they say of further launches."""
+    """Reads the ends of instances, and stores their meaning for further launches."""
 
     def __init__(self, cloud: CloudProvider, stores: Stores, observer: Observer, clock: Clock) -> None:
         self._cloud = cloud
@@ -38,7 +38,7 @@ class FailedStarts:
         self._clock = clock
 
     def learn(self, record: ClaimRecord, report: RunReport) -> InstanceEnd | None:
-        """Return why the claim's instance ended, after remembering it; None where EC2 does not know the instance any more.
+        """Store and return why the claim's instance ended; None if EC2 no longer knows the instance.
 
         Raises:
             ConflictError: If EC2 still describes it as running: its answers may be some seconds old.
@@ -79,7 +79,7 @@ class FailedStarts:
         return termination_reason(end) or TerminationReason.INSTANCE_GONE, f"{message}: {end.said}"
 
     def disprove(self, record: ClaimRecord, report: RunReport) -> None:
-        """Drop the denials that the claim's launch tried: its node has joined. One that came after the launch stays."""
+        """Drop the denials that the claim's launch tested, since its node has joined. A denial after the launch stays."""
         try:
             known = self._denials.all()
         except PortError as error:
@@ -91,7 +91,7 @@ class FailedStarts:
                 self._memory.drop(denial, ClaimReason.NODE_JOINED, report)
 
     def _node_class(self, record: ClaimRecord) -> JsonObject | None:
-        """Return the EC2NodeClass from which the instance was launched, None where it is gone or has changed since."""
+        """Return the EC2NodeClass from which the instance was launched, None if it is gone or has changed since."""
         try:
             manifest = self._observer.node_class(record.plan.node_class.name)
             spec_hash = api.node_class(manifest).spec_hash

@@ -15,14 +15,14 @@ ONE_TRIES: Final = "instances of its EC2NodeClass ended while they started: one 
 
 
 class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Exactly one of three: held back, an error, or launched.
+    """EC2's answer: exactly one of held back, an error, or launched.
 
     Attributes:
         held_back: Why EC2 was not asked.
         asked: The requested claims by name, as stored before the request.
         error: EC2's refusal, or why its answer is unknown.
-        is_try: Whether one instance was requested for all claims, to see whether its node joins.
-        launched: Its answer, with fewer instances than requested if capacity was short.
+        is_try: Whether only one instance was requested for all claims, to test whether its node joins.
+        launched: The launched instances, fewer than requested if capacity was short.
     """
 
     held_back: Refusal | None = None
@@ -32,7 +32,7 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
     is_try: bool = False
 
     def left_out(self, record: ClaimRecord) -> Refusal | None:
-        """Return why a claim waits that was not requested, so that one of its launch is tried first; None if it was."""
+        """Return why the claim waits if another claim of its launch is tried first; None if it was requested."""
         waits = self.is_try and record.name not in self.asked
         return Refusal(ClaimReason.LAUNCH_HELD_BACK, ONE_TRIES) if waits else None
 

@@ -46,7 +46,7 @@ class Admission(msgspec.Struct, frozen=True):
 
     @property
     def tries(self) -> tuple[str, ...]:
-        """Codes of the denials that its node disproves if it joins."""
+        """Codes of the denials that the node disproves if it joins."""
         return tuple(denial.code for denial in self._of_starts())
 
     @property
@@ -61,7 +61,7 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 class LaunchGate:
-    """Keeps launches away from offerings that EC2 denied or had no capacity for, and lets one retry when a pause is over."""
+    """Keeps launches from offerings that EC2 denied or had no capacity for, and lets one launch retry after a pause."""
 
     def __init__(self, denials: LaunchDenials, unavailable: UnavailableOfferings) -> None:
         self._denials = denials
@@ -137,9 +137,9 @@ class LaunchGate:
         now: datetime,
         report: RunReport,
     ) -> None:
-        """Remember the refusals on the way to a successful launch, and drop the denials that it disproved.
+        """Remember the refusals beside a successful launch, and drop the denials that it disproves.
 
-        Those of instances that ended while they started stay until a node joins (`FailedStarts.disprove`).
+        Denials of instances that ended while they started stay until a node joins (`FailedStarts.disprove`).
         """
         refused = tuple(refused)
         self._mark(record, node_class, refused, now, report)

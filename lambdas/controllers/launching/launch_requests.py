@@ -1,4 +1,4 @@
-"""Asks EC2 for the instances of claims: what is asked for is stored first, and refusals are remembered."""
+"""Requests the instances of claims from EC2: each request is stored first, and refusals are remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns planned claims into records, and EC2's answer to what was asked for them into records with machines."""
+"""Turns planned claims into records, and EC2's answers into records with machines."""
 
 from __future__ import annotations
 

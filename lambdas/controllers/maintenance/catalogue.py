@@ -1,4 +1,4 @@
-"""Keeps the market current: types twice a day, prices every hour, spot every five minutes while used, missing parts at once."""
+"""Keeps the market current: types twice a day, prices hourly, spot prices every five minutes in use, missing parts at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engages a brake for each observed NodePool, so that functions that do not list NodePools know it from the table."""
+"""Engages a brake for each observed NodePool: functions that do not list NodePools read the brake from the table."""
 
 from __future__ import annotations
 

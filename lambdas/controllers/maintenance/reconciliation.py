@@ -1,6 +1,6 @@
-"""Runs the rounds of `reconcile`: repairs what no event reported, or no run completed.
+"""Runs the rounds of `reconcile`, which repair the effects of lost events and incomplete runs.
 
-The system converges with these rounds alone.
+The system converges by these rounds alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Creates claims for hand-made NodeClaims: they are launched, tracked and removed like all others.
 
-our finalizer on the object -> the claim's row -> our annotation on the object
+Steps: our finalizer on the object -> the claim's row -> our annotation on the object.
 
-The row carries the object's UID, so each step can be repeated, and the next check continues after a crash.
+The row contains the object's UID, so each step can be repeated, and the next check continues after a crash.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHECKED_AGAIN: Final = timedelta(seconds=20)
 afterwards, each round of `reconcile` over NodeClaims requests a check."""
 
 _LASTING: Final = (ClaimReason.NODE_CLAIM_INVALID, ClaimReason.NODE_CLAIM_NAME_TAKEN)
-"""Permanent reasons: the spec of a NodeClaim never changes."""
+"""Reasons that are permanent, since the spec of a NodeClaim never changes."""
 
 
 class HandMadeClaims:

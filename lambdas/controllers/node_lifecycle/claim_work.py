@@ -178,7 +178,7 @@ class ClaimWork:
     def _register(
         self, record: ClaimRecord, step: steps.Register, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
-        """Register the node; launches that waited for whether one would join go on."""
+        """Register the node; launches that waited for a node to join continue."""
         registered = self._nodes.register(record, step, reader, report)
         if record.tries:
             self._failed_starts.disprove(record, report)
@@ -186,7 +186,7 @@ class ClaimWork:
         return registered
 
     def _begin_termination(self, record: ClaimRecord, step: steps.BeginTermination, report: RunReport) -> ClaimRecord:
-        """Begin to remove the claim; of an instance that is gone before it joined, launches learn why first."""
+        """Begin to remove the claim; if its instance ended before it joined, learn the reason first, for further launches."""
         reason, message = step.reason, step.message
         if reason is TerminationReason.INSTANCE_GONE:
             reason, message = self._failed_starts.explain_loss(record, message, report)
@@ -231,10 +231,10 @@ class ClaimWork:
         return changed
 
     def _request_runs_for_capacity(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
-        """Wake the functions that wait for capacity that a leaving claim has released.
+        """Wake the functions that may wait for what a leaving claim has released.
 
-        `disrupt` waits for its place in the budgets, which is free as soon as EC2 has been asked to terminate the instance, and
-        `provision`, for pods, for its share of the NodePool's limits.
+        `disrupt` may wait for its place in the budgets, which is free once EC2 has been asked to terminate the instance;
+        `provision` may wait, with pending pods, for its share of the NodePool's limits.
         """
         if before.is_disrupting and (after is None or not after.is_disrupting):
             request_run(self._run_requests, "place in the budgets free")

@@ -67,8 +67,7 @@ class NodeRegistration:
     def _give_marks(self, record: ClaimRecord, seen: ObservedNode) -> ClaimRecord:
         """Patch the joined node; return the claim completed with the node's labels."""
         known = with_labels_of(record, seen.node)
-        # Take the taints of the version that the patch names: those of an earlier list would restore taints removed
-        # since.
+        # The taints must be those of the patched version: an earlier list would restore taints that were removed since.
         step = registration_of(known, seen.node, binds=self._binds)
         patch_node(
             self._kubernetes,

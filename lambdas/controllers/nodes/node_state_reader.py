@@ -157,8 +157,8 @@ class NodeStateReader:
     def _known_node(self, record: ClaimRecord) -> ObservedNode | None:
         """Return a claim's node by its name; while it waits to be opened, from the list that all such claims share.
 
-        They are checked every second: a burst of sixty nodes would read each of them eight times. A list from before the node
-        was registered, by the clock of whoever did, shows it without our marks.
+        These claims are checked every second: in a burst of sixty nodes, each node would be read eight times. A list is used
+        only if it is newer than the node's registration (by the clock that registered it): older ones lack our marks.
         """
         name, now = record.node_name, self._clock.now()
         earliest = max(record.phase_since + CLOCKS_APART, now - FRESH_FOR)

@@ -17,15 +17,15 @@ from lambdas.ports import Clock
 from lambdas.settings import Settings
 
 LEAVING_ASKED_MAX: Final = 5
-"""The most leaving nodes whose pods are listed by node: more would cost as much as the full observation that this saves."""
+"""The most leaving nodes whose pods are listed by node: for more, the full observation is as cheap."""
 
 LISTS_MAX: Final = 30
-"""A bound that no batch reaches: the clock ends it earlier."""
+"""A bound on lists that no batch reaches: the time limit ends it earlier."""
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 WHOLE_SECONDS: Final = timedelta(seconds=1)
-"""Kubernetes writes the time of a creation in whole seconds, so a pod may be younger than it seems by as much."""
+"""Kubernetes truncates creation times to whole seconds, so a pod may be this much younger than it seems."""
 
 
 class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +52,9 @@ class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
 class PodBatcher:
     """Waits for a burst to arrive before it is planned, so that its pods are packed together (Karpenter's batch durations).
 
-    The first list uses the pods' creation times, so a pod older than the idle time, as most are that the audit log reports, is
-    planned at once. A burst has arrived once no pod was created for the idle time and kube-scheduler has tried one of each
-    kind: it takes seconds to mark all. Where it lags behind, the wait goes on while new pods arrive or further ones are marked.
+    The wait counts from the pods' creation times, so a pod older than the idle time is planned at once, as are most pods that
+    the audit log reports. A burst is complete once no pod was created for the idle time and kube-scheduler has tried one of
+    each kind; marking all takes it seconds. If it lags, the wait continues while new pods arrive or further ones are marked.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class PodBatcher:
     def _have_arrived(self, pods: Sequence[Pod]) -> bool:
         """Whether the scheduler has tried one of each kind, and no pod came within the idle time.
 
-        A pod that it has not tried for as long as a batch may take is not waited for: another scheduler may be its own.
+        A pod that it has not tried for as long as a batch may take is ignored: it may belong to another scheduler.
         """
         waiting = [pod for pod in mark_equal_pods(pods) if is_pending(pod, requires_mark=False)]
         now = self._clock.now()

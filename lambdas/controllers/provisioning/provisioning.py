@@ -44,8 +44,8 @@ BUSY: Final = timedelta(seconds=5)
 class Provisioning:
     """Controller of `provision`. Without pending pods or capacity buffers it lists pods and claims, and stops.
 
-    It takes the lease before observing: a run without it would observe for nothing. A scheduled run first checks whether any
-    pod waits: mostly none does, and taking and releasing the lease are two writes.
+    It takes the lease before it observes: without the lease, the observation would be useless. A scheduled run first checks
+    whether any pod waits: mostly none does, and taking and releasing the lease are two writes.
     """
 
     observer: Observer

@@ -1,1 +1,1 @@
-"""Skips rounds of `disrupt` or `reconcile` while no change has been reported since the last one."""
+"""Skips rounds of `disrupt` or `reconcile` while no change is reported since the last one."""

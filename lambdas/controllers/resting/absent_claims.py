@@ -8,10 +8,10 @@ from typing import Final
 from lambdas.store import Changes
 
 READ_EVERY: Final = timedelta(minutes=5) - timedelta(seconds=15)
-"""How long the absence of claims is trusted without a recorded change, less the earliness of a schedule.
+"""How long the absence of claims is trusted without a recorded change, with a margin for a schedule that starts early.
 
-A record may get lost; meanwhile, a new claim is not yet a candidate for disruption, `provision` sees its waiting pods, and
-`reconcile` repairs a stalled launch.
+If a record is lost, nothing is urgent meanwhile: a new claim is not a candidate for disruption yet, `provision` sees its
+waiting pods, and `reconcile` repairs a stalled launch.
 """
 
 

@@ -27,7 +27,7 @@ COUNTS_EVERY: Final = timedelta(minutes=3)
 
 
 JUST_EARLY: Final = timedelta(seconds=3)
-"""A run that starts within this time before the end of a rest waits for the end; otherwise work would wait for the next run."""
+"""A run that starts this shortly before the end of a rest waits for it; otherwise the work would wait for the next run."""
 
 
 class _Rest(msgspec.Struct, frozen=True):

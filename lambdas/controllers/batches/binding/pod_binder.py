@@ -37,11 +37,11 @@ NEXT_TURN: Final = timedelta(seconds=1)
 
 STALLED_AFTER: Final = timedelta(seconds=15)
 STALLED_TURN: Final = timedelta(seconds=3)
-"""Time until the next turn after one without bindings whose nodes have all been ready for this long: a turn lists all claims
+"""Time until the next turn after a turn without bindings whose nodes have all been ready for this long. A turn lists all claims
 and pods, and the missing pods rarely arrive within a second."""
 
 PODS_AT_MOST: Final = 10_000
-"""The most pods of a cluster with turns, each of which lists all pods: that takes two seconds of a function, and some 50 MB.
+"""Clusters with more pods have no turns: each turn lists all pods, which takes two seconds and some 50 MB.
 
 Rules among pods may depend on any of them, so in larger clusters pods are nominated instead (docs/adr/0050).
 """
@@ -54,10 +54,11 @@ A run that crashes blocks others for no longer than that.
 
 
 class PodBinder:
-    """Binds the pods of claims whose nodes are held; under one lease, since rules across nodes count all runs' bindings.
+    """Binds the pods of claims whose nodes are held. It holds a lease, since rules across nodes count the bindings of all runs.
 
-    A turn serves the nodes of other messages as well: a spread over zones lets the pods of one node in only after those of
-    another, and nodes that had their turns one after the other would take a few pods each second.
+    A turn serves the nodes of other messages as well. A spread over zones admits the pods of one node only after those of
+    another
+    node: with separate turns, each node would take a few pods per second.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class _End(msgspec.Struct, frozen=True):
     Attributes:
         left: Unbound pods, with the objection of each.
         may_go_on: Whether one of them waits for a further turn.
-        is_again: Whether a binding was decided and not written, so that another turn is certain.
+        is_again: Whether a decided binding was not written, so that another turn is certain.
     """
 
     left: tuple[tuple[Pod, BindingReason], ...] = ()

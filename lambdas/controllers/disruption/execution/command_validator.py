@@ -121,7 +121,7 @@ class CommandValidator:
         return not done.spent
 
     def _release(self, done: Disrupted) -> None:
-        """Release the places of a command that needed several transactions, if a later one was refused."""
+        """Release the places that a command took in earlier transactions, if a later one was refused."""
         for claim in done.claims:
             self._stores.claims.change(claim, msgspec.structs.replace(claim, is_disrupting=False))
 
@@ -140,7 +140,7 @@ class CommandValidator:
 
 
 def _together(command: Command, snapshot: Snapshot) -> frozenset[str]:
-    """Return the claims of the command and, if its nodes are unhealthy, of all such: each would wait for all others."""
+    """Return the claims of the command; for unhealthy nodes, also all others that are due: each would wait for the rest."""
     if command.reason != TerminationReason.UNHEALTHY:
         return frozenset(command.claims)
     states = state_nodes(snapshot)

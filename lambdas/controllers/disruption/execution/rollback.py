@@ -78,7 +78,7 @@ class CommandRollback:
         report.outcomes.append(abandoned(record, step.reason, step.message, self._clock.now()))
 
     def _free(self, claim: ClaimRecord, node: str, reader: NodeStateReader) -> None:
-        """Return a node to the scheduler: its share of the limits is restored first; it counts in the budgets until it is open.
+        """Open a node again: first restore its share of the limits; it counts in the budgets until it is open.
 
         A node that must go is left to `execute`, which resumes its removal.
         """

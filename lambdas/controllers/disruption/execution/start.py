@@ -31,7 +31,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import PLANNER, Leases, Requested
 
 LEASE_FOR: Final = timedelta(seconds=30)
-"""The lease covers only a few transactions: everything is read before it is taken."""
+"""Duration of the planner's lease: everything is read before, so it covers only a few transactions."""
 
 
 class CommandStarter:
