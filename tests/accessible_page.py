@@ -1,6 +1,6 @@
-"""Structural rules of WCAG 2.2 (A and AA) for a page of ours, after the ones that axe-core asks and a parser can answer.
+"""Structural rules of WCAG 2.2 (A and AA) for our pages: those of axe-core's rules that a parser can check.
 
-What needs a layout (text over a picture, the size of a target) is not asked here.
+Rules that need a layout (text over a picture, the size of a target) are not checked.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Tree(HTMLParser):
 
 
 def barriers(page: str) -> list[str]:
-    """What keeps somebody from reading or using the page, each with the rule that says so."""
+    """Obstacles to reading or using the page, each with the violated rule."""
     tree = _Tree()
     tree.feed(page)
     found = list(tree.root.all())

@@ -1,4 +1,4 @@
-"""Objects for tests: everything has a default, each test says only what it is about."""
+"""Objects for tests: everything has a default, so a test states only what matters to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def a_selector(**match_labels: str) -> LabelSelector:
 def a_pod(
     name: str = "p", *, cpu: str = "1", memory: str = "1Gi", extra: Mapping[str, str] | None = None, **changes: Any
 ) -> Pod:
-    """A pending pod. What `PodSpec` knows goes to the spec, the rest to the pod."""
+    """A pending pod. Fields of `PodSpec` go to the spec, the others to the pod."""
     in_spec = {key: changes.pop(key) for key in list(changes) if key in PodSpec.__struct_fields__}
     requests = resources.parse({"cpu": cpu, "memory": memory, **(extra or {})}) | {"pods": 1}
     spec = PodSpec(**{"requests": requests, **in_spec})

@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Settings and hooks for all tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ settings.register_profile(
 """A mutant is killed by the first example that fails; nobody reads a smaller one."""
 
 os.environ["FLEETWRIGHT_CACHE_DIR"] = ""
-"""No test reads what another run of the program left in the user's cache; tests of the cache choose a folder."""
+"""Tests do not use the user's cache, where other runs of the program leave files; tests of the cache choose a folder."""
 
 _WHOLE_SYSTEM: Final = tuple(
     Path(__file__).parent / name for name in ("access", "contract", "integration", "simulation")

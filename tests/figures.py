@@ -1,4 +1,4 @@
-"""The pages whose figures come from runs that are kept as JSON under `docs/`."""
+"""Writes the pages whose figures come from runs that are kept as JSON under `docs/`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], str]], ...]]
     ("bench-disruption.json", "reference/disruption-benchmark.md", disruption_figures),
     (PEER, "reference/e2e-peer.md", peer_figures),
 )
-"""What a run left, the page that has a section with its figures, and who writes them."""
+"""The JSON of a run, the page that has a section with its figures, and the function that writes the section."""
 
 
 def pages() -> dict[Path, str]:
@@ -45,10 +45,10 @@ def pages() -> dict[Path, str]:
 
 
 def with_section(page: str, kept: str, text: str) -> str:
-    """The page with this text in place of the figures that it has from the file of this name.
+    """The page with this text in place of its figures from the file of this name.
 
     Raises:
-        ValueError: If the page has no place for them.
+        ValueError: If the page has no section for them.
     """
     begin = f"<!-- Figures: `make docs` writes them from docs/{kept}. -->"
     before, has_begin, rest = page.partition(begin)
@@ -59,7 +59,7 @@ def with_section(page: str, kept: str, text: str) -> str:
 
 
 def proven(kept: Mapping[str, Any]) -> str:
-    """What the steps of the night were, how they ended, and the faults that no test noticed."""
+    """The steps of the night, their results, and the faults that no test noticed."""
     machine = kept["machine"]
     how = (
         "`make nightly` runs what is too long for CI and keeps every figure in `build/nightly.json`; "

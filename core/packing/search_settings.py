@@ -15,37 +15,37 @@ import msgspec
 class ArithmeticBoundSettings(msgspec.Struct, frozen=True):
     """Lower bounds without a solver (`arithmetic_bound`)."""
 
-    # Weights of two resources are multiples of one over this: finer ones cost time in Python and raise the bound little.
+    # Weights of two resources are multiples of 1 / weight_steps: finer ones take time in Python and raise the bound little.
     weight_steps: int = 4
 
 
 class FluidSettings(msgspec.Struct, frozen=True):
     """The fluid relaxation (`relaxation.fluid_lp`)."""
 
-    # Taken off the bound for what floating point may have gained in evaluating it: far above 2^-53 times any count of terms.
+    # Subtracted from the bound for rounding errors in its evaluation: far above 2^-53 times any count of terms.
     bound_slack_relative: float = 1e-9
-    # Pairs of item and type that are solved as they are: about a third of a second. With more, like items are solved as one.
+    # Up to this many pairs of item and type are solved directly, in about a third of a second. Beyond, like items are joined.
     pairs_max: int = 30_000
-    # How finely sizes of like items are distinguished, in steps for each factor of two: the first that keeps within pairs_max.
+    # Resolution of sizes when like items are joined, in steps per factor of two: the finest that stays within pairs_max.
     size_steps_per_doubling: tuple[int, ...] = (16, 8, 4, 2, 1)
-    # Types over which the program is usually solved, for estimating pairs before it is known which types join.
+    # Types over which the program is usually solved, to estimate the pairs before it is known which types join.
     types_expected: int = 40
-    # Rounds in which types join. Where very many cost the same for what they hold, each further round gains next to nothing.
+    # Rounds in which types join. If very many types cost the same for their capacity, further rounds gain next to nothing.
     rounds_max: int = 12
-    # Cost over what is proven at which no further types join (ADR 8: a hundred-thousandth; rounding cannot gain from more).
+    # Cost over the proven bound at which no further types join (ADR 8: a hundred-thousandth; rounding cannot use more).
     stop_gap_relative: float = 1e-5
 
 
 class ActiveTypeSettings(msgspec.Struct, frozen=True):
     """Which types the fluid relaxation is solved over (`relaxation.active_types`)."""
 
-    # Types at first, evenly from the cheapest to the most expensive, beside the best one for each item alone.
+    # First types, evenly from the cheapest to the most expensive, besides the best type for each single item.
     initial_types: int = 12
     # Types that join in one round: more make the program degenerate and slow.
     added_types_max: int = 10
-    # Types that join in one round differ in price by at least this factor: near ones join for one reason.
+    # Types that join in one round differ in price by at least this factor: types of similar price improve the same items.
     added_price_ratio_min: float = 1.1
-    # A type joins where an item would pay less than its dual price by more than this share; the bound allows for it.
+    # A type joins if an item would pay less there than its dual price by more than this share; the bound allows for it.
     reduced_cost_tolerance_relative: float = 1e-4
     # Dual prices below this, in prices of the most expensive type, count as zero.
     item_value_min: float = 1e-12
@@ -54,15 +54,15 @@ class ActiveTypeSettings(msgspec.Struct, frozen=True):
 class LaunchFlexibilitySettings(msgspec.Struct, frozen=True):
     """Machines as small as the smallest of a bundle of like types (`relaxation.launch_flexibility`, `.preparation`)."""
 
-    # Types in a bundle: a launch should have fifteen others or more to fall back on (ADR 20).
+    # Types in a bundle: a launch should have at least fifteen alternatives (ADR 20).
     bundle_types: int = 16
-    # No type of a bundle costs more than this many times what the type costs that it is built around (ADR 20).
+    # The highest price in a bundle, as a multiple of the price of the type that it is built around (ADR 20).
     bundle_price_ratio_max: float = 1.45
-    # By which share the others of a bundle may be smaller, in any resource.
+    # The share by which the other types of a bundle may be smaller, in any resource.
     smaller_share_max: float = 0.1
-    # What bundles may cost by the fluid relaxation; where they cost more, types are planned for one by one (ADR 20).
+    # The most that bundles may cost in the fluid relaxation; beyond, types keep their own capacities (ADR 20).
     cost_relative_max: float = 0.01
-    # With fewer machines, or fewer pods on each, there are no bundles: rounding to them cost 1 to 4 % there (ADR 20).
+    # With fewer machines, or fewer pods on each, there are no bundles: rounding to them costs 1 to 4 % there (ADR 20).
     machines_min: int = 40
     pods_per_machine_min: int = 20
 
@@ -70,7 +70,7 @@ class LaunchFlexibilitySettings(msgspec.Struct, frozen=True):
 class ValuePackingSettings(msgspec.Struct, frozen=True):
     """Greedy knapsacks by value (`heuristics.value_packing`)."""
 
-    # Ways of weighing resources against each other that each type is tried with.
+    # Ways of weighing resources against each other that are tried with each type.
     directions: int = 8
     # Weight of every resource but the first two requested ones in the first half of the directions: they break ties.
     minor_resource_weight: float = 0.03
@@ -81,17 +81,17 @@ class ValuePackingSettings(msgspec.Struct, frozen=True):
 class RoundingSettings(msgspec.Struct, frozen=True):
     """Guided rounding of the fluid relaxation (`heuristics.guided_rounding`)."""
 
-    # A type of which the relaxation buys fewer machines than this is left to packing by value.
+    # Types of which the relaxation buys fewer machines than this are not rounded; packing by value takes their pods.
     support_machines_min: float = 0.25
-    # A step of a cut is one machine, or this share of a type's machines where that is more.
+    # A step of a cut is one machine, or this share of the type's machines if that is more.
     cut_step_share: float = 0.006
     # Cuts leave out 0 … cut_steps - 1 steps of each of the cut_types most bought types; so many cuts are tried.
     cut_types: int = 3
     cut_steps: int = 4
     cuts_max: int = 12
-    # Weight of a machine's largest free share beside the likeness of its free capacity to the pod, for the last pods.
+    # For the last pods: weight of a machine's largest free share, beside the likeness of its free capacity to the pod.
     free_share_weight: float = 0.3
-    # Fluid amounts are rounded down after this is added: the solver leaves whole numbers a little short.
+    # Added to fluid amounts before they are rounded down: the solver's whole numbers are a little too small.
     integrality_tolerance: float = 1e-6
     pod_integrality_tolerance: float = 1e-7
 
@@ -99,44 +99,44 @@ class RoundingSettings(msgspec.Struct, frozen=True):
 class TwoTypeSettings(msgspec.Struct, frozen=True):
     """Rounding over two types at a time (`heuristics.two_type_rounding`)."""
 
-    # Types on each side of the average machine's price that are tried with each other.
+    # Types below and above the average machine's price that are paired.
     cheaper_types: int = 3
     expensive_types: int = 4
-    # Pairs whose own fluid relaxation costs more than this over the bound are not rounded.
+    # Pairs whose own fluid relaxation costs more than this share above the bound are not rounded.
     loss_relative_max: float = 0.005
-    # Pairs that are rounded: column generation begins with their loads, and finds with three what it finds with twelve.
+    # Pairs to round: column generation begins with their loads, and finds as much with three pairs as with twelve.
     pairs_rounded_max: int = 3
-    # Pairs that cost more than that, after which no others are tried: the prices are not those of capacity.
+    # After this many pairs above loss_relative_max, no others are tried: prices are then not proportional to capacity.
     pairs_lost_max: int = 3
 
 
 class CoverExchangeSettings(msgspec.Struct, frozen=True):
     """Swapping a few machines for a cheaper set (`heuristics.cover_exchange`)."""
 
-    # Random sets of types that are drawn, and how many of the cheapest that cover the demand are tried to fill.
+    # How many random sets of types are drawn, and how many of the cheapest covering sets are tried with the pods.
     sets_drawn: int = 400
     sets_tried_max: int = 3
-    # How many of the cheapest draws are looked through for that many different sets.
+    # How many of the cheapest draws are examined for each of these sets, since draws repeat.
     draws_per_set_tried: int = 4
-    # How much more capacity than requested a set must offer, drawn each time: with less, filling fails more often.
+    # Share of additional capacity that a set must offer, drawn each time: with less, filling fails more often.
     capacity_slacks_relative: tuple[float, ...] = (0.0, 0.002, 0.005, 0.01, 0.02)
-    # Portions for each machine in which an item's pods are distributed.
+    # Portions per machine in which an item's pods are distributed.
     portions_per_machine: int = 3
 
 
 class RuinAndRecreateSettings(msgspec.Struct, frozen=True):
     """Large-neighbourhood search (`heuristics.ruin_and_recreate`)."""
 
-    # How often a cover exchange is tried rather than packing by value, which takes twenty times as long.
+    # Share of steps that try a cover exchange; the others pack by value, which takes twenty times as long.
     exchange_share: float = 0.9
-    # Machines that are taken away at once: for an exchange, for packing by value, and at least so many where a fourth is fewer.
+    # Machines removed in one step: at most for an exchange, at most for packing by value; a fourth of all, but not too few.
     exchange_machines_max: int = 5
     ruin_machines_max: int = 24
     ruin_machines_few: int = 6
     ruin_share_divisor: int = 4
-    # How often machines are taken away at random, not those with the least value for their price.
+    # Share of steps that remove random machines instead of those with the least value for their price.
     random_share: float = 0.3
-    # Noise on value for price when machines are chosen: a deviation between the first number and the sum of both.
+    # Noise on value for price when machines are chosen: its deviation is between the first number and the sum of both.
     choice_noise_min: float = 0.05
     choice_noise_range: float = 0.1
     # Noise on the logarithm of item values when packing by them, drawn each time.
@@ -146,9 +146,9 @@ class RuinAndRecreateSettings(msgspec.Struct, frozen=True):
     all_types_every_steps: int = 3
     # Steps in a row without a saving that end the search.
     idle_steps_max: int = 500
-    # Cost over bound at which the search stops: a shorter wait of pods is worth more than the rest.
+    # Cost over bound at which the search stops: pods that wait longer would cost more than the rest saves.
     stop_gap_relative: float = 1e-3
-    # With more items only exchanges are tried: packing by value takes seconds where these take milliseconds.
+    # With more items, only exchanges are tried: they take milliseconds, packing by value takes seconds.
     value_packing_items_max: int = 600
 
 
@@ -164,10 +164,10 @@ class GreedyPricingSettings(msgspec.Struct, frozen=True):
 class BeamPricingSettings(msgspec.Struct, frozen=True):
     """Columns by beam search (`column_generation.beam_pricing`)."""
 
-    # Partial loads that are kept after each decision, for all types and for each.
+    # Partial loads that are kept after each decision: in total, and for each type.
     states_max: int = 6_000
     states_per_type_max: int = 400
-    # Types that are searched at once, those with the highest bound on value for price.
+    # Types in one search: those with the highest bound on value for price.
     types_max: int = 40
     # Amounts of an item that are tried, counted from the one that resource prices suggest.
     amounts_tried: int = 6
@@ -178,36 +178,36 @@ class BeamPricingSettings(msgspec.Struct, frozen=True):
 class ColumnGenerationSettings(msgspec.Struct, frozen=True):
     """Column generation (`column_generation.generation`)."""
 
-    # A column joins only where its value is at least this many times its price: reduced costs nearer to zero are noise.
+    # A column joins only if its value is at least this many times its price: reduced costs nearer to zero are noise.
     value_per_price_min: float = 1 + 1e-5
-    # Weight of the best proven dual prices against the master's latest (Wentges smoothing): the latest alone swing to and fro.
+    # Weight of the best proven dual prices against the latest ones (Wentges smoothing), which oscillate on their own.
     smoothing: float = 0.4
-    # Rounds in a row without a new column that end it; after the first, the master's latest dual prices are used as they are.
+    # Rounds in a row without a new column that end it; after the first, the latest dual prices are used without smoothing.
     idle_rounds_max: int = 2
-    # It ends too when so many rounds together have not saved that share.
+    # It also ends when this many rounds together save less than this share.
     stalled_rounds: int = 6
     saving_relative_min: float = 3e-4
     # Cost of the master over the bound at which it ends.
     stop_gap_relative: float = 5e-4
-    # Share of the budget that it may use: a fractional solution has no value before it is rounded (ADR 19: three fifths).
+    # Share of the budget that it may use: a fractional solution is useless until it is rounded (ADR 19: three fifths).
     budget_share: float = 0.6
 
 
 class DivingSettings(msgspec.Struct, frozen=True):
     """Diving for whole columns (`column_generation.dive`)."""
 
-    # Share of the machines that each step of a dive buys at least, in turn for successive dives.
+    # The least share of the machines that each step of a dive buys; successive dives take these shares in turn.
     bought_shares_min: tuple[float, ...] = (0.3, 0.1, 0.02)
     # Dives in a row without a saving that end it.
     idle_dives_max: int = 3
-    # With more items no columns come from beam search: a round takes ten times as long as one of greedy knapsacks, and saves a
+    # With more items, beam search is not used: a round takes ten times as long as one of greedy knapsacks, and saves a
     # thousandth at most.
     beam_items_max: int = 60
-    # Rounds of pricing for the pods that are left, in each step of a dive.
+    # Rounds of pricing for the remaining pods, in each step of a dive.
     pricing_rounds: int = 2
     # Cost over the bound at which diving stops.
     stop_gap_relative: float = 5e-4
-    # Amounts of columns and substitutions are rounded after this is added: the solver leaves whole numbers a little short.
+    # Added to amounts of columns and substitutions before rounding: the solver's whole numbers are a little too small.
     integrality_tolerance: float = 1e-6
 
 
@@ -216,123 +216,123 @@ class DualBoundSettings(msgspec.Struct, frozen=True):
 
     # Rounds in which dual prices are corrected by columns with more value than price.
     rounds_max: int = 12
-    # Value over price at which no type's knapsack is solved exactly.
+    # If value / price is at most 1 plus this, no type's knapsack is solved exactly.
     stop_gap_relative: float = 1e-3
-    # Branch-and-bound nodes for one knapsack: its bound holds before it is solved.
+    # Branch-and-bound nodes for one knapsack: its bound holds even if the solution is not optimal.
     knapsack_nodes_max: int = 2_000
-    # Gap at which a knapsack is solved, and what is added to its bound for the solver's tolerances.
+    # Gap at which a knapsack counts as solved; also added to its bound for the solver's tolerances.
     knapsack_gap_relative: float = 1e-5
-    # What a knapsack's rows are scaled to: the solver's absolute tolerance of a millionth is a byte of a terabyte then.
+    # The right-hand side of a knapsack's rows: the solver's absolute tolerance of a millionth is then a byte of a terabyte.
     knapsack_row_scale: float = 1e6
 
 
 class StageSettings(msgspec.Struct, frozen=True):
-    """Which stages of the search follow which (`optimize`)."""
+    """Which stages of the search run (`optimize`)."""
 
     # Cost over bound at which rounding the fluid relaxation stops.
     stop_gap_relative: float = 1e-3
-    # Column generation runs where rounding is further from the bound than this, on machines that hold no more pods (ADR 19) …
+    # Column generation runs if rounding is further than this above the bound, machines hold at most this many pods (ADR 19) …
     coarse_gap_relative: float = 0.02
     coarse_pods_per_machine_max: int = 30
-    # … and with no more items: packing by value, which completes its dives, takes seconds with more.
+    # … and there are at most this many items: with more, packing by value, which completes its dives, takes seconds.
     coarse_items_max: int = 600
-    # With more pairs of item and type, only the most promising types: ten times as many found no better columns (ADR 19).
+    # With more pairs of item and type, only the most promising types are used: ten times as many found no better columns (ADR
+    # 19).
     column_pairs_max: int = 3_000
-    # Roundings that are tried even if time is over: most of the saving for hundredths of a second.
+    # Roundings that are tried even if time is over: they take hundredths of a second and bring most of the saving.
     roundings_sure: int = 4
 
 
 class OptimizerSettings(msgspec.Struct, frozen=True):
     """When a greedy plan is searched at all (`core.scheduling.optimization.optimizer`)."""
 
-    # With fewer pods and fewer claims, the greedy plan stands unless its cost is far from what arithmetic can prove.
+    # With fewer pods and fewer claims, the greedy plan stands unless its cost is far above the bound by arithmetic.
     pods_min: int = 30
     claims_min: int = 2
-    # That far, as numerator and denominator: cost over bound from which a few pods are worth loading the solver for.
+    # Far means: cost over bound from which loading the solver is worthwhile for a few pods, as numerator and denominator.
     far_cost_ratio: tuple[int, int] = (6, 5)
     # With more pairs of item and type, arithmetic in Python takes longer than loading the solver.
     arithmetic_pairs_max: int = 6_000
-    # Steps of a search without a number of its own: so many for a plan of few nodes, fewer where each step looks at many nodes,
-    # and never fewer than what rounding, columns and a dive take in three zones. A step takes 5 ms with 10 nodes and 20 ms with
-    # 200.
+    # Default steps of a search: many for a plan of few nodes, fewer if each step examines many nodes, and enough for rounding,
+    # columns and a dive in three zones. A step takes 5 ms with 10 nodes and 20 ms with 200.
     default_steps_machines: int = 5_000
     default_steps_offset: int = 40
     default_steps_min: int = 60
-    # Largest groups of pods that keep apart by hostname that the lower bound counts as resources: each widens every array.
+    # How many groups with hostname anti-affinity, the largest ones, are resources in the lower bound: each widens every array.
     bound_hostname_groups_max: int = 4
 
 
 class RepackSettings(msgspec.Struct, frozen=True):
     """From claims to packing problems and back (`core.scheduling.optimization`)."""
 
-    # Claims with pods that must stay together, in one search: each set is an item of its own.
+    # The most sets of pods that must stay together in one search: each set is a separate item.
     fixed_items_max: int = 300
-    # Pairs of packing item and type that are searched as one problem; beyond, each zone is a problem of its own.
+    # Up to this many pairs of packing item and type, all zones are one problem; beyond, each zone is a separate problem.
     joint_pairs_max: int = 20_000
-    # Share of the steps in which each way of packing a drained fleet is tried; the better one gets the others.
+    # Share of the steps for a trial of each model of a drained fleet; the better model gets the remaining steps.
     way_trial_share: float = 0.25
-    # Rounds in which a subproblem is searched; each begins with what the last one found and another seed.
+    # Rounds in which a subproblem is searched; each begins with the previous result and another seed.
     rounds_max: int = 20
     # Cost over bound at which a subproblem is not searched again.
     stop_gap_relative: float = 1e-3
-    # A zone of so many machines by the fluid program begins with the loads of other zones (ADR 218). On fewer machines few
-    # loads are bought twice, and the same first columns lead every zone to the same dives.
+    # A zone with at least this many machines in the fluid program begins with the loads of other zones (ADR 218). With fewer
+    # machines, few loads are bought twice, and the same first columns lead every zone to the same dives.
     common_loads_machines_min: int = 100
-    # Share of its steps that such a zone takes, once: what one zone finds serves all, and a linear program decides nine of ten
-    # machines.
+    # Share of its steps that such a zone takes, once: one zone's loads serve all zones, and a linear program decides nine of
+    # ten machines.
     common_loads_steps_share: float = 0.5
-    # Hostname groups that are resources of a problem, those that need the most machines: each widens every array.
+    # How many hostname groups, those that need the most machines, are resources of a problem: each widens every array.
     hostname_resources_max: int = 12
-    # A group that needs fewer than one over this of the machines of the widest group finds them anyway.
+    # A group that needs less than 1 / hostname_machines_divisor of the widest group's machines is no resource: it finds them.
     hostname_machines_divisor: int = 4
     # Of pods that obey groups with members that do not, a machine gets the number of such groups over the first number, at
     # least the second: enough pods remain for it that none of these groups counts.
     interdependent_groups_divisor: int = 3
     interdependent_per_machine_min: int = 2
-    # What an even mix of items in every zone may cost over the best one, which rounds worse: few pods of each item in a zone.
+    # The most that an even mix of items in every zone may cost over the best mix, which rounds worse: its zones have few items.
     even_zones_cost_relative_max: float = 2e-3
-    # Corrections that give every zone the same mix of resources: each is exact unless a zone would get less than nothing.
+    # Corrections that give every zone the same mix of resources: one is exact unless it makes a share negative.
     zone_balance_rounds: int = 4
-    # Shares times pods may fall short of whole numbers by as much, in floating point.
+    # In floating point, shares times pods may be this much below a whole number.
     whole_pods_slack_relative: float = 1e-9
-    # Pods are counted in one over this when a bound is computed for shares of them.
+    # Pods are counted in hundredths when a bound is computed for shares of them.
     zone_share_steps_per_pod: int = 100
-    # With pods held to fewer zones there is nothing to split.
+    # With fewer zones, nothing is split.
     zones_min: int = 2
-    # Items without a place for which another item is moved: each looks at all machines.
+    # The most items without a place for which another item is moved: each attempt examines all machines.
     exchanged_items_max: int = 400
-    # Machines that are tried at a larger size for an item that fits no free capacity.
+    # The most machines that are tried at a larger size for an item that fits no free capacity.
     enlarged_machines_max: int = 60
-    # A claim keeps the types up to this ratio of its cheapest one's price, as numerator and denominator (ADR 8) …
+    # A claim keeps types up to this multiple of its cheapest type's price, as numerator and denominator (ADR 8) …
     claim_price_ratio_max: tuple[int, int] = (3, 2)
-    # … and so many in any case, more expensive ones too: with few types to choose from, a launch fails (ADR 8).
+    # … and at least this many types, even more expensive ones: with few types, a launch fails more often (ADR 8).
     claim_types_min: int = 30
 
 
 class TargetSettings(msgspec.Struct, frozen=True):
     """Which nodes of a fleet stay, and where the pods of the others go (`core.packing.target`, ADR 44)."""
 
-    # Rounds in which types join that the dual prices found so far do not price in: each raises the bound.
+    # Rounds in which types join that are cheaper than the dual prices imply: each round raises the bound.
     rounds_max: int = 6
     # Types that join in one round.
     added_types_max: int = 12
-    # Taken off the bound for what floating point may have gained.
+    # Subtracted from the bound for rounding errors.
     bound_slack_relative: float = 1e-9
-    # Cells of nearly equal pods that the program tells apart: it is solved in a third of a second then.
+    # Cells of nearly equal pods that the program distinguishes: with so many it is solved in a third of a second.
     cells_max: int = 120
-    # How finely sizes are distinguished, in steps for each factor of two: the first that keeps within cells_max.
+    # Resolution of sizes in steps per factor of two: the finest that stays within cells_max.
     size_steps_per_doubling: tuple[float, ...] = (64.0, 8.0, 4.0, 2.0, 1.0, 0.5)
     # Share of fluid room that counts: whole pods never fill a node entirely.
     fill_share: float = 0.985
-    # Types that nearly pay, for each set of pods that may use the same types.
+    # Further types with the next best prices, for each set of pods that may use the same types.
     next_best_types: int = 10
-    # The cheapest types for CPU and for memory alone: which of them is short depends on the room that is filled up.
+    # The cheapest types for CPU and for memory alone: which resource is short depends on the room that is filled.
     cheapest_types: int = 3
-    # How like a gap must be to a pod, tried in turn: one that the program meant for a new machine, or for a group without room.
+    # Least likeness of a gap to a pod that the program meant for a new machine or for a full group; tried in turn.
     likeness_min: tuple[float, ...] = (0.97, 0.9)
-    # Weight of a node's free room beside its likeness to the pod: of two equally like nodes, the fuller one is filled.
+    # Weight of a node's free room beside its likeness to the pod: of two nodes with equal likeness, the fuller is filled.
     fullness_weight: float = 0.1
-    # Likeness compares CPU and memory: places for pods are hardly ever what is short.
+    # Likeness compares only CPU and memory: places for pods are hardly ever short.
     shape_resources: int = 2
 
 

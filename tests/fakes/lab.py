@@ -1,4 +1,4 @@
-"""Controllers, wired as in the functions, over a fake world; and the table on moto for tests of the store."""
+"""Controllers over a fake world, wired as in the functions; and the table on moto for tests of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table's ports in memory. The same contract tests hold for these and for DynamoDB."""
+"""The table's ports in memory. The same contract tests run on these and on DynamoDB."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.fakes.quotas import MemoryQuotas
 
 
 class Rows:
-    """What is stored. It outlives the stores, as a table outlives functions; the hooks are called with every call."""
+    """The stored rows. They outlive the stores, as a table outlives functions; hooks are called for every call."""
 
     def __init__(self) -> None:
         self.claims: dict[str, ClaimRecord] = {}

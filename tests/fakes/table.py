@@ -1,4 +1,4 @@
-"""The table of the template, for any DynamoDB endpoint."""
+"""Creates the table of the template on any DynamoDB endpoint."""
 
 from __future__ import annotations
 

@@ -216,18 +216,18 @@ class FakeCloud:
         self._instances: dict[str, Instance] = {}
         self.failing: list[Impairment] = []
         self.ends: dict[str, InstanceEnd] = {}
-        """Why instances ended that EC2 still describes."""
+        """Instance → why it ended, while EC2 still describes it."""
         self.scarce: set[tuple[str, str, str]] = set()
         ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
         self.resolution: JsonObject = {"amis": [], "conditions": [ready]}
         self.orders: list[LaunchOrder] = []
         self.room = 1000
-        """Most instances that one order gets."""
+        """The most instances that one order gets."""
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
 
     def put(self, instance: Instance) -> None:
-        """Let an instance be as given."""
+        """Add an instance as given, or replace it."""
         self._instances[instance.instance_id] = instance
 
     def launch(self, order: LaunchOrder) -> Launched:

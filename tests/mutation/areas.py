@@ -1,4 +1,4 @@
-"""The tests that must notice a module's mutants: those of its own area, not the whole suite."""
+"""Finds the tests that must notice a module's mutants: those of its own area, not the whole suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which test executes which line, and how long it takes: measured once and kept; again only where files changed."""
+"""Records which test executes which lines, and how long it takes; only tests of changed files are measured again."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class TestFile(msgspec.Struct):
 
 
 class CoverageMap(msgspec.Struct):
-    """All that is known of this state of the code.
+    """All measurements for this state of the code.
 
-    Fakes and builders that tests share are not watched: where one has changed, a test that now runs another line is not asked
-    about it, so a mutant may seem to survive and none to be killed.
+    Changes of shared fakes and builders are not detected: a test that now executes another line is not asked about it. A mutant
+    may therefore seem to survive, but none seems to be killed.
 
     Attributes:
         code: Module → digest of its text. Tests that executed a module are unknown once it has changed.
@@ -91,7 +91,7 @@ class CoverageMap(msgspec.Struct):
         return found
 
     def note(self, runs: Mapping[str, TestRun], imported: Mapping[str, bytes]) -> None:
-        """Keep what tests and imports did, and forget what other texts of the same files did."""
+        """Keep the measurements of tests and imports, and drop those of other versions of the same files."""
         for path, bits in imported.items():
             self.imported[path] = _united(self.imported.get(path, b""), bits)
         for test, run in runs.items():
@@ -114,7 +114,7 @@ class CoverageMap(msgspec.Struct):
 
 
 def kept_map() -> CoverageMap:
-    """What earlier runs found, as far as the code is still the same."""
+    """The measurements of earlier runs that hold for the present code."""
     files = sorted(file for folder in CODE for file in (ROOT / folder).rglob("*.py"))
     code = {str(file.relative_to(ROOT)): _digest([file]) for file in files}
     try:

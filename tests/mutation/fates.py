@@ -1,4 +1,4 @@
-"""Decides whether each mutant is killed: in forks of one session where it lies in a function, else in a session of its own."""
+"""Decides whether each mutant is killed: in forks of one session if it is in a function, else in a separate session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forked processes that run tests on a mutant: what the parent has imported need not be imported again."""
+"""Runs tests on a mutant in forked processes, which inherit the parent's imports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TAIL: Final = 400
 
 _PROCESSES: Final = Path("/proc")
 IDLE_SECONDS: Final = 12
-"""A child whose processes all sleep for so long waits for what a mutant has taken away: tests do not sleep."""
+"""A child whose processes all sleep this long hangs because of its mutant: tests do not sleep."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -35,9 +35,9 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 def forked(body: Callable[[Callable[[str], None]], int], seconds_max: float, idle_max: float = IDLE_SECONDS) -> Ended:
-    """Run `body` in a child; it returns the status and may say things by its parameter.
+    """Run `body` in a child; it returns the status, and may send text through its parameter.
 
-    It is killed when its time is over, or once it has slept for `idle_max` seconds.
+    The child is killed when its time is over, or once it has slept for `idle_max` seconds.
     """
     began = time.monotonic()
     read, write = os.pipe()
@@ -76,7 +76,7 @@ def _be_child(body: Callable[[Callable[[str], None]], int], write: int) -> NoRet
 
 
 def _ticks_of(group: int) -> int:
-    """A number that changes while one of a group of processes computes, or would if it had a processor."""
+    """A number that changes while a process of the group computes or waits for a processor."""
     ticks = 0 if _PROCESSES.is_dir() else time.monotonic_ns()  # without a /proc nobody knows
     for stat in _PROCESSES.glob("[0-9]*/stat"):
         try:

@@ -1,4 +1,4 @@
-"""Where a mutant lies: the function that holds it, the lines of its statement, and the names that stand for it elsewhere."""
+"""Locates a mutant: its function, the lines of its statement, and the names by which other code refers to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests are asked about a mutant, and in which order."""
+"""Selects the tests that run on a mutant, and their order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STEPS: Final = (0.02, 0.1, 0.5, 2.0, 8.0)
 """Cheap tests are asked first; within a step, those of the module's own, then those that run most of the module."""
 
 _LATE_TESTS_MAX: Final = 400
-"""A mutant that its module must be imported with is asked of so many tests at most: each module of tests is imported for it."""
+"""The most tests for a mutant in code that runs at import: each test module is imported again for it."""
 
 
 def suites_of(chosen: Sequence[Mutant]) -> list[str]:

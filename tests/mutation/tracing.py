@@ -1,4 +1,4 @@
-"""Runs tests on the unchanged project with coverage.py, one context a test, and says what each executed."""
+"""Runs tests on the unchanged project with coverage.py, one context per test, and returns the lines that each executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The EC2NodeClasses that our catalogue and Karpenter's provider are asked about: each AMI family in six configurations."""
+"""The EC2NodeClasses for which our catalogue is compared with Karpenter's provider: each AMI family in six configurations."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.property.naive_disruption.worlds import random_world
 from tests.property.naive_manifests.clusters import CALM, HOSTILE, cluster
 
 ASKED_MAX = 3
-"""Pods of one fate that are asked about in a cluster; each answer plans the whole cluster again."""
+"""The most explained pods with one outcome in a cluster: each explanation plans the whole cluster again."""
 
 
 def fates(plan: Plan) -> dict[str, tuple[str, str]]:
@@ -29,7 +29,7 @@ def fates(plan: Plan) -> dict[str, tuple[str, str]]:
 
 
 def contradictions_of_pods(snapshot: Snapshot) -> tuple[list[str], Counter[str]]:
-    """Pods of which the explanation says otherwise than the plan, and how many were asked about by fate."""
+    """Pods whose explanation contradicts the plan, and the number of explained pods by outcome."""
     plan = schedule(snapshot)
     expected, messages = fates(plan), {entry.pod: entry.message for entry in plan.unschedulable}
     asked: Counter[str] = Counter()
@@ -52,7 +52,7 @@ def contradictions_of_pods(snapshot: Snapshot) -> tuple[list[str], Counter[str]]
 
 
 def contradictions_of_nodes(snapshot: Snapshot) -> tuple[list[str], Counter[str]]:
-    """Nodes of which the explanation says otherwise than the decision, and how many were asked about by outcome."""
+    """Nodes whose explanation contradicts the decision, and the number of explained nodes by outcome."""
     plan = disrupt(snapshot)
     found = []
     asked: Counter[str] = Counter()

@@ -21,10 +21,9 @@ EARLY_AT_MOST: Final = timedelta(days=1)
 """The longest time by which a node expires early; 1/`SHARE` of its expireAfter is the other bound."""
 
 SOON: Final = timedelta(hours=6)
-"""How long before its expiry a node takes no more moved pods.
+"""How long before its expiry a node takes no more moved pods, which would soon move again: a target lasts at most this long.
 
-A target lasts that long at most, and they would move again. For a short expireAfter it is 1/`SHARE` of it; otherwise no node
-would ever take any.
+For a short expireAfter, 1/`SHARE` of it counts instead; otherwise no node would ever take moved pods.
 
 """
 
@@ -45,8 +44,8 @@ def expires_soon(claim: NodeClaim, now: datetime) -> bool:
 def expired(snapshot: Snapshot) -> tuple[str, ...]:
     """Return names of expired claims that are not leaving yet, oldest first, ties by name.
 
-    The claim's own `expireAfter` counts, not the current one of its NodePool (Karpenter). A claim whose drain was given back is
-    left alone for a while, except in NodePools whose expiry is forceful.
+    The claim's own `expireAfter` counts, not the current one of its NodePool (Karpenter). A claim whose drain was cancelled
+    is left alone for a while, except in NodePools whose expiry is forceful.
     """
     forceful = {pool.name for pool in snapshot.node_pools if pool.expires_forcefully}
     due = [

@@ -21,7 +21,7 @@ from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
 
 DIVISIBLE: Final = ("drift", "repack")
-"""Methods whose commands remain meaningful without some of their nodes: every pod has a seat of its own."""
+"""Methods whose commands remain meaningful without some of their nodes: every pod has its own slot."""
 
 
 class ValidCommand(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""Law: whenever a budget window opens or closes, a schedule wakes `disrupt`. Held against every minute of the time.
+"""Law: whenever a budget window opens or closes, a schedule wakes `disrupt`. Every minute is checked.
 
-Both sides have a second implementation here: the budget's cron by its own text, the schedules by EventBridge's documentation.
-A single time, `at(...)`, counts if it is among the schedules that `reconcile` writes two minutes before.
+Both sides have a second implementation here: budgets by the definition of cron, schedules by EventBridge's documentation. A
+single time, `at(...)`, counts if it is among the schedules that `reconcile` writes two minutes before it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Calendar:
-    """Each minute of so many days. What a cron expression matches is a choice of days times a choice of minutes of the day."""
+    """Each minute of this many days. A cron expression matches some days, and on each of them the same minutes."""
 
     def __init__(self, days: int) -> None:
         dates = [START + timedelta(days=day) for day in range(days)]
@@ -37,14 +37,14 @@ class Calendar:
         self.minutes = days * MINUTES_A_DAY
 
     def matches(self, fields: list[set[int] | None]) -> Bools:
-        """The minutes that suit all fields; of the day fields one suffices where both are given."""
+        """The minutes that match all fields; if both day fields are given, one of them is enough."""
         either = self._among(0, fields[2]) | self._among(2, fields[4])
         both = self._among(0, fields[2]) & self._among(2, fields[4])
         days = (either if fields[2] is not None and fields[4] is not None else both) & self._among(1, fields[3])
         return self._times(days, fields)
 
     def _times(self, days: Bools, fields: list[set[int] | None]) -> Bools:
-        """These days' minutes that suit the fields for minute and hour."""
+        """The minutes of these days that match the fields for minute and hour."""
         found = np.zeros((len(days), MINUTES_A_DAY), bool)
         hours, minutes = (
             range(size) if fields[n] is None else sorted(fields[n] or ()) for n, size in ((1, 24), (0, 60))
@@ -98,7 +98,7 @@ def in_force(budget: Budget, calendar: Calendar) -> Bools:
     starts = calendar.matches(fields)
     lasting = budget.duration // timedelta(minutes=1)
     so_far = np.cumsum(starts, dtype=np.int32)
-    before = np.zeros_like(so_far)  # the starts that are over in each minute
+    before = np.zeros_like(so_far)  # [minute], the number of starts whose duration is over
     before[lasting:] = so_far[:-lasting]
     return so_far > before
 
@@ -153,6 +153,6 @@ def missed(rng: Random, calendar: Calendar) -> list[str]:
     ("sets", "days"), [(15, 40), pytest.param(500, 730, marks=pytest.mark.slow)], ids=["some", "two years of 500"]
 )
 def test_every_edge_of_every_window_wakes_disrupt(sets: int, days: int) -> None:
-    """Otherwise, a window passes unused, or nodes go on leaving in it, until the next look."""
+    """Otherwise, a window passes unused, or nodes continue to leave after it, until the next run."""
     rng, calendar = Random(17), Calendar(days)  # noqa: S311 - repeatable
     assert [edge for _ in range(sets) for edge in missed(rng, calendar)] == []

@@ -1,4 +1,4 @@
-"""Law: what budgets allow is at every minute what a count of that minute says, from one edge of a window to the next.
+"""Law: at every minute, budgets allow what a second implementation counts for that minute.
 
 The second implementation marks the minutes of fourteen months in which each budget is in force, and takes the lowest value.
 """
@@ -29,7 +29,7 @@ UNLIMITED: Final = 2**31
 EDGES_MAX: Final = 1500
 CALENDAR: Final = Calendar(430)
 FIRST: Final = 20 * 24 * 60
-"""The first minute that is compared: windows that opened before the calendar begins are closed by then."""
+"""The first compared minute: windows that opened before the calendar begins are closed by then."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -106,7 +106,7 @@ def minute_of(moment: datetime) -> int:
 
 
 def differing(budgets: tuple[Budget, ...], nodes: int) -> list[str]:
-    """The times between two edges in which the count of some minute differs from what the budgets allow."""
+    """The spans between two edges with a minute in which the count differs from what the budgets allow."""
     pool = a_pool(disruption=Disruption(budgets=budgets))
     found = []
     edges = edges_of(pool)
@@ -144,7 +144,7 @@ def test_random_sets_of_windows_allow_what_a_count_of_each_minute_says() -> None
 
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_the_next_change_is_the_first_minute_that_differs(name: str) -> None:
-    """It is told to people who wait for a window."""
+    """People who wait for a window are told this time."""
     pool = a_pool(disruption=Disruption(budgets=HOSTILE[name]))
     counts = np.stack([counted(HOSTILE[name], 10, reason) for reason in BUDGETED])
     for minute in range(FIRST, CALENDAR.minutes, 31 * 24 * 60 + 17):

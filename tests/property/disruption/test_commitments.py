@@ -19,7 +19,7 @@ PPM = 1_000_000
 
 
 def _committed(draw: Random, world: Snapshot) -> Snapshot:
-    """One commitment that covers some of what runs, or all of it."""
+    """One commitment that covers some or all running nodes."""
     names = sorted(kind.name for kind in world.catalogue.default)
     plan = SavingsPlan(name="one", amount=DOLLAR * draw.choice((1, 4, 16)) // 40, rates=(CommittedRate(ppm=300_000),))
     reserved = ReservedInstances(name="one", instance_type=draw.choice(names), count=draw.choice((1, 2, 4)))
@@ -28,7 +28,7 @@ def _committed(draw: Random, world: Snapshot) -> Snapshot:
 
 
 def _bill(world: Snapshot, one: Commitment) -> int:
-    """What on-demand nodes cost besides: as much is covered as the commitment pays for, wherever it is used."""
+    """The cost of on-demand nodes beyond the commitment, whichever nodes it covers."""
     nodes = [(price, charged(one, name, zone, price)) for name, zone, price in running(world)]
     used, listed = sum(charge for _, charge in nodes), sum(price for price, _ in nodes)
     if isinstance(one, SavingsPlan):
@@ -37,7 +37,7 @@ def _bill(world: Snapshot, one: Commitment) -> int:
 
 
 def _others(world: Snapshot) -> int:
-    """What all other nodes of ours cost."""
+    """The cost of all our other nodes."""
     claims: dict[str, NodeClaim] = {claim.node_name: claim for claim in world.node_claims}
     kinds = {kind.name: kind for kind in world.catalogue.default}
     found = 0
@@ -51,7 +51,7 @@ def _others(world: Snapshot) -> int:
 
 @pytest.mark.parametrize("first", range(0, 90, 30))
 def test_what_commands_are_said_to_save_is_off_the_bill(first: int) -> None:
-    """Otherwise, nodes go whose commitment is paid for all the same, and their pods move for nothing."""
+    """Otherwise, nodes go although their commitment must still be paid, and their pods move for nothing."""
     moved = 0
     for seed in range(first, first + 30):
         world = _committed(Random(seed), random_world(seed))  # noqa: S311 - a seeded draw

@@ -164,7 +164,7 @@ def test_commands_checked_together_stay_within_the_budgets_together(snapshot: Sn
 @few
 @given(worlds(), st.sampled_from(BUDGETED), st.integers(0, 100))
 def test_free_and_reserved_places_add_up_to_the_budget(snapshot: Snapshot, reason: str, share: int) -> None:
-    """The counter's bound and its reservations together give what the budgets allow, whichever commands hold places already."""
+    """Free places and held places together give what the budgets allow, whichever commands hold places already."""
     states = state_nodes(snapshot)
     claims = [state.claim_name for state in states if state.is_marked_for_deletion(snapshot) and state.is_initialized]
     holding = claims[: len(claims) * share // 100]

@@ -43,9 +43,9 @@ def test_no_disruption_breaks_a_rule(first: int) -> None:
         2199,  # a deletion became part of a static pool's drift, and its pods moved to the node that goes
         500_624,  # a merged command came after one that built upon a part of it, and moved pods to a node that was gone
         500_663,  # the judge let the eviction API ignore two budgets of an unready pod
-        513_529,  # a new node was to use the room in its NodePool's limits that a later command of the wave leaves
+        513_529,  # a new node used room in its NodePool's limits that only a later command of the wave frees
         514_833,  # the judge counted an instance that terminates towards the limits
-        501_679,  # the judge held pods to rules beside pods of an instance that terminates
+        501_679,  # the judge applied rules towards pods of an instance that terminates
     ],
 )
 def test_seeds_that_once_failed(seed: int) -> None:

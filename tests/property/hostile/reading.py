@@ -1,6 +1,6 @@
-"""Reads user data as the node does, down to the names of arguments, settings and labels, without their values.
+"""Reads the outline of user data as the node does: names of arguments, settings and labels, without their values.
 
-Two texts with the same outline set the same things in the same places.
+Two texts with the same outline set the same names in the same places.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[-A-Za-z0-9_/.=]+")
 
 
 def outline(family: AmiFamily, text: str, planted: str) -> Outline:
-    """The outline of user data, without values. A key that is the planted text counts as one of ours."""
+    """The outline of user data. A key that is the planted text counts as one of ours."""
     if family.operating_system == "windows":
         return _windows(text, planted)
     if family.name == "Bottlerocket":

@@ -1,4 +1,4 @@
-"""No text in an EC2NodeClass changes anything in a launch template or a fleet request but its own value."""
+"""Law: no text in an EC2NodeClass changes anything in a launch template or a fleet request except its own value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IDENTITY: Final = {
     labels.NODECLAIM: "default-1",
     labels.CLAIM: "default-1",
 }
-"""Tags that say whose an instance is: by them it is found, adopted and terminated."""
+"""Tags that identify the owner of an instance, by which it is found, adopted and terminated."""
 
 ORDER: Final = LaunchOrder(
     claim="default-1",
@@ -41,7 +41,7 @@ SPEC_PLACES: Final = [place for place in places({"spec": CLASS["spec"]}) if plac
 
 
 def launched(manifest: dict[str, Any]) -> RenderedLaunch | None:
-    """What EC2 gets for a node of the class, None where the class is refused."""
+    """The requests to EC2 for a node of the class, None if the class is refused."""
     try:
         return render_launch(ORDER, read_node_class(manifest), CLUSTER)
     except InvalidInputError:
@@ -63,7 +63,7 @@ def skeleton(found: Any, text: str) -> Any:
 @settings(max_examples=200, deadline=None)
 @given(place=st.sampled_from(SPEC_PLACES), text=hostile)
 def test_a_node_class_sets_only_its_own_fields_of_a_launch(place: Place, text: str) -> None:
-    """Otherwise, whoever may edit a class could have instances adopted, or ended, as those of somebody else."""
+    """Otherwise, whoever may edit a class could make functions adopt or terminate instances of somebody else."""
     manifest = planted(CLASS, place, text)
     found, tame = launched(manifest), launched(planted(CLASS, place, HARMLESS if place[1] else _own(place)))
     if found is None or not text:
@@ -86,7 +86,7 @@ def _listed(tags: dict[str, str]) -> list[dict[str, str]]:
 
 
 def _own(place: Place) -> str:
-    """The text that stands there in the harmless class."""
+    """The text at that place in the harmless class."""
     value: Any = CLASS
     for step in place[0]:
         value = value[step]

@@ -1,4 +1,4 @@
-"""No text in a pod, a NodePool, a NodeClaim or an EC2NodeClass changes anything in user data but its own value."""
+"""Law: no text in a pod, NodePool, NodeClaim or EC2NodeClass changes anything in user data except its own value."""
 
 from __future__ import annotations
 
@@ -214,9 +214,9 @@ OURS = frozenset({labels.MADE_BY_HAND, labels.COMMITMENT})
 
 
 def check(claims: Iterable[PlannedClaim], *, by_hand: str = "") -> None:
-    """Labels and taints keep their format, no value is read as more than a value by any node, and nobody writes for us.
+    """Labels and taints keep their format, every node reads a value only as a value, and our own annotations are ours.
 
-    `by_hand` is the UID of the NodeClaim that the claims were made by hand as.
+    `by_hand` is the UID of the hand-made NodeClaim, if any.
     """
     for claim in claims:
         assert claim.made_by_hand == by_hand

@@ -1,4 +1,4 @@
-"""Whatever text a setting holds, user data says only what a harmless text would say, or the launch is refused."""
+"""Law: with any text in a setting, user data has the outline that a harmless text gives, or the launch is refused."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_no_setting_leaves_its_place(text: str, family: Any, field: str) -> None
 @settings(max_examples=60, deadline=None)
 @given(text=hostile)
 def test_a_users_document_cannot_end_the_archive(text: str, family: Any) -> None:
-    """A line of the user's script that looks like a MIME boundary would cut off the part that makes the machine a node."""
+    """Otherwise, a line of the user's script that looks like a MIME boundary cuts off the part that joins the cluster."""
     told = family.user_data(_node(user_data=f"#!/bin/sh\necho {text}\n"))
     plain = family.user_data(_node(user_data=f"#!/bin/sh\necho {HARMLESS}\n"))
     assert outline(family, told, "") == outline(family, plain, "")

@@ -1,4 +1,4 @@
-"""Texts that an attacker writes into an object in order to break out of their field."""
+"""Texts with which an attacker tries to break out of a field."""
 
 from __future__ import annotations
 

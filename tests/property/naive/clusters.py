@@ -1,7 +1,7 @@
-"""Random clusters, small enough to be judged by brute force and varied enough to make rules collide.
+"""Random clusters, small enough for judgement by brute force and varied enough to make rules collide.
 
-One seed gives one cluster on every machine. Most draws favour edge cases: a few sizes that just fit, a few keys that
-several rules share.
+A seed gives the same cluster on every machine. Most draws favour edge cases: a few sizes that just fit, a few keys that several
+rules share.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def random_daemon(draw: Random, number: int) -> DaemonSet:
 
 
 def daemon_pods(draw: Random, daemons: tuple[DaemonSet, ...], nodes: tuple[Node, ...]) -> tuple[Pod, ...]:
-    """The DaemonSets' pods on most of the nodes that get one; the other nodes still wait for theirs."""
+    """The DaemonSets' pods on most of their nodes; the other nodes have none yet."""
     return tuple(
         Pod(
             namespace="kube-system",

@@ -1,4 +1,4 @@
-"""Commitments, restated: whatever EC2 launches of a plan, no hour of usage that is paid for covers two nodes."""
+"""A second implementation of commitments: whatever EC2 launches for a plan, no committed hour covers two nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def with_commitments(draw: Random, snapshot: Snapshot) -> Snapshot:
 
 
 def coverage_violations(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
-    """Every covered claim that may cost something, and every commitment that covers more than was bought."""
+    """Every covered claim that may still cost something, and every commitment that covers more than its amount."""
     spent: dict[str, int] = {}
     bought = {one.name: one for one in snapshot.options.commitments}
     for claim in plan.claims:
@@ -57,7 +57,7 @@ def coverage_violations(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
 
 
 def running_charges(snapshot: Snapshot) -> dict[str, int]:
-    """Commitment → what nodes that stay would take of it if it alone had to cover them."""
+    """Commitment → the charge of the staying nodes if it alone covered them."""
     found: dict[str, int] = {}
     for one in snapshot.options.commitments:
         for instance_type, zone, price in running(snapshot):
@@ -84,7 +84,7 @@ def running(snapshot: Snapshot) -> Iterator[tuple[str, str, int]]:
 
 
 def charged(one: Commitment, instance_type: str, zone: str, price: int) -> int:
-    """What one node takes of one commitment; sizes are not told by the names of random types."""
+    """The charge of one node to one commitment; names of random types do not tell their sizes."""
     if isinstance(one, SavingsPlan):
         return max(1, price * (1_000_000 - one.rates[0].ppm) // 1_000_000)
     return int(instance_type == one.instance_type and one.zone in ("", zone))

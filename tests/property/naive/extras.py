@@ -1,6 +1,6 @@
-"""What random clusters may have beyond the plain ones: overlays, reservations, buffers, default spreads and more.
+"""Extras of random clusters: overlays, reservations, buffers, default spreads and more.
 
-They are drawn apart from `clusters.random_cluster`, so that a seed found with the plain generator keeps its cluster.
+Their draws are separate from `clusters.random_cluster`, so that a seed found with the plain generator keeps its cluster.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Extra = Callable[[Random, Snapshot], Snapshot]
 
 
 QUOTAS_FROM: Final = 2_000_000
-"""Clusters of earlier seeds have no quotas: what they once found stays findable."""
+"""Clusters of earlier seeds have no quotas, so that they still show the faults that they once found."""
 
 
 def rich_cluster(seed: int, most_pods: int = 60) -> Snapshot:
-    """The random cluster of a seed with some of the extras; often none, sometimes several that meet."""
+    """The random cluster of a seed with some of the extras: often none, sometimes several that interact."""
     snapshot = random_cluster(seed, most_pods)
     draw = Random(f"extras of {seed}")  # noqa: S311 - a test's dice
     share = draw.choice((0.0, 0.2, 0.5))
@@ -88,7 +88,7 @@ def _overlay(draw: Random, number: int, snapshot: Snapshot) -> NodeOverlay:
 
 
 def _reservations(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """Some types have reserved capacity in a zone, cheaper than any other offering, and some NodePools may use it."""
+    """Reserved capacity of some types in a zone, cheaper than any other offering; some NodePools may use it."""
     types = tuple(_reserved(draw, kind) for kind in snapshot.catalogue.default)
     pools = []
     for pool in snapshot.node_pools:
@@ -207,7 +207,7 @@ def _two_classes(draw: Random, snapshot: Snapshot) -> Snapshot:
 
 
 def _marks(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """A live cluster: only pods that the scheduler has marked are planned for, and the like of their ReplicaSet."""
+    """As in a live cluster: only pods that the scheduler has marked are planned for, and equal pods of their ReplicaSet."""
     marked = (
         msgspec.structs.replace(pod, is_marked_unschedulable=not pod.node_name and chance(draw, 0.6))
         for pod in snapshot.pods

@@ -33,7 +33,7 @@ Check = Callable[[int], tuple[int, list[str], int]]
 _CHUNK = 20
 _EVERY = 500
 IMPROVE_STEPS = 20
-"""Steps of the search for cheaper nodes, where improved plans are judged."""
+"""Steps of the search for cheaper nodes, if improved plans are judged."""
 
 
 def _say(line: str) -> None:
@@ -65,7 +65,7 @@ def _checked(seed: int) -> tuple[int, list[str], int]:
 
 
 def check_tight(seed: int) -> tuple[int, list[str], int]:
-    """The same for the seed's tight cluster, whose plan must be at least as good as every trivial planner's."""
+    """As `check`, for the seed's tight cluster, whose plan must be at least as good as that of every trivial planner."""
     snapshot = improving(tight_cluster(seed))
     plan = schedule(snapshot)
     waiting = len(plan.bindings) + len(plan.unschedulable) + sum(len(claim.pods) for claim in plan.claims)
@@ -93,9 +93,8 @@ def disturbed(snapshot: Snapshot, plan: Plan) -> list[str]:
 def unrest(snapshot: Snapshot) -> list[str]:
     """What a second plan launches although the first has been carried out.
 
-    Not checked where carrying out the plan frees capacity: limits charge a claim its largest type, minValues and
-    leaving nodes no longer restrict it, and a spread no longer has to consider every domain that an open claim could
-    have joined.
+    This is not checked if carrying out the plan frees capacity: limits charged a claim its largest type, minValues and leaving
+    nodes no longer restrict it, or a spread no longer considers every domain that an open claim could have joined.
     """
     plan = schedule(snapshot)
     joined = {node.name for node in snapshot.nodes}

@@ -1,7 +1,7 @@
 """The naive judge for plans of many thousand pods: checks every pod, node and rule in time linear in the plan.
 
-It reports what it does not support (volumes, host ports, limits, minValues, nodes on their way out) as a fault, so that
-no plan passes unjudged. `judge.violations` supports all of that, for small plans.
+What it does not support (volumes, host ports, limits, minValues, leaving nodes) is reported as a fault, so that no plan passes
+unjudged. `judge.violations` supports all of it, for small plans.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def large_plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
 
 
 def _given_up(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod]) -> Iterator[str]:
-    """Unplaced pods that could have a new node for themselves; one of each group of alike pods without topology rules.
+    """Unplaced pods that could have a new node for themselves; of equal pods without topology rules, only one.
 
     NodePool limits are not considered.
     """
@@ -165,7 +165,7 @@ def _overfull(name: str, needed: dict[str, int], room: dict[str, int]) -> Iterat
 
 @dataclass(eq=False)
 class _Terms:
-    """What restricts a claim besides its types, and what each type offers under that.
+    """The restrictions of a claim besides its types, and the offerings of each type under them.
 
     Attributes:
         example: One claim with these terms.

@@ -1,6 +1,6 @@
 """Topology spread and pod (anti-)affinity of large plans: is there an order in which a scheduler could place the pods?
 
-Alike pods share their rules, and a rule keeps its counts, so that placing a pod takes constant time.
+Equal pods share their rules, and a rule keeps its counts, so that placing a pod takes constant time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PASSES_MAX = 5_000
 
 @dataclass(eq=False)
 class Site:
-    """A node that exists or is planned.
+    """An existing or planned node.
 
     Attributes:
         values: Label → the values that the node may turn out to have.
@@ -85,7 +85,7 @@ class Rule:
 
 @dataclass(eq=False)
 class Kind:
-    """Pods alike in labels and rules.
+    """Pods with equal labels and rules.
 
     Attributes:
         holds: Rules that allow or refuse a place to these pods when they are placed.
@@ -252,7 +252,7 @@ def _put(site: Site, kind: Kind) -> None:
 
 @dataclass(eq=False)
 class _Hosts:
-    """The final counts of rules over hosts, which do not level out while pods are placed as those over zones do.
+    """The final counts of rules over hosts: unlike counts over zones, they do not level out while pods are placed.
 
     Attributes:
         at_the_end: (rule, host) → how many it will have counted once all are placed.
@@ -348,7 +348,7 @@ def _on_host(rule: Rule, site: Site) -> tuple[int, str | None]:
 
 
 def _let_in(left: Entries, by_domain: dict[tuple[int, str | None], Entries], used: set[str], hosts: _Hosts) -> bool:
-    """Place unrestricted pods where they help blocked ones; returns whether there were any."""
+    """Place unrestricted pods where they unblock others; return whether there were any."""
     helped = False
     for rule in dict.fromkeys(rule for entry in left for rule in entry[2].holds):
         wanting = [entry for entry in left if rule in entry[2].holds and not rule.allows(entry[1].domain(rule.key))]

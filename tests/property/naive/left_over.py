@@ -1,9 +1,9 @@
-"""Pods left without a place although one exists: an empty new node, a node that is there, or a claim of the plan.
+"""Finds pods without a place although one exists: an empty new node, an existing node, or a claim of the plan.
 
-The finished plan is checked with all other pods on their planned nodes. Where virtual pods of capacity buffers have a
-place, real pods are not checked: the scheduler does not see virtual pods, and they come last; the same cluster without
-buffers leaves the same pods over (`fuzz.disturbed`). Where a rule is ambiguous (a domain that exists only once a node
-is launched there), the strict reading is taken, so every fault is a real loss.
+The finished plan is checked with all other pods on their planned nodes. If virtual pods of capacity buffers have a place, real
+pods are not checked: the scheduler does not see virtual pods, and they come last. The same cluster without buffers leaves the
+same pods over (`fuzz.disturbed`). An ambiguous rule (about a domain that exists only once a node is launched there) is read
+strictly, so every fault is a real loss.
 """
 
 from __future__ import annotations

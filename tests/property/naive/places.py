@@ -22,7 +22,7 @@ from tests.property.naive.market import types_by_pool
 from tests.property.naive.reading import is_protected, meets_all, selects, tolerates, wants_node
 
 OPEN = "(open)"
-"""Stands for a domain: the claim may still come up with one value or another."""
+"""In place of a domain: the claim may still get one value or another."""
 
 _PASSING_TAINTS = (
     ("node.kubernetes.io/not-ready", "NoSchedule"),
@@ -81,7 +81,7 @@ def is_pending(snapshot: Snapshot, pod: Pod) -> bool:
 
 
 def _speaks_for(other: Pod, pod: Pod) -> bool:
-    """Whether the scheduler's verdict on one pod is the verdict on another: on itself, or on its like of one controller."""
+    """Whether the scheduler's verdict on one pod holds for another: for itself, or an equal pod of the same controller."""
     if not other.is_marked_unschedulable:
         return False
     if other.key == pod.key:

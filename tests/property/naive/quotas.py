@@ -1,4 +1,4 @@
-"""EC2's vCPU quotas, restated: no plan may come to more vCPUs than the cluster may run of a capacity type.
+"""A second implementation of EC2's vCPU quotas: no plan may exceed the vCPUs that the cluster may run of a capacity type.
 
 All types of random clusters count in one group of families, so there are two quotas: on-demand and spot.
 """
@@ -20,7 +20,7 @@ CODES = {labels.ON_DEMAND: "L-1216C47A", labels.SPOT: "L-34B43A08"}
 
 
 def with_quotas(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """The cluster under quotas that leave little, or much, beyond what runs."""
+    """The cluster under quotas that leave little or much room beyond its running nodes."""
     running = used(snapshot, Plan(now=snapshot.now))
     chosen = draw.sample(sorted(CODES), draw.choice((1, 1, 2)))
     quotas = {CODES[one]: max(0, running[one] + draw.choice((-3, 0, 1, 4, 9, 24, 60, 400))) for one in chosen}
@@ -28,7 +28,7 @@ def with_quotas(draw: Random, snapshot: Snapshot) -> Snapshot:
 
 
 def used(snapshot: Snapshot, plan: Plan) -> dict[str, int]:
-    """Capacity type → vCPUs of the cluster's nodes, those that leave too, of its claims, and of the plan's at their largest."""
+    """Capacity type → vCPUs of all nodes, leaving ones included, of claims, and of the plan's claims at their largest."""
     found = {labels.ON_DEMAND: 0, labels.SPOT: 0, labels.RESERVED: 0}
     sizes = {kind.name: kind.capacity["cpu"] // 1000 for kind in snapshot.catalogue.default}
     launched = {claim.provider_id: claim for claim in snapshot.node_claims if claim.provider_id}
@@ -52,7 +52,7 @@ def used(snapshot: Snapshot, plan: Plan) -> dict[str, int]:
 
 
 def requested_as(snapshot: Snapshot, claim: PlannedClaim) -> str:
-    """The capacity type that the launch asks for: reserved, else spot that is no dearer than on-demand, else on-demand."""
+    """The capacity type that the launch requests: reserved, else spot if no more expensive than on-demand, else on-demand."""
     if held_by(claim):
         return labels.RESERVED
     pool = next(pool for pool in snapshot.node_pools if pool.name == claim.node_pool)
@@ -75,7 +75,7 @@ def _prices(kinds: list[InstanceType], claim: PlannedClaim, capacity_type: str) 
 
 
 def quota_violations(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
-    """Quotas that the plan's claims may exceed. What runs already may, and then nothing may be added."""
+    """Quotas that the plan's claims may exceed. Running nodes may exceed a quota; then nothing may be added."""
     before, after = used(snapshot, Plan(now=snapshot.now)), used(snapshot, plan)
     for capacity_type, code in CODES.items():
         limit = snapshot.vcpu_quotas.get(code)

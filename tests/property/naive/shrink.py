@@ -1,4 +1,4 @@
-"""Makes a failing cluster small: drops whatever the failure does not need, first in halves, then one by one."""
+"""Shrinks a failing cluster: drops objects that the failure does not need, first in halves, then one by one."""
 
 from __future__ import annotations
 

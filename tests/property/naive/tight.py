@@ -40,7 +40,7 @@ def tight_cluster(seed: int) -> Snapshot:
 
 
 def _types(draw: Random, zones: tuple[str, ...]) -> tuple[InstanceType, ...]:
-    """Three to five sizes; the price of a core differs by size, so that small nodes may be the cheapest or the dearest."""
+    """Three to five sizes; the price of a core differs by size, so that small nodes may have the lowest or the highest."""
     found = []
     for number, cpu in enumerate(draw.sample((1, 2, 4, 8, 16), draw.randint(2, 4))):
         price = round(cpu ** draw.choice((0.8, 1.0, 1.0, 1.3)) * draw.choice((0.04, 0.05, 0.06)), 4)

@@ -1,7 +1,7 @@
-"""Which pods must be near or far from which: topology spread and pod (anti-)affinity, as kube-scheduler reads them.
+"""Judges topology spread and pod (anti-)affinity as kube-scheduler reads them.
 
-Spread and affinity are rules for the moment at which a pod is placed, so a plan is valid if there is an order in which
-the scheduler could place its pods one after the other. Anti-affinity holds at any moment.
+Spread and affinity apply at the moment when a pod is placed, so a plan is valid if the scheduler could place its pods one after
+the other in some order. Anti-affinity applies at every moment.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _ORDERS = 260
 """How many orders are tried before a plan is called impossible."""
 
 _ORDERS_BY_TURN = 6
-"""How many retries move the unplaced pods to the front; every second of them moves pods without rules to the back."""
+"""How many retries move the unplaced pods to the front; every second retry also moves pods without rules to the back."""
 
 _ORDERS_GROUPED = 200
-"""How many of the next retries keep alike pods together; all later ones shuffle single pods."""
+"""How many of the next retries keep equal pods together; all later ones shuffle single pods."""
 
 Located = dict[str, int]
 """Pod key → number of the place where it is."""
@@ -119,8 +119,8 @@ class Rules:
     def _counts_empty(self, pod: Pod, place: Place, spread: TopologySpread) -> bool:
         """Whether a place creates a domain even without pods.
 
-        A node that will be launched for other pods may come too late. It counts if its domain was to be expected: not
-        if only nodeAffinityPolicy Ignore makes it one, nor if a NodePool leaves the label open.
+        A node that is launched for other pods may come too late. It counts if its domain was expected: not if only
+        nodeAffinityPolicy Ignore makes it a domain, nor if a NodePool leaves the label open.
         """
         if place.claim is None:
             return True
@@ -150,7 +150,7 @@ class Rules:
         return self.counts(other) and term_selects(term, owner, other, self.snapshot.namespaces)
 
     def lacks_company(self, terms: list[TermView], place: Place, located: Located) -> str:
-        """Why a required affinity is not met; empty if it is. The first pod of its own group needs no other."""
+        """Why a required affinity is not met; empty if it is. The first pod of a group that selects itself needs no other."""
         for view in terms:
             key = view.term.topology_key
             domain = place.domain(key)

@@ -1,4 +1,4 @@
-"""A planner that takes an hour to write: one pod, one node, the largest first, in the first zone that admits it.
+"""A trivial planner: one node for each pod, the largest first, in the first zone that admits it.
 
 It supports the clusters of `tight` only: one NodePool, every type in every zone, rules along zones and hostnames.
 """
@@ -115,7 +115,7 @@ def _cheapest(snapshot: Snapshot, pod: Pod) -> int:
 
 
 def beaten(snapshot: Snapshot, plan: Plan, seeds: int = 6) -> list[str]:
-    """What a trivial planner does better than a plan: more pods placed, or the same pods at a lower price."""
+    """In what a trivial planner beats a plan: more placed pods, or the same pods at a lower price."""
     trivial = TrivialPlanner(snapshot)
     most = max(len(trivial.placed(order)) for order in zone_orders(seeds))
     on_claims = [key for claim in plan.claims for key in claim.pods]

@@ -1,4 +1,4 @@
-"""How many may be disrupted at one time: NodePool budgets, minute by minute, and PodDisruptionBudgets, pod by pod."""
+"""How many nodes and pods may be disrupted at one time: NodePool budgets by the minute, PodDisruptionBudgets by the pod."""
 
 from __future__ import annotations
 

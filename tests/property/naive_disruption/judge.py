@@ -1,7 +1,7 @@
 """A second, naive implementation of when nodes may be disrupted, to judge plans.
 
-It shares no code with `core.disruption`. Commands are judged one after the other, each in the world that the earlier
-ones leave; budgets are judged over all of them together.
+It shares no code with `core.disruption`. Commands are judged one after the other, each in the world after the earlier ones;
+budgets are judged for all of them together.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
 def _is_excused(problem: str, later: Sequence[Command]) -> bool:
     """Whether a command may have been decided in another world than the one in which it is judged.
 
-    A deletion that was decided before it may have become part of a later command (`may_be_merged`). Topology, a pool's
-    cost and the places of pending pods differ then; the validation before execution checks them again.
+    An earlier deletion may have been merged into a later command (`may_be_merged`). Topology, a pool's cost and the places of
+    pending pods then differ; the validation before execution checks them again.
     """
     return problem.startswith(_ELSEWHERE) and any(len(command.nodes) > 1 for command in later)
 
@@ -75,7 +75,7 @@ def _of(world: Snapshot, command: Command) -> Iterator[str]:
 
 
 def _pending_pods(world: Snapshot, command: Command) -> Iterator[str]:
-    """Nodes that pending pods are about to use stay, and the nodes that they need elsewhere get no dearer."""
+    """Nodes that pending pods will use stay, and the new nodes that pending pods need become no more expensive."""
     if not any(is_pending(world, pod) for pod in world.pods) or command.method == "static-drift":
         return
     if may_be_merged(world, command):
@@ -127,7 +127,7 @@ def _left_over(snapshot: Snapshot, world: Snapshot, plan: DisruptionPlan) -> Ite
 
 
 def expiry_violations(snapshot: Snapshot, named: tuple[str, ...]) -> list[str]:
-    """Faults in the claims reported as expired: never late, at most a tenth of their life or a day early (ADR 34)."""
+    """Faults in the claims reported as expired: none is late, or more than a day or a tenth of its life early (ADR 34)."""
     found = [
         f"expiry: {name} is named twice or unknown"
         for name in named

@@ -50,7 +50,7 @@ def move_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
 
 
 def _goes_first(snapshot: Snapshot, command: Command) -> Iterator[str]:
-    """Its replacement comes after it, into the capacity reservation that is full until it goes."""
+    """Faults of nodes that go before their replacement: only allowed if that needs their place in a full reservation."""
     held = {node.labels.get(labels.RESERVATION_ID) for node in snapshot.nodes if node.name in command.nodes}
     every = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
     places = [o for types in every for one in types for o in one.offerings if o.reservation_id in held - {None}]

@@ -1,4 +1,4 @@
-"""Whether a command pays: strictly cheaper at the dearest possible launch, and never the same type again."""
+"""Judges whether a command pays: it is cheaper even with the most expensive launch, and never launches the same type again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORTHWHILE = Fraction(1, 20)
 
 
 def price_of(snapshot: Snapshot, node: Node) -> int:
-    """What a running node costs: the offering of its type, zone and capacity type, available or not; 0 where unknown."""
+    """The cost of a running node by the offering of its type, zone and capacity type, available or not; 0 if unknown."""
     asked = tuple(node.labels.get(key) for key in (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE))
     pool = node.labels.get(labels.NODEPOOL, "")
     for kind in types_by_pool(snapshot, pool) or snapshot.catalogue.default:
@@ -34,7 +34,7 @@ def price_of(snapshot: Snapshot, node: Node) -> int:
 
 
 def worst_launch(snapshot: Snapshot, claim: PlannedClaim, name: str) -> int:
-    """The most that a launch of this type may cost: the dearest zone of the capacity type that is tried first."""
+    """The most that a launch of this type may cost: in the most expensive zone of the capacity type that is tried first."""
     kind = next(kind for kind in types_by_pool(snapshot, claim.node_pool) if kind.name == name)
     for capacity_type in (labels.RESERVED, labels.SPOT, labels.ON_DEMAND):
         prices = [
@@ -48,7 +48,7 @@ def worst_launch(snapshot: Snapshot, claim: PlannedClaim, name: str) -> int:
 
 
 def fleet_cost(snapshot: Snapshot) -> int:
-    """What all nodes with a claim cost."""
+    """The cost of all nodes with a claim."""
     ours = {claim.provider_id for claim in snapshot.node_claims}
     return sum(price_of(snapshot, node) for node in snapshot.nodes if node.provider_id in ours)
 
@@ -94,10 +94,9 @@ def _capacity_type(snapshot: Snapshot, command: Command, claim: PlannedClaim, no
 
 
 def _same_type(snapshot: Snapshot, command: Command, claim: PlannedClaim, nodes: list[Node]) -> Iterator[str]:
-    """Several nodes never become one of a type that is among them: deleting the others would do, with fewer moves.
+    """Faults of a command whose nodes may become one node of a type among them: deleting the others would be enough.
 
-    A node that could be deleted alone may have been: its deletion was then merged into the command that moves its pods
-    on.
+    A node that could be deleted alone may have been: its deletion was then merged into the command that moves its pods again.
     """
     for node in nodes if len(nodes) > 1 else ():
         name = node.labels[labels.INSTANCE_TYPE]

@@ -1,4 +1,4 @@
-"""What protects a node, or a pod on it, from disruption: read one object at a time."""
+"""Judges what protects a node, or a pod on it, from disruption, one object at a time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def node_objections(snapshot: Snapshot, node: Node, claim: NodeClaim) -> Iterato
 
 
 def guards(snapshot: Snapshot, pod: Pod) -> list[PodDisruptionBudget]:
-    """The PodDisruptionBudgets that the eviction API would ask about the pod."""
+    """The PodDisruptionBudgets that the eviction API would check for the pod."""
     if pod.deleted_at is not None or pod.phase in ("Succeeded", "Failed") or is_protected(pod, snapshot.now):
         return []
     if any(owner.kind == "Node" for owner in pod.owners):

@@ -1,4 +1,4 @@
-"""Whether each disrupted node has the reason that is stated for it."""
+"""Judges whether the stated reason of each disrupted node is true."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EMPTY = "it is empty"
 
 
 def moving_cost(pods: list[Pod]) -> int:
-    """What it costs to disturb these pods, in 2^27ths of an ordinary pod, one for the node itself."""
+    """The disruption cost of these pods, in 2^27ths of an ordinary pod, plus one for the node itself."""
     total = _UNIT
     for pod in pods:
         if must_move(pod):

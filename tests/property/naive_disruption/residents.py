@@ -45,7 +45,7 @@ class Residents:
         self._count = 0
 
     def move_in(self, node: Node, pool: NodePool, kind: InstanceType, count: int, share: float) -> tuple[Pod, ...]:
-        """So many pods that request at most that share of a node together."""
+        """This many pods that together request at most this share of a node."""
         room = room_of(kind)
         cpu, memory = (int(room[name] * share / max(count, 1)) for name in ("cpu", "memory"))
         found = []

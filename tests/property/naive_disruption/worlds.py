@@ -1,7 +1,7 @@
-"""Random clusters of running nodes, each with some of the situations that call for a disruption.
+"""Random clusters of running nodes, each with some of the situations that lead to disruption.
 
-One seed gives one cluster on every machine. Every situation is a NodePool of its own, so that several occur in one
-cluster and their nodes, budgets and pods interfere.
+A seed gives the same cluster on every machine. Every situation has its own NodePool, so that several occur in one cluster and
+their nodes, budgets and pods interfere.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class World:
         self.residents = Residents(self.draw, calm=self.calm)
 
     def pool(self, name: str, **changes: object) -> NodePool:
-        """Add a NodePool. With a wall, its taint and a node selector keep its pods and all others apart."""
+        """Add a NodePool. With `wall`, a taint and a node selector keep its pods and all others apart."""
         draw, own = self.draw, {}
         if chance(draw, 0.4):
             own = {TEAM: name}

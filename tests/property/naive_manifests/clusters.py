@@ -1,4 +1,4 @@
-"""Two settings of random clusters: calm, as most clusters are, and hostile, where rules interfere with each other."""
+"""Two kinds of random clusters: calm, as most clusters are, and hostile, where rules interfere with each other."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _writable(snapshot: Snapshot) -> Snapshot:
 
 
 def _is_too_much(requirement: Requirement) -> bool:
-    """Whether its minValues ask for more values than it lists, or for values of what it excludes."""
+    """Whether its minValues require more values than it lists, or values that it excludes."""
     return bool(requirement.values) and (
         requirement.complement or (requirement.min_values or 0) > len(requirement.values)
     )

@@ -1,4 +1,4 @@
-"""Rules that the scheduling judge leaves out: preferences, weights, the terms that claims carry, and the price."""
+"""Judges rules that the scheduling judge leaves out: preferences, weights, the terms of claims, and the price."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def further_violations(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
 
 
 def _terms(pool: NodePool, claim: PlannedClaim) -> Iterator[str]:
-    """A claim carries what its NodePool's template says."""
+    """Faults of claims that lack a term of their NodePool's template."""
     wanted = (pool.expire_after, pool.termination_grace_period, pool.node_class)
     if (claim.expire_after, claim.termination_grace_period, claim.node_class) != wanted:
         yield f"terms: {claim.name} has {claim.expire_after}, {claim.termination_grace_period}, {claim.node_class}"
@@ -58,7 +58,7 @@ def _has_preferences(pod: Pod) -> bool:
 
 
 def _unpreferred(snapshot: Snapshot, place: Place, pod: Pod) -> Iterator[str]:
-    """A new node that misses the pod's heaviest preference, or has a taint to avoid, although another would do."""
+    """New nodes that miss the pod's heaviest preference, or have a taint to avoid, although another node would not."""
     wished = sorted(pod.spec.preferred_terms, key=lambda preferred: -preferred.weight)
     least = PodRelaxation(snapshot, pod)
     if len({preferred.weight for preferred in wished}) == len(wished):

@@ -1,4 +1,4 @@
-"""Laws of packing pods of which a machine holds few."""
+"""Laws of packings whose machines hold few pods."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_no_plan_covers_more_than_was_committed(first: int) -> None:
 
 @pytest.mark.parametrize("first", range(200, 240, 20))
 def test_no_plan_costs_more_because_something_is_paid_for(first: int) -> None:
-    """Room that is paid for must not lead to a dearer fleet, or to pods without a place."""
+    """Committed capacity must not lead to a more expensive fleet, or to pods without a place."""
     for seed in range(first, first + 20):
         snapshot = _committed(seed)
         plan = schedule(snapshot)

@@ -75,7 +75,7 @@ def _free_nodes(snapshot: Snapshot) -> list[str]:
 def _decided(plan: Plan) -> object:
     """Placements and prices.
 
-    Which dearer types a claim keeps may differ: a rule of a pod that goes with its node still names its key.
+    The more expensive types of a claim may differ: a rule of a pod that goes with its node still names its topology key.
     """
     return [(claim.node_pool, claim.pods, claim.price) for claim in plan.claims], plan.bindings
 

@@ -1,4 +1,4 @@
-"""No planner that takes an hour to write does better: one pod, one node, the largest first, several choices of zones."""
+"""Law: no trivial planner does better, which gives each pod its own node, the largest first, with several choices of zones."""
 
 from __future__ import annotations
 
