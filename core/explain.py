@@ -27,7 +27,7 @@ _HINTS_MAX: Final = 3
 _ALTERNATIVES_MAX: Final = 3
 
 _SAID_BY_MESSAGE: Final = (NodeReason.BUDGET, NodeReason.DO_NOT_DISRUPT)
-"""Codes whose message already says what the code means and names the objects."""
+"""Codes whose message already states their meaning and names the objects."""
 
 PAGE: Final = "docs/reference/reason-codes.md"
 """The page of all reason codes; each code is an anchor."""
@@ -63,7 +63,7 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
     Args:
         snapshot: The input of the decision.
         pod: One of its pods.
-        out_of_time: As for the plan that this explains (`Planner.plan`), so that both say the same.
+        out_of_time: As for the explained plan (`Planner.plan`), so that both agree.
     """
     planner = Planner(snapshot)
     plan, finding = planner.explained(pod.key, out_of_time)
@@ -169,7 +169,7 @@ def _next_best(snapshot: Snapshot, claim: PlannedClaim) -> str:
 
 
 def _above_cheapest(price: int, cheapest: int) -> str:
-    """Below ten percent with a digit more: `+0 %` would say that the prices are the same."""
+    """Return the surplus in percent, with a decimal below ten: `+0 %` would mean equal prices."""
     if not cheapest:
         return f"+{dollars(price - cheapest):.4f} $/h"
     tenths = 1000 * (price - cheapest) // cheapest

@@ -26,7 +26,7 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
     Args:
         snapshot: The input of the decision.
         node: Name of a node, or of a claim without one.
-        out_of_time: As for the decision that this explains (`disrupt`), so that both say the same.
+        out_of_time: As for the explained decision (`disrupt`), so that both agree.
     """
     planner = Planner(snapshot)
     found = explain_node(disrupt(snapshot, planner, out_of_time, proves=False), node)
@@ -62,7 +62,7 @@ def _of_reservation(state: StateNode, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _of_pods(planner: Planner, node: str) -> Iterator[str]:
-    """Return what the first pod lacks that finds no other place. With the other leaving nodes, more pods may lack one."""
+    """Return why the first pod without another place has none. If other nodes leave too, more pods may have no place."""
     results = planner.what_if([node], consolidation=True)
     displaced = set(results.displaced)
     stranded = next((pod for pod in results.plan.unschedulable if pod.pod in displaced), None)

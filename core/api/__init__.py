@@ -1,8 +1,8 @@
 """The users' objects (NodePool, EC2NodeClass, NodeClaim, NodeOverlay) as written: parsing, validation, conversion.
 
 `problems` returns everything that is wrong with an object, `as_v1` and `all_as_v1` convert older versions, and the functions
-named after kinds translate objects into the model. All are imported when they are first asked for: pydantic's models of the
-objects take a third of a cold start, and a function that follows an instance's events reads no object.
+named after kinds translate objects into the model. All are imported on first use: loading pydantic's models takes a third of a
+cold start, and a function that handles an instance's events reads no object.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -53,7 +53,7 @@ class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
         return CatalogueBuilder(self.shapes, self.market, settings)
 
     def stale_parts(self, now: datetime) -> tuple[StalePart, ...]:
-        """Return the parts that are so old that they may mislead plans, prices first; none where all is current."""
+        """Return the parts that are so old that they may mislead plans, prices first; none if all parts are current."""
         parts = (
             ("Prices", "prices", self.prices_read_at, PRICES_STALE_AFTER),
             ("InstanceTypes", "instance types and zones", self.shapes_read_at, SHAPES_STALE_AFTER),

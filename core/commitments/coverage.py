@@ -63,7 +63,7 @@ NO_COVERAGE: Final = Coverage()
 
 
 def paid_price(state: StateNode, snapshot: Snapshot) -> int:
-    """Return what a node costs, in nano-dollars per hour, less what commitments cover of it; 0 where its price is unknown."""
+    """Return a node's price less the part that commitments cover, in nano-dollars per hour; 0 if its price is unknown."""
     covered = coverage_of(snapshot).nodes.get(state.name)
     if covered is not None:
         return covered.price
@@ -124,7 +124,7 @@ def _covered(
 
 
 def _hold(claim: NodeClaim, types: PoolTypes, commitments: Sequence[Commitment], left: dict[str, int]) -> None:
-    """Set aside what the largest type of a launching claim would use, if the claim can only become on-demand capacity."""
+    """Reserve the charge of a launching claim's largest type, if the claim can only become on-demand capacity."""
     admitted: Mapping[str, tuple[str, ...]] = {r.key: r.values for r in claim.requirements if not r.complement}
     is_shared = labels.SHARED_TENANCY in admitted.get(labels.TENANCY, (labels.SHARED_TENANCY,))
     if not is_shared or admitted.get(labels.CAPACITY_TYPE) != (labels.ON_DEMAND,):

@@ -1,1 +1,1 @@
-"""The cost of a period: who caused it, what the baselines are, and what kept it from being lower."""
+"""The cost of a period: its causes, its baselines, and what kept it from being lower."""

@@ -66,7 +66,7 @@ def _pod_budgets(commands: Iterable[Command], snapshot: Snapshot) -> Iterable[tu
 
 
 def _protected(commands: Iterable[Command], snapshot: Snapshot) -> Iterable[tuple[str, str]]:
-    """Drift may drain a protected pod where a terminationGracePeriod bounds it (Karpenter)."""
+    """Yield protected nodes and pods; drift may drain them if a terminationGracePeriod bounds the drain (Karpenter)."""
     claims = {claim.name: claim for claim in snapshot.node_claims}
     nodes = {node.name: node for node in snapshot.nodes}
     for command in commands:

@@ -1,4 +1,4 @@
-"""What a fleet must have cost at the least, beside what it cost."""
+"""The proven minimum cost of a fleet, beside its cost."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Decides which nodes are disrupted, and when: candidates, budgets, methods that find commands, and validation.
 
-Its parts are imported when they are first asked for: functions that only read what was moved, or when budgets open, load no
+Its parts are imported on first use: functions that only read which pods were moved, or when budgets open, do not load the
 planner in a cold start.
 """
 

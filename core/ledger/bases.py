@@ -15,7 +15,7 @@ def encode_base(raw: bytes, against: bytes = b"") -> bytes:
 
 
 def needed_base(written: bytes) -> str:
-    """Return the digest of the document needed to decode this one, empty where none is."""
+    """Return the digest of the document that is needed to decode this one, empty if none is."""
     return written[:_DIGEST_LENGTH].decode("ascii", "replace").strip()
 
 

@@ -57,7 +57,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_vanished(self) -> bool:
-        """Whether its node joined and is gone; that of a claim under way is still to come."""
+        """Whether its node joined and is gone; the node of a launching claim has not joined yet."""
         return self.node is None and self.claim is not None and self.claim.is_true(node_claim.REGISTERED)
 
     @property
@@ -69,7 +69,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_starting(self) -> bool:
-        """Whether the rest of its initialization is expected; a late claim is evaluated by its node's present state."""
+        """Whether its initialization is still expected to complete; a late claim is judged by its node's present state."""
         if self.claim is None or self.is_initialized:
             return False
         found = self.claim.conditions.get(node_claim.INITIALIZED)

@@ -129,7 +129,7 @@ class RuinAndRecreateSettings(msgspec.Struct, frozen=True):
 
     # Share of steps that try a cover exchange; the others pack by value, which takes twenty times as long.
     exchange_share: float = 0.9
-    # Machines removed in one step: at most for an exchange, at most for packing by value; a fourth of all, but not too few.
+    # The most machines removed in one step: for an exchange; for packing by value; in any case a fourth of all, or this few.
     exchange_machines_max: int = 5
     ruin_machines_max: int = 24
     ruin_machines_few: int = 6
@@ -324,7 +324,7 @@ class TargetSettings(msgspec.Struct, frozen=True):
     size_steps_per_doubling: tuple[float, ...] = (64.0, 8.0, 4.0, 2.0, 1.0, 0.5)
     # Share of fluid room that counts: whole pods never fill a node entirely.
     fill_share: float = 0.985
-    # Further types with the next best prices, for each set of pods that may use the same types.
+    # Types with the best value for their price, for each set of pods that may use the same types.
     next_best_types: int = 10
     # The cheapest types for CPU and for memory alone: which resource is short depends on the room that is filled.
     cheapest_types: int = 3

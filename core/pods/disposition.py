@@ -57,9 +57,9 @@ def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
 def mark_equal_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     """Return the pods in their order; those that kube-scheduler has not tried are marked where an equal pod is.
 
-    The scheduler tries the pods of a burst one after another, about a hundred a second. What it says of the first pod of a
-    ReplicaSet holds for the equal ones behind it: they wait in the same queue, and ask for the same (docs/adr/0224). A pod that
-    has a nominated node implies nothing: the scheduler makes room for it by preemption.
+    The scheduler tries the pods of a burst one by one, about a hundred a second. Its verdict on the first pod of a ReplicaSet
+    holds for the equal pods behind it: they wait in the same queue, with the same requests (docs/adr/0224). A pod with a
+    nominated node implies nothing: the scheduler makes room for it by preemption.
     """
     pods = tuple(pods)
     reported = _reported(pods)

@@ -5,9 +5,9 @@ never evicted. A single budget is ignored for an unready pod if its unhealthyPod
 There are three different answers:
 
 - *fully blocked*: the pod may not be evicted at any number of replicas. No plan makes room for it elsewhere (Karpenter).
-- *never evicted*: as many replicas as its workload wants leave none to spare. A node is not disrupted by choice for it; a plan
-  makes room all the same, since the node may end against our will.
-- *not allowed now*: another moment may do.
+- *never evicted*: with the workload's number of replicas, the budget spares none. Its node is not disrupted voluntarily, but a
+  plan makes room for the pod, since the node may end involuntarily.
+- *not allowed now*: an eviction may be allowed later.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Binds pods to the stored or launched claim planned for them, so that they are not planned again while its node boots.
 
-A plan packs more tightly than a later plan that places the same pods one by one onto the launching nodes: if they were planned
+A plan packs pods more tightly than a later plan that places them one by one onto the launching nodes. If they were planned
 again, some would not fit, and each run of a burst would launch additional nodes.
 """
 
@@ -41,10 +41,10 @@ def with_expected_pods(
 ) -> Snapshot:
     """Return the snapshot with these pods bound to their claims, as they will be; pods bound elsewhere stay there.
 
-    Once the node is initialized the scheduler decides. A pod for which it still reserves room there, because we nominated the
-    pod and it did not clear that, counts as bound for a while; what it does not bind there is planned again. For Karpenter a
-    nominated pod does not wait at all, since the scheduler made room for it by preemption; our own nominations make none, so
-    they are removed after their time.
+    Once the node is initialized, the scheduler decides. A pod that we nominated, and whose nomination it has not cleared,
+    counts as bound for a while, since the scheduler reserves room for it; pods that it does not bind there are planned again.
+    For Karpenter, a nominated pod does not wait at all, since the scheduler made room for it by preemption. Our own nominations
+    make no room, so they are removed after their time.
 
     Args:
         snapshot: The observation.

@@ -1,6 +1,6 @@
 """Marks NodePools whose nodes' user data exceeds EC2's limit, so that nothing is planned for them.
 
-`reconcile` writes the same into their conditions; a NodePool that was made or edited since then is recognised here.
+`reconcile` writes the same into their conditions; this module covers NodePools that were created or edited since then.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The formats that user data is written in; the families put it together."""
+"""The formats of user data, from which the families assemble theirs."""

@@ -30,7 +30,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def for_cloud_init(text: str) -> Part:
-    """A user's document as cloud-init is to take it: its configuration where the first line says so, else a script."""
+    """Return a user's document for cloud-init: as its configuration if the first line says so, else as a script."""
     first_line = text.lstrip().partition("\n")[0].rstrip()
     return Part.of(CLOUD_CONFIG if first_line == "#cloud-config" else SHELL, text)
 

@@ -1,4 +1,4 @@
-"""When a capacity reservation ends, when EC2 takes its instances back, and when their nodes have to go before that."""
+"""Computes when a capacity reservation ends, when EC2 takes its instances back, and when their nodes must go before that."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ULTRASERVER_RECLAIMED_BEFORE: Final = timedelta(minutes=60)
 """The same for a block of UltraServers."""
 
 ULTRASERVERS: Final = ("p6e-", "trn2u.")
-"""How the names of instance types begin that exist in UltraServers only."""
+"""Prefixes of the names of instance types that exist only in UltraServers."""
 
 LEAVES_BEFORE: Final = timedelta(minutes=10)
-"""How long before EC2 takes the instances of a block their nodes go (Karpenter)."""
+"""The nodes of a block go this long before EC2 takes their instances (Karpenter)."""
 
 SERVES_LEAST: Final = timedelta(minutes=10)
-"""A block takes a new node only if that can stay this long: several minutes of it pass until its pods run."""
+"""A block takes a new node only if the node can stay at least this long: its pods run only after several minutes."""
 
 
 def ends_at(reservation: CapacityReservation) -> datetime | None:
@@ -47,6 +47,6 @@ def leaves_at(reservation: CapacityReservation) -> datetime | None:
 
 
 def takes_instances(reservation: CapacityReservation, now: datetime) -> bool:
-    """Whether the reservation goes on for long enough to launch into it. Its `state` dates from the last `reconcile`."""
+    """Whether the reservation lasts long enough for a launch. Its `state` is not enough: it dates from the last `reconcile`."""
     leaves, lead = leaves_at(reservation), reclaimed_before(reservation)
     return leaves is None or leaves - now > (SERVES_LEAST if lead else timedelta(0))

@@ -12,7 +12,7 @@ from core.model.node_pool import Budget, NodePool
 from core.reasons.termination import BUDGETED
 
 LONG: Final = timedelta(days=7)
-"""A window that opens once a week is usual; drift or consolidation that waits longer is either a decision or a mistake."""
+"""Windows that open once a week are usual; if drift or consolidation waits longer, that is a decision or a mistake."""
 
 STEP: Final = timedelta(minutes=15)
 """The shortest time between two evaluated moments. A shorter window is of little use, since a drain takes minutes."""

@@ -119,7 +119,7 @@ def _named(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None
 
 
 def unreadable(pool: NodePool) -> str:
-    """Return what is wrong with the first unreadable budget, which closes the pool; empty where all can be read."""
+    """Return the problem of the first unreadable budget, which closes the pool; empty if all are readable."""
     for index, budget in enumerate(pool.disruption.budgets):
         try:
             limit(budget, 0)

@@ -24,9 +24,9 @@ _MINUTES_A_DAY: Final = 24 * 60
 def window_schedules(node_pools: Iterable[NodePool], now: datetime) -> Mapping[str, str]:
     """Return name → expression for every moment at which a window opens or closes; names follow from the expressions alone.
 
-    A window's end recurs as its start does, shifted by the duration, where cron can say that. Where it cannot (the shift
-    crosses a day that the schedule picks out), the end of the window that is open or opens next is given as one `at(...)`;
-    ask again after it. Budgets that cannot be read have no windows: their pools are closed.
+    A window's end recurs like its start, shifted by the duration, if cron can express that. If not (the shift crosses a day
+    that the schedule restricts), the end of the window that is open or opens next is a single `at(...)`; call again after it.
+    Unreadable budgets have no windows: their pools are closed.
     """
     found: set[str] = set()
     for pool in node_pools:

@@ -1,4 +1,4 @@
-"""Policy Balanced: a move must save at least half as large a share of its pool's cost as it disturbs of its pods.
+"""Policy Balanced: the share of the pool's cost that a move saves must be at least half its share of the pool's disruption.
 
 Karpenter's rule with k = 2: score = (savings / pool cost) / (moved disruption / pool disruption) must reach 1/k.
 """

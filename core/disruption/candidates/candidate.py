@@ -1,4 +1,4 @@
-"""Divides nodes into candidates for disruption and others, with a reason for each other (Karpenter's rules, in its order)."""
+"""Divides nodes into candidates for disruption and others, each with its reason (Karpenter's rules, in its order)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says what savings are worth a move, and how long they take to pay for it (docs/adr/0150)."""
+"""Defines which savings are worth a move, and computes how long they take to pay for it (docs/adr/0150)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.model.plan import Command
 from core.reasons.termination import TerminationReason
 
 BOTH_RUN: Final = timedelta(minutes=3)
-"""How long replacement and old node are both paid for: the one boots, then the other drains and ends."""
+"""How long both nodes are paid for: the replacement boots, then the old node drains and ends."""
 
 RESTARTS: Final = timedelta(minutes=1)
 """How long moved pods do no work while their capacity is paid for: images are pulled and containers start."""

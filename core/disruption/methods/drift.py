@@ -32,10 +32,10 @@ def _drifted(disruption_pass: DisruptionPass) -> list[Candidate]:
 def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Command]:
     """Return a command for each of the nodes that budgets let go and whose pods find a place, as far as independent.
 
-    Empty nodes come before others, then those that drifted first. The rollout of a pool lets its first node go alone, and none
-    while it is stopped. Pods go to drifted nodes, to nodes that expire soon, and to those that the target under way removes
-    later, only where no other node can hold them: they would have to move again.
-    Commands of one call are found in the same snapshot; one that depends on another waits for the next call.
+    Empty nodes come first, then nodes in the order in which they drifted. The rollout of a pool lets its first node go alone,
+    and none while it is stopped. Pods go to nodes that have drifted, expire soon or are drained by the stored target only if no
+    other node can hold them: they would have to move again. Commands of one call are found in the same snapshot; one that
+    depends on another waits for the next call.
     """
     closed = disruption_pass.avoided
     left, together, found = (

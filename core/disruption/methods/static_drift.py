@@ -20,9 +20,9 @@ METHOD: Final = "static-drift"
 def find(disruption_pass: DisruptionPass) -> list[Command]:
     """Return a command for the first drifted node of a static pool that may be replaced, by name.
 
-    A pool with more nodes than it wants shrinks first; `limits.nodes` must have room for the replacement beside the node that
-    goes (Karpenter). Without that room, and with the gate StaticCapacity, which restores the number of nodes, one node goes
-    first while all others work.
+    A pool with surplus nodes shrinks first. `limits.nodes` must have room for the replacement beside the old node (Karpenter).
+    Without that room, and with the gate StaticCapacity, which restores the number of nodes, the old node goes first, if all
+    others work.
     """
     for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
         if not candidate.drift or not candidate.pool.is_static or candidate.name in disruption_pass.refusals:

@@ -23,8 +23,8 @@ from core.reasons.refusal import Refusal
 def part_of(command: Command, candidates: Sequence[Candidate], snapshot: Snapshot) -> Command:
     """Return the command for these of its nodes, without new nodes whose pods are all gone or stay where they are.
 
-    Room on other nodes is no reason to drop a new node: it is reserved for later waves, or is on nodes that go later, so that
-    pods moved there would move again (docs/adr/0151).
+    Room on other nodes is no reason to drop a new node: it is reserved for later waves, or is on nodes that go later, from
+    which pods would move again (docs/adr/0151).
     """
     moving = {pod.key for candidate in candidates for pod in candidate.state.pods}
     needed = [claim for claim in command.replacements if not moving.isdisjoint(claim.pods)]

@@ -44,7 +44,7 @@ def two_type_packings(
 
 
 def _pairs(problem: PackingProblem, fluid: FluidSolution, settings: TwoTypeSettings) -> list[Ints]:
-    """Types a little below the average machine's price with types a little above, near ones first."""
+    """Return pairs of a type a little below the average machine's price (bound / Σ machines) and one a little above."""
     by_price = np.argsort(problem.prices, kind="stable")
     average = fluid.lower_bound / max(float(fluid.machines.sum()), 1.0)
     middle = int(np.searchsorted(problem.prices[by_price], average))

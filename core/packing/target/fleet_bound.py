@@ -16,10 +16,10 @@ _SETTINGS: Final = DEFAULT_SETTINGS.target
 
 
 def fleet_bound(problem: FleetProblem, types: Ints) -> int:
-    """Return a lower bound on the nano-dollars per hour of the nodes that may go, or of what replaces them.
+    """Return a lower bound on the nano-dollars per hour of the nodes that may go, or of the machines that replace them.
 
-    Moves are free, machines and rooms may be filled to the last byte, and pods may be split. Any node may stay: the pods of
-    one that must go may find no place. Of the rules, it knows those along hostnames.
+    It assumes that moves are free, that machines and rooms can be filled completely, and that pods can be split. Any node may
+    stay, since the pods of a node that must go may find no place. It includes only the rules along hostnames.
 
     Args:
         problem: The fleet.
@@ -54,7 +54,7 @@ def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: Fle
     asked, capacity = requests / scale, problem.capacity / scale
     fits, suits = cells.first(problem.fits), cells.first(problem.group_suits)
     hosts, prices = _host_values(problem, found.host_values)
-    # Each type gets the best of the values found for any type, scaled to what it costs. Largest smallest share wins.
+    # Each type gets the best of the weights w found for any type, scaled to its own price: those with the largest least share.
     known = np.unique(found.type_values[found.type_values.any(axis=1)], axis=0)
     values, shares = found.cell_values, np.full(len(prices), -1.0)
     pays = np.full((len(asked), len(prices)), np.inf)
@@ -67,7 +67,7 @@ def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: Fle
         shares[better], pays[:, better] = least[better], paid[:, better]
     pays = np.where(fits & (shares < 0)[None, :], 0.0, pays)
     into = np.where(suits, asked @ found.room_values.T, np.inf)
-    # Cells that fit nowhere else stay where they are: any value would do, what the program says is taken.
+    # For cells that fit nowhere else, limit is infinite: any value is feasible, so the program's value is used.
     limit = np.minimum(pays.min(axis=1, initial=np.inf), into.min(axis=1, initial=np.inf))
     values = np.minimum(values, limit)
     loads = problem.loads @ cells.members.T
@@ -81,7 +81,7 @@ def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: Fle
 
 
 def _host_values(problem: FleetProblem, found: Floats) -> tuple[Floats, Floats]:
-    """[item], values of hosts for which no type costs less than nothing, and [type], what is left of its price."""
+    """[item], values of hosts that leave every type's price nonnegative, and [type], the rest of its price."""
     # A machine of type t hosts cap[i] pods of each item i that it fits, worth Σ_i h[i] cap[i]. Scaling h by
     # min(1, min_t price[t] / Σ_i h[i] cap[i]) leaves price[t] - Σ_i h[i] cap[i] ≥ 0 of every type's price.
     prices = problem.type_prices * DOLLARS

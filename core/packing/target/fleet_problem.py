@@ -17,7 +17,7 @@ NO_GROUP: Final = -1
 
 
 class FleetProblem(msgspec.Struct, frozen=True, eq=False):
-    """Which nodes to keep, and which pods to put where if the others go.
+    """The problem of which nodes to keep, and where to put the pods of the others.
 
     Attributes:
         prices: [node], nano-dollars per hour of each node that may go.
@@ -28,9 +28,9 @@ class FleetProblem(msgspec.Struct, frozen=True, eq=False):
         free: [node, resource], room left beside its pods.
         room_groups: [node], the group of alike nodes that it belongs to as long as it stays, or NO_GROUP.
         requests: [item, resource], what one pod takes.
-        host_caps: [item], most of its pods on one node, preferences included; zero for any number.
-        required_host_caps: [item], the same by what is required alone.
-        host_room: [item], pods that nodes which stay in any case take besides their own by `host_caps`; of items with a cap.
+        host_caps: [item], the most of its pods on one node by rules and preferences; zero for any number.
+        required_host_caps: [item], the same by required rules alone.
+        host_room: [item], for items with a cap: further pods that nodes which stay in any case may take by `host_caps`.
         group_suits: [item, group], whether its pods may run on the group's nodes.
         group_free: [group, resource], room on nodes that stay in any case.
         capacity: [type, resource], what a new machine offers.
@@ -83,7 +83,7 @@ class FleetProblem(msgspec.Struct, frozen=True, eq=False):
 
 
 class PodCells(msgspec.Struct, frozen=True, eq=False):
-    """Items of nearly equal requests that may run in the same places, as one.
+    """Cells: items with nearly equal requests that may run in the same places, treated as one.
 
     Attributes:
         cell: [item], its cell.
@@ -118,13 +118,13 @@ class PodCells(msgspec.Struct, frozen=True, eq=False):
         return found
 
     def mean_requests(self, problem: FleetProblem) -> Floats:
-        """[cell, resource], what a mean pod of each cell takes."""
+        """[cell, resource], the mean request of a pod of each cell."""
         weights = self.members * np.maximum(problem.counts, 1e-9)
         means: Floats = weights @ problem.requests / weights.sum(axis=1)[:, None]
         return means
 
     def least_requests(self, problem: FleetProblem) -> Floats:
-        """[cell, resource], what every pod of the cell takes at least."""
+        """[cell, resource], the least request of any pod of the cell."""
         least = np.full((len(self.members), problem.requests.shape[1]), np.inf)
         np.minimum.at(least, self.cell, problem.requests)
         return least

@@ -33,7 +33,7 @@ class TargetRules(msgspec.Struct, frozen=True, eq=False):
     """The rules of a target besides room.
 
     Attributes:
-        fill: Which share of free room and of machines pods may fill.
+        fill: The share of free room and of machines that pods may fill.
         keep_discount: The share by which a running node counts as cheaper than a new one, since prices fluctuate.
         is_gated: Whether pods of spot nodes may only go to existing room.
         pools: [node], the NodePool's number, where `drains_max` bounds how many of each go; empty otherwise.
@@ -51,7 +51,7 @@ class FleetTarget(msgspec.Struct, frozen=True, eq=False):
     """The program's solution.
 
     Attributes:
-        cost: Dollars per hour of what stays and what is launched, machines being split.
+        cost: Dollars per hour of staying nodes and new machines, both of which may be fractions.
         stay: [node], between zero and one.
         into: [item, group], pods that move into the free room of a group's nodes.
         machines: New machines.
@@ -72,7 +72,7 @@ class FleetTarget(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Coefficients:
-    """A sparse matrix in the making."""
+    """Collects the coefficients of a sparse matrix."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[Ints, Ints, Floats]] = []
@@ -102,7 +102,7 @@ class KeepOrDrain:
             problem: The fleet.
             cells: Its pods, joined.
             types: Which types may be launched.
-            requests: [cell, resource], what a pod of each cell is taken to request.
+            requests: [cell, resource], the assumed requests of a pod of each cell.
         """
         self.problem, self.cells, self.types = problem, cells, types
         self._scale = problem.scale
@@ -174,7 +174,7 @@ class KeepOrDrain:
         return np.concatenate(lower).astype(float), np.concatenate(upper).astype(float)
 
     def _put_nodes(self, entries: _Coefficients, fill: float) -> None:
-        """What a node that stays holds, and the room that it offers."""
+        """Put the pods of staying nodes, the room that these offer, and the capacity of machines."""
         problem, count = self.problem, len(self._resource)
         # Coefficients of stay[n]: load[n, c] in the row of cell c, and fill · free[n, r] in the room row of the node's group.
         # Of machines[t]: fill · capacity[t, r] in the capacity row (t, r).
@@ -188,7 +188,7 @@ class KeepOrDrain:
         entries.put(rows, self._starts[1] + kinds[:, None], problem.capacity[self.types] / self._scale * fill)
 
     def _put_pods(self, entries: _Coefficients) -> None:
-        """Pods that move, into rooms and onto machines."""
+        """Put the pods that move, into rooms and onto machines."""
         count = len(self._resource)
         # Coefficients of into[c, g] and new[c, t]: one in the row of cell c, -request[c, r] in the row (g, r) or (t, r).
         into, new = np.arange(len(self._into_cell)), np.arange(len(self._new_cell))
@@ -243,7 +243,7 @@ class KeepOrDrain:
         )
 
     def _shares(self, stay: Floats, existing: Floats, *, is_gated: bool) -> Floats:
-        """Return [item], its share of its cell's pods in existing room. Pods of spot nodes come first where spot is gated."""
+        """Return [item], its share of its cell's pods in existing room. If spot is gated, pods of spot nodes come first."""
         problem, cells = self.problem, self.cells
         drained = (1 - stay) @ problem.loads
         if not is_gated:

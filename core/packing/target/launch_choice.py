@@ -1,4 +1,4 @@
-"""Which types of machine the keep-or-drain program may buy: those that the relaxation buys, and the next best."""
+"""Chooses the machine types that the keep-or-drain program may buy: those that the relaxation buys, and the next best."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _SETTINGS: Final = DEFAULT_SETTINGS.target
 
 
 def promising(problem: PackingProblem, fluid: FluidSolution) -> Ints:
-    """Types by what the relaxation's values of a mixed load say of them, for each pattern of admitted pods."""
+    """Return the types that the relaxation buys, and for each set of types that admit the same pods the best ones.
+
+    The best have the most value for their price, the lowest price, or the lowest price per unit of CPU or memory.
+    """
     bought = np.flatnonzero(fluid.machines > 1e-6)
     # ratio[t] = max_i fit[i, t] · value[i] / price[t]: what a machine full of the best item is worth for its price.
     value_per_price = (problem.fit * fluid.item_values[:, None]).max(axis=0) / np.maximum(problem.prices, 1)

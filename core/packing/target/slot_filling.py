@@ -52,7 +52,7 @@ class SlotFilling:
             problem: The fleet.
             rooms: Where there is room.
             drained: [item], pods of nodes that go.
-            bound: [item], how many of them have no other place: they come first, in any suitable room.
+            bound: [item], how many of these pods have no other place: they come first, in any suitable room.
         """
         self._problem = problem
         self._rooms = rooms
@@ -63,7 +63,7 @@ class SlotFilling:
         self._bound = bound
 
     def slots(self, into: Floats, machines: float) -> list[NodeSlots]:
-        """Return slots for as many pods as `into` ([item, group]) says and room allows, if this many machines are launched."""
+        """Return slots for the pods in `into` ([item, group]), as far as there is room, if this many machines are launched."""
         problem, rooms = self._problem, self._rooms
         wanted = whole_pods(into, self._drained)
         # Best fit decreasing: the items by their largest share of a resource, max_r request[r] / scale[r], the largest first.
@@ -73,7 +73,7 @@ class SlotFilling:
         largest = np.argsort(-share, kind="stable")
         is_capped = problem.host_caps > 0
         found: list[NodeSlots] = []
-        for item in largest[is_capped[largest]]:  # as many as new hosts could not take
+        for item in largest[is_capped[largest]]:  # as many pods as new hosts cannot take
             here = self._open_hosts(int(item))
             many = max(int(wanted[item].sum()), int(self._drained[item] - problem.host_caps[item] * machines))
             found += self._put(int(item), many, here, -1.0, once=True)
@@ -114,7 +114,7 @@ class SlotFilling:
         return np.asarray(here[is_open], dtype=np.int64)
 
     def _put(self, item: int, pods: int, here: Ints, alike: float, *, once: bool = False) -> list[NodeSlots]:
-        """Put pods of an item on the nodes whose room is most like them; `once`: one pod a node."""
+        """Put pods of an item on the nodes whose free room is most like their requests; `once`: one pod per node."""
         # Nodes come by the cosine between their free room f and the request q, (f · q) / (|f| |q|), less a weight times |f|, so
         # that fuller nodes come first. Each round puts pods on a third of the nodes, then compares again: rooms have changed.
         pods, slots = min(pods, int(self._left[item])), list[NodeSlots]()
@@ -170,7 +170,7 @@ def _cut(amounts: Ints, pods: int) -> Ints:
 
 
 def whole_pods(into: Floats, drained: Ints) -> Ints:
-    """Return [item, group], shares in whole pods. The next item, which is about as large, gets what rounding takes from one."""
+    """Return [item, group], shares in whole pods. The rounding error of an item is passed on to the next, of similar size."""
     # Error diffusion: whole[i] = ⌊into[i] + carry + ½⌋ and carry += into[i] - whole[i] by group, at most drained[i] in all:
     # an excess is taken from the groups where rounding up added the most.
     whole, carry = np.zeros(into.shape, dtype=np.int64), np.zeros(into.shape[1])

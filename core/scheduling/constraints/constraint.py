@@ -45,10 +45,10 @@ class Constraint:
 
     Every method's default is that the rule does not apply.
 
-    A constraint that concerns some pods decides on which nodes, and for claims on which instance types as a bit mask, one more
-    of them may be; it is not called for others, so pods without it cost nothing. Its answers only get stricter as pods are
-    placed: a node that refuses a pod once refuses it permanently. One object serves one plan and holds what the plan's pods
-    have reserved; to undo, continue with an earlier `copy`.
+    A constraint decides for the pods that it concerns which existing nodes may take one more of them, and for claims which
+    instance types (as a bit mask). It is not called for other pods, so these cost no time. Its answers only get stricter as
+    pods are placed: a node that refuses a pod refuses it permanently. An object serves one plan and holds what the plan's pods
+    have reserved; to undo placements, continue with an earlier `copy`.
 
     Attributes:
         label: Its name in explanations.

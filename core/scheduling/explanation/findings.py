@@ -36,7 +36,7 @@ class PodFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def nearness(finding: PoolFinding) -> int:
-    """Return how near a NodePool came, by its reason; one that suits is nearest.
+    """Return how near a NodePool came, by its reason; one that nothing rules out is nearest.
 
     A taint keeps pods out deliberately: it ranks last, but before lack of room if the pod requests what the pool provides.
     """

@@ -123,7 +123,7 @@ class FleetRows:
         groups = np.full(count, NO_GROUP, dtype=np.int64)
         if not len(self.items):
             return groups
-        # log_ratio[n] = log(free[n, cpu] / mean cpu) - log(free[n, memory] / mean memory): how far a node's room leans to CPU.
+        # log_ratio[n] = log(free[n, cpu] / mean cpu) - log(free[n, memory] / mean memory): the excess of CPU in a node's room.
         # Nodes that suit the same items are cut at the quantiles of their log_ratio into at most ROOM_SHAPES groups.
         is_open = self._suits.any(axis=0)
         pattern = np.unique(self._suits.T, axis=0, return_inverse=True)[1].ravel()

@@ -27,7 +27,7 @@ class PodSignature(msgspec.Struct, eq=False):
         repelled_by: Numbers of the inverse groups among `selected_by`.
         avoids: Numbers of the inverse groups that these pods own.
         bound: Node position → how many of them count there already.
-        ending: Node position → how many more of them terminate there, which count for the pods that they avoid alone.
+        ending: Node position → how many more of them terminate there; these count only for pods that they avoid.
     """
 
     index: int
@@ -44,7 +44,7 @@ class PodSignature(msgspec.Struct, eq=False):
     ending: dict[int, int] = msgspec.field(default_factory=dict)
 
     def counted(self, *, with_ending: bool) -> Iterator[tuple[int, int]]:
-        """Return node position and number of the pods that count there, terminating ones only where asked for."""
+        """Return node position and number of the pods that count there, terminating ones only if requested."""
         yield from self.bound.items()
         if with_ending:
             yield from self.ending.items()
@@ -93,7 +93,7 @@ class RelaxationStep(msgspec.Struct, eq=False):
 
 
 def with_all_preferences(steps: Sequence[RelaxationStep]) -> tuple[RelaxationStep, ...]:
-    """Return the steps that relax only alternatives of the required node affinity; none if there is only one such step."""
+    """Return the steps that relax only alternatives of the required node affinity; none if there is only one alternative."""
     if not steps or len(steps[0].demands.terms) < 2:
         return ()
     whole = msgspec.structs.replace(steps[0].demands, terms=())

@@ -1,4 +1,4 @@
-"""Lists a pod's demands at each relaxation step, at which it gives up one preference more (Karpenter, preferences)."""
+"""Lists a pod's demands at each relaxation step; each step gives up one more preference (Karpenter, preferences)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leftovers: the pods that a plan left without a place; and whether another plan is preferable."""
+"""Leftovers: the pods for which a plan has no place; and whether another plan is preferable."""
 
 from __future__ import annotations
 

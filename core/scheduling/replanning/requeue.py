@@ -1,7 +1,7 @@
-"""Plans again where one order of placing is not enough.
+"""Plans again if one order of placement is not enough.
 
-Pods that one node could hold are planned a second time as if they had to share it: the first of them may take a domain where a
-node for it alone is cheap, and those that follow it pay for that.
+Pods that one node could hold are planned a second time as if they had to share it: otherwise, the first pod may choose a domain
+where a node for it alone is cheap, but a node for all of them is not.
 
 Large pods are placed first, and may take the only zone, family or node that a smaller pod's rules allow. A second plan with the
 smaller pod first is used if no other pod loses its place. If pods' rules about each other are the cause, `VariedPlans` searches
@@ -43,7 +43,7 @@ class RequeuingScheduler:
         self._queue = queue
 
     def solution(self) -> Solution:
-        """The greedy plan, or one in which more pods have a place or, with the same pods left over, nodes cost less."""
+        """Return the greedy plan, or one that places more pods, or leaves the same pods over and costs less."""
         best = self._plan(frozenset())
         left = leftovers_of(best)
         if self._may_share_node(best):

@@ -25,7 +25,7 @@ class VariationOutcome(NamedTuple):
 
 
 class VariationSearch(msgspec.Struct, eq=False):
-    """Repeatedly extends the variation that leaves the fewest pods so far by one change.
+    """Repeatedly adds one change to the variation that leaves the fewest pods so far.
 
     Attributes:
         planned: Plans a variation.

@@ -1,4 +1,4 @@
-"""Tables for code that must not write: writes are refused before they are sent."""
+"""Tables for code that must not write."""
 
 from __future__ import annotations
 

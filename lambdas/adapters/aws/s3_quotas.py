@@ -1,4 +1,4 @@
-"""Stores the last reading of EC2's quotas in S3 (`lambdas.ports.QuotaStore`); the market, which changes less, is separate."""
+"""Stores the last reading of EC2's quotas in S3 (`lambdas.ports.QuotaStore`), apart from the market, which changes less."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from lambdas.ports import Queue
 STALLED_AFTER: Final = timedelta(minutes=1)
 
 COMMAND_CHECKED_FOR: Final = timedelta(minutes=2)
-"""How long a command's chain of checks lasts that begins here: until the next round begins another. A claim's chain replaces
-the one before it, so it may last longer."""
+"""How long a command's chain of checks from here lasts: until the next round begins another. A claim's chain may last longer,
+since it replaces the previous one."""
 
 
 class Requeue(Sweep):

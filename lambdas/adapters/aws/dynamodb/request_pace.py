@@ -1,8 +1,8 @@
 """Paces requests to EC2 over all sandboxes: a token bucket in DynamoDB, one item for each operation.
 
-EC2 throttles by account and region, so neither a thread nor a sandbox can know alone how fast it may ask. The item holds the
-moment at which the bucket is full again. Each request moves it by what one token takes to return, so a request that finds it
-within `FULL_AFTER` from now has a token, and another waits until it does (the generic cell rate algorithm of ATM networks).
+EC2 throttles by account and region, so no thread or sandbox knows its own rate. The item holds the moment at which the bucket
+is full again. Each request moves this moment by the time that one token takes to return. If the moment is within `FULL_AFTER`
+from now, the request has a token; otherwise it waits until it is (the generic cell rate algorithm of ATM networks).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST_WAIT: Final = timedelta(seconds=15)
 """A launch that would wait longer goes back to the queue instead of waiting in a function."""
 
 ATTEMPTS: Final = 2
-"""A bucket that fills up between the two conditions of an attempt passes neither; it passes the first of the next attempt."""
+"""A bucket that becomes full between the two conditions of an attempt meets neither; it meets the first of the next attempt."""
 
 KEPT_FOR: Final = timedelta(minutes=10)
 

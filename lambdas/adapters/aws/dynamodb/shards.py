@@ -15,7 +15,7 @@ from lambdas.adapters.aws.dynamodb.table import ABSENT, DynamoTable, Item, at_ve
 from lambdas.ports import PortError
 
 SHARDS: Final = 8
-"""Partitions for the records of one type. More of them would make small clusters pay for queries that find nothing."""
+"""Partitions for the records of one type. With more, small clusters would pay for queries that find nothing."""
 
 R = TypeVar("R", bound=Versioned)
 

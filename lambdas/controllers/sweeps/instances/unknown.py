@@ -1,8 +1,7 @@
 """Removes instances with our claim tag for which no claim can be rebuilt: after a delay, drained, and few at a time.
 
-Many unknown instances at once are more likely a mistake than garbage: the table of another cluster, NodePools deleted by
-mistake, an API server that answers with an empty list. Then no instance is ended and voluntary disruption stops until fewer are
-unknown.
+Many unknown instances at once are probably a mistake: the table of another cluster, NodePools deleted by mistake, an API server
+that answers with an empty list. Then no instance is terminated, and voluntary disruption stops until fewer are unknown.
 """
 
 from __future__ import annotations
