@@ -206,7 +206,7 @@ def normalized(key: str) -> str:
 
 
 def without_own(given: Mapping[str, str]) -> dict[str, str]:
-    """Return annotations or tags without keys of ours: these say whose a node is and why it leaves, and only we write them."""
+    """Return annotations or tags without our keys, which only we write: they identify a node's owner and why it leaves."""
     return {key: value for key, value in given.items() if not key.startswith(OWN_PREFIX)}
 
 

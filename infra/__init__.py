@@ -1,1 +1,1 @@
-"""The AWS side as code: two stacks, synthesized from the commit alone; no look-ups, no network."""
+"""The AWS resources as code: stacks that are synthesized from the commit alone, without look-ups or network."""

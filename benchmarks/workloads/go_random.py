@@ -47,7 +47,7 @@ class GoRandom:
         return found
 
     def _advance(self) -> None:
-        """The next 607 words, in runs that only need words that are there."""
+        """Compute the next 607 words, in runs that need only known words."""
         words = np.concatenate([self._words, np.zeros(_LONG_LAG, dtype=np.uint64)])
         for start in range(_LONG_LAG, 2 * _LONG_LAG, _SHORT_LAG):
             end = min(start + _SHORT_LAG, 2 * _LONG_LAG)

@@ -35,7 +35,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodShape:
-    """What the pods of one service have in common.
+    """The common properties of a service's pods.
 
     Attributes:
         cpu: Thousandths of a core.
@@ -152,7 +152,7 @@ def node_and_claim(name: str, instance_type: JsonObject, zone: str) -> list[Json
 
 
 def allocatable(instance_type: JsonObject) -> dict[str, str]:
-    """What a type leaves for pods: CPU in thousandths, memory in MiB, the rest as it is."""
+    """Return a type's allocatable resources: CPU in thousandths, memory in MiB, others unchanged."""
     capacity, overhead = instance_type["capacity"], instance_type["overhead"]
     left = dict(capacity)
     left["cpu"] = f"{1000 * int(capacity['cpu']) - int(overhead['cpu'].removesuffix('m'))}m"

@@ -29,7 +29,7 @@ class _Bounds:
         self._last: datetime | None = None
 
     def of(self, snapshot: Snapshot) -> int | None:
-        """Return the bound, None for a snapshot that is left out."""
+        """Return the bound, None for a skipped snapshot."""
         if self._last is not None and snapshot.now - self._last < BOUND_EVERY:
             return None
         self._last = snapshot.now

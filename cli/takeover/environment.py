@@ -98,7 +98,7 @@ class TakeoverEnvironment:
             self._ec2.call("CreateTags", Resources=[instance.instance_id], Tags=tag_list(missing))
 
     def untag(self, instance: Instance, keys: Sequence[str]) -> None:
-        """Remove those of the tags that are there. Raises PortError."""
+        """Remove those of the tags that exist. Raises PortError."""
         present = [{"Key": key} for key in sorted(keys) if key in instance.tags]
         if present:
             self._ec2.call("DeleteTags", Resources=[instance.instance_id], Tags=present)

@@ -80,7 +80,7 @@ def _of_key(
 
 
 def _demands(spec: Mapping[str, Any], at: Location) -> Iterator[tuple[Mapping[str, Any], Location, Location]]:
-    """What a pod asks of its node: (key with operator and values, where it stands, where its key stands)."""
+    """Yield a pod's requirements on its node: (key with operator and values, its field, the field of its key)."""
     for key, value in mapping(spec.get("nodeSelector")).items():
         place = (*at, "nodeSelector", str(key))
         yield {"key": key, "operator": "In", "values": [value]}, place, place

@@ -73,7 +73,7 @@ class AmiFamily(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_ephemeral_bytes(self) -> int:
-        """Size of the ephemeral device when the class says nothing."""
+        """The default size of the ephemeral device."""
         return dict(self.default_volumes).get(self.ephemeral_device, _DEFAULT_STORAGE_GIB) * _GIB
 
     def supports_kubelet_field(self, field: str) -> bool:

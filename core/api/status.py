@@ -61,7 +61,7 @@ def is_ready(obj: JsonObject) -> bool | None:
 
 
 def readiness(obj: JsonObject) -> bool | None:
-    """What condition Ready says; None where it is not set or Unknown, so that whoever shows it can tell both apart."""
+    """Return the value of condition Ready; None if it is not set or Unknown, so that both can be shown as such."""
     ready = conditions(obj).get(READY)
     return None if ready is None or ready.status == "Unknown" else ready.status == "True"
 

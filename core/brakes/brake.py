@@ -18,7 +18,7 @@ from core.reasons.termination import BUDGETED, TerminationReason
 
 
 class Action(StrEnum):
-    """What a brake can stop."""
+    """An action that a brake can stop."""
 
     LAUNCH = "launch"
     DISRUPT = "disrupt"

@@ -112,7 +112,7 @@ def _pod_addresses(shape: Shape, sizing: Sizing, *, reserved_enis: int) -> int:
 
 
 def attach_limit(shape: Shape, sizing: Sizing) -> int | None:
-    """Return how many EBS volumes can be attached besides the node's own, None if EC2 does not say.
+    """Return how many EBS volumes can be attached besides the node's own, None if EC2 does not report it.
 
     Where network interfaces share the limit, one more interface is subtracted: the VPC CNI attaches a second one as
     soon as the node starts. For most types this yields 25, as the EBS CSI driver has long reported.

@@ -108,7 +108,7 @@ class PlacementGroupSelector(_Wire, frozen=True, kw_only=True):
 
 
 class PlacementGroup(_Wire, frozen=True, kw_only=True):
-    """What the selector resolves to.
+    """The placement group to which the selector resolves.
 
     Attributes:
         strategy: `cluster`, `spread` or `partition`.

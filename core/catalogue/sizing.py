@@ -16,7 +16,7 @@ from core.model.values.sizing_settings import SizingSettings
 
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
-    """What determines the size of a node of one class. Equal sizings give equal instance types.
+    """Everything that determines the size of a class's nodes. Equal sizings give equal instance types.
 
     Attributes:
         zones: Zones where it may launch; empty where its subnets are not resolved, which means everywhere.

@@ -54,7 +54,7 @@ class IdleCause(msgspec.Struct, frozen=True, order=True):
 
 
 class CostReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a period cost.
+    """The cost of a period.
 
     Attributes:
         cost: Nano-dollars of all instances at the price of their launch.

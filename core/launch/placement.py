@@ -22,7 +22,7 @@ def tenancy(requirements: Iterable[Requirement]) -> str:
 
 
 def is_confined(requirements: Iterable[Requirement], node_class: Mapping[str, Any]) -> bool:
-    """Whether a launch may use part of an offering's capacity only, so that a refusal says nothing about other launches.
+    """Whether a launch may use only part of an offering's capacity, so that its refusal does not apply to other launches.
 
     True for dedicated hardware, a placement group, or a feature that few machines have. `node_class` is the manifest.
     """
@@ -31,7 +31,7 @@ def is_confined(requirements: Iterable[Requirement], node_class: Mapping[str, An
 
 
 def partition(requirements: Iterable[Requirement]) -> int:
-    """Return the partition of its placement group that a claim asks for: the lowest of several, 0 for any.
+    """Return the partition of its placement group that a claim requires: the lowest of several, 0 for any.
 
     Karpenter takes the alphabetically first, so `10` before `2`.
     """

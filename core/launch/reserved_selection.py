@@ -1,4 +1,4 @@
-"""Narrows reserved offerings to those that one fleet request may ask for (Karpenter's launch filters)."""
+"""Narrows reserved offerings to those that one fleet request may contain (Karpenter's launch filters)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from core.model.storage import VolumeAttachment
 
 
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What Kubernetes and EC2 report about one claim.
+    """The facts that Kubernetes and EC2 report about one claim.
 
     Attributes:
         nodes: The nodes with its provider id: one, none, or by mistake several.

@@ -184,7 +184,7 @@ def largest_first(requests: Ints, capacity: Ints) -> Ints:
 
 
 def distributed(amount: int, places: Ints) -> Ints:
-    """Return [place], how many of `amount` pods go to each place with room for so many; the first ones are filled."""
+    """Return [place], how many of `amount` pods go to each place; `places` is the room of each, and the first are filled."""
     # filled(k) = min(places[0] + … + places[k], amount) pods sit in the first k + 1 places; its differences are the shares.
     filled = np.minimum(np.cumsum(places), amount)
     filled[1:] -= filled[:-1].copy()

@@ -85,7 +85,7 @@ class RoundingSettings(msgspec.Struct, frozen=True):
     support_machines_min: float = 0.25
     # A step of a cut is one machine, or this share of the type's machines if that is more.
     cut_step_share: float = 0.006
-    # Cuts leave out 0 … cut_steps - 1 steps of each of the cut_types most bought types; so many cuts are tried.
+    # Cuts leave out 0 … cut_steps - 1 steps of each of the cut_types most bought types; cuts_max of them are tried.
     cut_types: int = 3
     cut_steps: int = 4
     cuts_max: int = 12
@@ -318,7 +318,7 @@ class TargetSettings(msgspec.Struct, frozen=True):
     added_types_max: int = 12
     # Subtracted from the bound for rounding errors.
     bound_slack_relative: float = 1e-9
-    # Cells of nearly equal pods that the program distinguishes: with so many it is solved in a third of a second.
+    # The most cells of nearly equal pods that the program distinguishes: it is then solved in a third of a second.
     cells_max: int = 120
     # Resolution of sizes in steps per factor of two: the finest that stays within cells_max.
     size_steps_per_doubling: tuple[float, ...] = (64.0, 8.0, 4.0, 2.0, 1.0, 0.5)

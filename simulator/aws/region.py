@@ -39,7 +39,7 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted({offering.zone for found in self.types for offering in found.offerings}))
 
     def node_facts(self) -> dict[str, NodeFacts]:
-        """What nodes of its types have, by the types' names."""
+        """Return instance type → the facts of its nodes."""
         facts_of = recorded_facts if self.is_recorded else stated_facts
         return {found.name: facts_of(found) for found in self.types}
 

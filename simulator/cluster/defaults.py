@@ -14,7 +14,7 @@ Lookup = Callable[[Resource, str], JsonObject | None]
 
 NODE_TROUBLE: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 TROUBLE_TOLERATED_SECONDS: Final = 300
-"""How long a pod stays on a node that is not ready unless it says otherwise (admission, DefaultTolerationSeconds)."""
+"""The default time for which a pod stays on a node that is not ready (admission, DefaultTolerationSeconds)."""
 
 _ROLLING: Final = {"type": "RollingUpdate"}
 _SPEC_DEFAULTS: Final[Mapping[Resource, Mapping[str, Any]]] = {

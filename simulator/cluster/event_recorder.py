@@ -27,7 +27,7 @@ from simulator.record import Recorder
 
 DISRUPTION_REASON: Final = "fleetwright.dev/disruption-reason"
 NODE_CLAIM: Final = "simulate.fleetwright.dev/nodeclaim"
-"""Annotation of a Node: the claim whose instance it is, as the table or the instance's tags say when it joins."""
+"""Annotation of a Node: the claim of its instance, according to the table or the instance's tags when it joins."""
 
 _SILENT: Final = (kinds.PODS, kinds.NODES, kinds.NAMESPACES, kinds.CSI_NODES)
 _STATUS_RECORDED: Final = (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES, kinds.NODE_CLAIMS)

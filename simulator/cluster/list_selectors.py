@@ -18,7 +18,7 @@ _FIELDS: Final[dict[Resource, tuple[str, ...]]] = {
     kinds.PODS: ("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "status.phase"),
     kinds.NODES: ("spec.unschedulable",),
 }
-"""What may be selected by besides `metadata.name` and `metadata.namespace`; the API server refuses any other field."""
+"""Selectable fields besides `metadata.name` and `metadata.namespace`; the API server refuses any other field."""
 
 _IN: Final = re.compile(r"(?P<key>\S+) (?P<operator>in|notin) \((?P<values>[^)]*)\)")
 _COMMA: Final = re.compile(r",(?![^(]*\))")
@@ -31,7 +31,7 @@ def selection(resource: Resource, fields: str, labels: str) -> Test:
 
 
 def node_of_selector(fields: str) -> str:
-    """The node whose pods a field selector asks for, empty for none."""
+    """Return the node whose pods a field selector selects, empty if it selects by other fields."""
     return next(
         (part.removeprefix("spec.nodeName=") for part in _parts(fields) if part.startswith("spec.nodeName=")), ""
     )

@@ -1,4 +1,4 @@
-"""CloudWatch Logs' filter patterns for JSON: fields compared with text, in which `*` stands for anything, or demanded absent.
+"""CloudWatch Logs' filter patterns for JSON: fields equal or unequal to a text, in which `*` matches anything, or absent.
 
 Tests are joined by && and ||, with brackets.
 """

@@ -44,7 +44,7 @@ class Sandboxes:
     """The sandboxes that functions run in. A sandbox is reused until its function crashes or times out.
 
     Attributes:
-        failures: What handlers raised, with tracebacks, for people who look for the cause.
+        failures: Exceptions of handlers, with tracebacks, for people.
 
     Args:
         build: Creates the state that a new sandbox keeps between invocations.
@@ -110,7 +110,7 @@ class Sandboxes:
         """Run tasks of the function that runs at the same time, as threads do (`lambdas.runtime.parallel_tasks`).
 
         Raises:
-            CrashError: If one of them does, once all have ended: the function dies of it.
+            CrashError: If one of them raises it, after all have ended: the function crashes.
         """
         del patience  # their own time-outs end sooner than the function's
         own, crashes = self._current, list[CrashError]()

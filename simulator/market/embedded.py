@@ -30,7 +30,7 @@ _SPOT_SPAN_PERMILLE: Final = 151
 
 
 class RegionOffers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a region sells in which zone.
+    """The instance types that a region sells, by zone.
 
     Attributes:
         zones: Zone name → zone id.
@@ -80,7 +80,7 @@ def builtin_shapes() -> tuple[Shape, ...]:
 
 @cache
 def builtin_market(region: str) -> Market:
-    """What the region sells, and for how much; a type that is sold without a listed price cannot be planned with.
+    """Return the types that the region sells, with their prices; a type without a listed price cannot be planned with.
 
     Raises:
         InvalidInputError: If no market of that region is built in.

@@ -40,12 +40,12 @@ class CostMeter:
 
     @property
     def instance_hours(self) -> float:
-        """Hours of all instances together, as far as settled."""
+        """Hours of all instances together, up to the last settlement."""
         return self._time / _HOUR
 
     @property
     def dollars(self) -> float:
-        """What they cost, as far as settled."""
+        """The cost in dollars up to the last settlement."""
         return self._cost / (NANODOLLARS * (_HOUR // _MICROSECOND))
 
     def _charge(self, instance: Instance, since: datetime) -> None:

@@ -71,7 +71,7 @@ def read_documents(path: Path) -> list[Document]:
 
 
 def _not_yaml(error: Exception) -> str:
-    """What keeps a text from being YAML, and where."""
+    """Describe why a text is not YAML, and where."""
     mark = error.problem_mark or error.context_mark if isinstance(error, yaml.MarkedYAMLError) else None
     if mark is None:
         return f"is not YAML: {error}"

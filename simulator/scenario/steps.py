@@ -54,7 +54,7 @@ class Steps:
         self._warn = warn
 
     def perform(self, step: Step) -> None:
-        """Do what the step says."""
+        """Carry out the step."""
         try:
             self._to_cluster(step)
             self._to_account(step)

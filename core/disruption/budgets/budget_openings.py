@@ -14,7 +14,7 @@ from core.model.node_pool import NodePool
 EDGES_MAX: Final = 64
 """The most window edges of a NodePool that are examined.
 
-A schedule may have one each minute; the last one stands for all later ones.
+A schedule may have one each minute; the last examined edge counts for all later ones.
 """
 
 AHEAD: Final = timedelta(minutes=3)

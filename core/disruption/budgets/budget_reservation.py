@@ -9,7 +9,7 @@ from core.pods.disruption_budgets import EvictionLedger
 
 
 class BudgetReservation:
-    """What NodePool budgets, PodDisruptionBudgets and ceilings on evictions an hour still allow."""
+    """The remaining NodePool budgets, PodDisruptionBudgets and ceilings on evictions per hour."""
 
     def __init__(self, ledger: BudgetLedger, evictions: EvictionLedger, rate: EvictionRate) -> None:
         self._ledger = ledger

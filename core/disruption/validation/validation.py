@@ -29,7 +29,7 @@ class ValidCommand(msgspec.Struct, frozen=True):
 
     Attributes:
         command: The command in the form that is valid now.
-        left_out: Node → why it stays, for each node of the decided command that is not part of it any more.
+        left_out: Node → why it stays, for each node of the decided command that is no longer part of it.
     """
 
     command: Command

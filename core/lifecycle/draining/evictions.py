@@ -142,7 +142,7 @@ def is_overdue(pod: Pod, deletion: Deletion, now: datetime) -> bool:
 def _due_at(pod: Pod, deletion: Deletion) -> datetime:
     """Return the time from which the pod is overdue: its own grace period before the deadline (Karpenter).
 
-    A pod whose grace period is at least the whole terminationGracePeriod cannot have all of it. Karpenter forces it off at
+    A pod whose grace period is as long as terminationGracePeriod, or longer, cannot have all of it. Karpenter forces it off at
     once. Here PodDisruptionBudgets apply for the first half of the time; otherwise they would protect no pod on such a node.
     """
     deadline = deletion.deadline

@@ -1,4 +1,4 @@
-"""Why EC2 says that an instance ended."""
+"""EC2's reason for the end of an instance."""
 
 from __future__ import annotations
 

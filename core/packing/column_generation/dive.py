@@ -118,7 +118,7 @@ class Diving:
         )
 
     def _solved_and_priced(self, demand: Ints) -> MasterSolution:
-        """The master's solution for the pods that are left, with columns made for them."""
+        """Return the master's solution for the remaining pods, with columns generated for them."""
         solution = self._master.solved(demand)
         for _ in range(self._settings.diving.pricing_rounds):
             values = solution.item_values
@@ -147,7 +147,7 @@ class Diving:
 
 
 def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, left: Ints) -> None:
-    """Put pods that are left ([item]) into the capacity that is left, large ones first; `loads` are changed in place."""
+    """Put remaining pods ([item]) into the free capacity, large ones first; `loads` are changed in place."""
     # free[m, r] = capacity[m, r] - Σ_i loads[m, i] requests[i, r]. A machine takes min_r ⌊free[m, r] / requests[i, r]⌋ more
     # pods of item i, and no more than fit[i, type] in all.
     free = problem.capacity[types] - loads @ problem.requests

@@ -56,7 +56,7 @@ class JoinedItems(msgspec.Struct, frozen=True, eq=False):
     Attributes:
         scaled: The smaller problem.
         joint: [item], the item of the smaller problem that each item is part of.
-        share: [item], which part of it.
+        share: [item], the item's share of the joint item's pods.
     """
 
     scaled: ScaledProblem

@@ -249,8 +249,9 @@ class KeepOrDrain:
         if not is_gated:
             whole: Floats = drained / np.maximum(cells.members.T @ (cells.members @ drained), 1e-9)
             return whole
-        # What a cell puts into existing room E takes the pods of spot nodes S first, which have no other place: item i gets
-        # s_i + max(E - S, 0) · r_i / R of it, r_i being its drained pods of other nodes and R those of its cell. Divided by E.
+        # Of a cell's E pods in existing room, the S pods of spot nodes come first, since they have no other place. Item i gets
+        # s_i + max(E - S, 0) · r_i / R, where r_i are its drained pods of other nodes and R those of its cell; its share is
+        # 1/E.
         spot = ((1 - stay) * problem.is_spot) @ problem.loads
         rest, first = drained - spot, cells.members @ spot
         more = np.maximum(existing - first, 0)[cells.cell]

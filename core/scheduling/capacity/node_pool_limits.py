@@ -13,7 +13,7 @@ from core.scheduling.primitives.handles import TypeMask
 
 
 class RemainingLimits:
-    """What one NodePool may still launch within one plan."""
+    """The remaining limits of one NodePool within one plan."""
 
     def __init__(self, limits: Mapping[str, int], used: Mapping[str, int]) -> None:
         self.left = {name: limits[name] - used.get(name, 0) for name in sorted(limits)}

@@ -52,7 +52,7 @@ class SubproblemSearch:
 
     @property
     def loads(self) -> ZoneLoads | None:
-        """What column generation found that machines may hold, for other subproblems."""
+        """The loads that column generation found, for other subproblems."""
         if self._best is None or not len(self._best.loads):
             return None
         return ZoneLoads(list(self._subproblem.counts), self._best.loads)

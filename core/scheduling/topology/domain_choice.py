@@ -23,7 +23,7 @@ from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
 _WHOLE = 1000
-"""The weight of a waiting pod that can go to one value only; a pod with n values has an n-th of it."""
+"""The weight of a waiting pod that can go to one value only; a pod with n values weighs 1/n of this."""
 
 _Preference = tuple[int, int, int, int, int, str]
 """Sort key of values, smaller is better: the pod count there by own spreads, the need of other pods, pods that should share the

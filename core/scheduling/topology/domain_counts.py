@@ -59,7 +59,7 @@ class Departures(msgspec.Struct, frozen=True, eq=False):
         return cls(tuple(sorted(positions)), active, ending)
 
     def counted(self, signature: PodSignature, *, with_ending: bool) -> Iterator[tuple[int, int]]:
-        """Return node and number of the pods that leave, terminating ones only where asked for."""
+        """Return node and number of the pods that leave, terminating ones only if requested."""
         yield from self.active.get(signature.index, _NOBODY).items()
         if with_ending:
             yield from self.ending.get(signature.index, _NOBODY).items()

@@ -107,7 +107,7 @@ def _running(
     of_nodes: Callable[[TopologyGroupId], Counts],
     number: TopologyGroupId,
 ) -> Counts:
-    # The least loaded domain of a spread may be an empty one; elsewhere, a domain without pods says nothing.
+    # The domain with the fewest pods of a spread may be empty; for other rules, domains without pods do not matter.
     knows_empty = groups[number].kind == SPREAD and not groups[number].is_hostname
     counts = dict.fromkeys((*possible(number), *of_nodes(number)), 0) if knows_empty else {}
     with_ending = groups[number].counts_ending

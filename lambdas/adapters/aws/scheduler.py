@@ -32,7 +32,7 @@ class SchedulerWindows:
         }
 
     def replace(self, wanted: Mapping[str, str]) -> None:
-        """Create what is missing, update what differs, delete what is not wanted.
+        """Create missing schedules, update different ones, and delete the others.
 
         Raises:
             PortError: The first error that concerns one schedule alone, after all others are written; any other error at once.

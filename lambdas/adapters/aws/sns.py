@@ -1,4 +1,4 @@
-"""The topic on which people are asked for approval."""
+"""The topic for announcements of commands that wait for approval."""
 
 from __future__ import annotations
 

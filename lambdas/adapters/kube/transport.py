@@ -23,7 +23,7 @@ HEADERS: Final = {
 """The user agent by which the server's audit log distinguishes our requests."""
 
 LATE: Final = 504
-"""An API server whose cache is behind etcd answers a list after three seconds and asks for a retry."""
+"""An API server whose cache is behind etcd answers a list after three seconds and requests a retry."""
 
 READ_AGAIN: Final = urllib3.Retry(
     total=2, connect=1, read=1, status=2, status_forcelist=(LATE,), allowed_methods=("GET",), raise_on_status=False

@@ -50,7 +50,7 @@ class FailedStarts:
             return end
         node_class = self._node_class(record)
         if node_class is None:
-            return end  # another version of it says nothing about this one
+            return end  # the reason does not apply to another version of the class
         now, offering = self._clock.now(), record.machine.offering
         confined = is_confined(record.plan.requirements, node_class)
         if rule.remembered is Remembered.OFFERINGS and not confined:

@@ -1,4 +1,4 @@
-"""Limits which of a claim's offerings EC2 may be asked for now, and remembers EC2's refusals."""
+"""Limits which of a claim's offerings may be requested from EC2 now, and remembers EC2's refusals."""
 
 from __future__ import annotations
 

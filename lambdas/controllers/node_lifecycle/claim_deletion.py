@@ -105,5 +105,5 @@ class ClaimDeletion:
             report.outcomes += end_outcome(record, step.reason, self._clock.now())
         if (
             record.deletion is None and record.attempts
-        ):  # a claim that was never launched says nothing about its NodePool
+        ):  # a claim that was never launched does not count as a failure of its NodePool
             count_failure(self._breakers, record, step.reason, self._clock.now(), report)

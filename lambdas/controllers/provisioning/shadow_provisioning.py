@@ -33,7 +33,7 @@ class ShadowProvisioning:
         has_ended, self._had_waited = self._had_waited and not waiting, bool(waiting)
         if not waiting and not has_ended:
             return
-        # Also recorded when the last pod stops waiting: otherwise its wait would look up to a minute longer.
+        # Also recorded when the last pod stops waiting: otherwise its wait would seem up to a minute longer.
         self._plans.record(self._observer.observe().snapshot, report)
         delay = timedelta(seconds=self._settings.poll_seconds)
         if waiting and self._clock.now() + delay <= until:

@@ -30,7 +30,7 @@ DELAY_MAX: Final = timedelta(minutes=15)
 
 
 def request_run(queue: Queue, reason: str, delay: timedelta = timedelta(0)) -> bool:
-    """Request a run; return whether the queue accepted the request. The schedule makes up for a lost request."""
+    """Request a run; return whether the queue accepted the request. The schedule compensates for a lost request."""
     try:
         queue.send([wake_up(reason)], delay=delay)
     except PortError as error:

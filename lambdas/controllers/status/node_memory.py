@@ -13,7 +13,7 @@ from lambdas.observation.cluster_state import ClusterState
 def seen_memory(node_class: str, view: ClusterState) -> Iterator[SeenMemory]:
     """Yield the memory of each registered node of the class.
 
-    A node whose stopped instance was changed to another type says nothing about the launched type.
+    A node whose stopped instance was changed to another type is ignored: its memory is not that of the launched type.
     """
     nodes = {node.provider_id: node for node in view.snapshot.nodes if node.provider_id}
     for claim in view.claims.values():

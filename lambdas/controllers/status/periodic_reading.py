@@ -1,4 +1,4 @@
-"""Keeps what a source last said, and reads it again where that is due."""
+"""Caches the last answer of a source, and reads it again when it is due."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PeriodicReading(Generic[Reading]):
     """The last reading of one source.
 
     Attributes:
-        latest: What the source last said; None before the first reading.
+        latest: The last answer of the source; None before the first reading.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -42,14 +42,14 @@ class PlacementGroups:
         return {"PlacementGroups": [_described(one) for one in filtered(GROUPS, request.get("Filters"), _values)]}
 
     def problem(self, asked: Mapping[str, Any]) -> tuple[str, str] | None:
-        """The error code and message with which EC2 refuses a launch into a group that is not there; None for any other."""
+        """Return the error code and message with which EC2 refuses a launch into a missing group; None for an existing one."""
         wanted = asked.get("GroupId") or asked.get("GroupName")
         if not wanted or self._find(wanted) is not None:
             return None
         return "InvalidPlacementGroup.Unknown", f"The Placement Group '{wanted}' is unknown."
 
     def place(self, asked: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the group and the partition of one more instance: EC2 fills partitions evenly where none is asked for."""
+        """Return the group and the partition of one more instance: EC2 fills partitions evenly if none is requested."""
         group = self._find(asked.get("GroupId") or asked.get("GroupName") or "")
         if group is None:
             return "", 0

@@ -36,7 +36,7 @@ _REGIONAL: Final = ("efs.csi.aws.com", "fsx.csi.aws.com", "s3.csi.aws.com")
 
 
 class VolumeBinder:
-    """Binds claims at once, or when the scheduler has chosen a node where their class says so."""
+    """Binds claims at once, or once the scheduler has chosen a node, if their class waits for the first consumer."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

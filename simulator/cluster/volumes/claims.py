@@ -27,13 +27,13 @@ def claim_names(pod: JsonObject) -> list[str]:
 
 
 def claims_of(store: Store, pod: JsonObject) -> list[JsonObject | None]:
-    """The pod's claims, None for those that are not there."""
+    """Return the pod's claims, None for each missing one."""
     namespace = namespace_of(pod)
     return [store.find(kinds.PERSISTENT_VOLUME_CLAIMS, name, namespace) for name in claim_names(pod)]
 
 
 def class_of(store: Store, claim: JsonObject) -> JsonObject | None:
-    """The claim's storage class, None where it names none or one that is not there."""
+    """Return the claim's storage class, None if it names none or a missing one."""
     name = spec_of(claim).get("storageClassName")
     return store.find(kinds.STORAGE_CLASSES, name) if name else None
 

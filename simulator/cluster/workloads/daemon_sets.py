@@ -32,7 +32,7 @@ _TOLERATED: Final = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
-"""What the DaemonSet controller lets its pods tolerate (Kubernetes documentation, DaemonSet, taints and tolerations)."""
+"""Tolerations that the DaemonSet controller adds to its pods (Kubernetes documentation, DaemonSet, taints and tolerations)."""
 
 
 class DaemonSets:

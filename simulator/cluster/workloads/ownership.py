@@ -46,7 +46,7 @@ def wake_for(store: Store, queue: WorkQueue, resource: Resource, *owned: Resourc
 
 
 def _watched_fields(obj: JsonObject) -> tuple[object, ...]:
-    """What a controller observes of its objects: neither their node nor scheduling reasons."""
+    """Return the fields of an object that a controller observes, without its node and scheduling reasons."""
     status = status_of(obj)
     counts = {key: value for key, value in status.items() if key != "conditions"}
     over = [c["type"] for c in status.get("conditions") or () if c["status"] == "True" and c["type"] != "PodScheduled"]
@@ -81,6 +81,6 @@ def create_pod(
 
 
 def template_hash(template: Any) -> str:
-    """Ten letters that stand for a pod template."""
+    """Return ten letters that identify a pod template."""
     digest = hashlib.sha256(msgspec.json.encode(template, order="deterministic")).digest()
     return "".join(_HASH_LETTERS[byte % len(_HASH_LETTERS)] for byte in digest[:_HASH_LENGTH])

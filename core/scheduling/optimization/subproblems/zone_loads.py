@@ -14,7 +14,7 @@ _Kind = tuple[object, ...]
 
 
 class ZoneLoads(msgspec.Struct, frozen=True, eq=False):
-    """What machines of another subproblem may hold.
+    """Possible loads of machines of another subproblem.
 
     Attributes:
         groups: The other's item groups, in the order of its items.
@@ -31,7 +31,7 @@ def loads_from(found: ZoneLoads, groups: Sequence[ItemGroup], counts: Ints) -> I
     Args:
         found: Loads of another subproblem.
         groups: This one's item groups, in the order of its items.
-        counts: [item], how many pods of it are here.
+        counts: [item], how many pods of the item are here.
     """
     # here[k] is the item whose pods found.loads[:, k] are, -1 for none; no load has more of an item than there are.
     numbers = {kind: number for number, kind in enumerate(_kinds(groups))}

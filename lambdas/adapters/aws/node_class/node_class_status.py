@@ -98,7 +98,7 @@ class NodeClassResolver:
         verdicts = self._selected(found, node_class, described, now)
         verdicts["PlacementGroupReady"] = self._placed(found, node_class)
         verdicts[VALID] = _judged(manifest) or _validated(node_class, described, verdicts)
-        found["capacityReservations"] = None  # with the gate off, the status says nothing about them
+        found["capacityReservations"] = None  # with the gate off, the status does not list them
         if self._reservations is not None:
             verdicts["CapacityReservationsReady"] = _reserved(found, self._reservations, node_class, now)
         if is_validated and not verdicts[VALID].reason:
