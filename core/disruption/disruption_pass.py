@@ -180,7 +180,7 @@ class DisruptionPass:
         return self._names.renamed(found)
 
     def named(self, claim: PlannedClaim) -> PlannedClaim:
-        """Return the simulation with names for its replacements that no node and no earlier replacement has."""
+        """Return the replacement with a name that no node and no earlier replacement has."""
         return msgspec.structs.replace(claim, name=self._names.new(claim.node_pool))
 
     def reserve_names(self, command: Command) -> None:
@@ -188,7 +188,7 @@ class DisruptionPass:
         self._names.take(command.replacements)
 
     def named_apart(self, claims: Iterable[PlannedClaim]) -> tuple[PlannedClaim, ...]:
-        """Return several simulations, with a unique name for each replacement."""
+        """Return the replacements, each with a name that no node and no other replacement has."""
         found: list[PlannedClaim] = []
         for claim in claims:
             name = self._names.new(claim.node_pool, {one.name for one in found})
