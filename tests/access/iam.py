@@ -1,7 +1,7 @@
 """Evaluates identity policies for a request by IAM's rules.
 
 An explicit deny wins, else one statement must allow. A statement counts if action, resource and every condition match.
-What this evaluator does not know is an error, never a match.
+Anything that this evaluator does not know raises an error and never counts as a match.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Context = Mapping[str, tuple[str, ...]]
 
 
 class UnknownPolicyError(Exception):
-    """A policy says something that this evaluator has not learned."""
+    """A policy contains something that this evaluator does not support."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Statement(msgspec.Struct, frozen=True):
     allows: bool = True
 
     def matches(self, request: Request) -> bool:
-        """Whether it concerns the request."""
+        """Return whether the statement applies to the request."""
         return (
             any(_is_like(request.action.lower(), action.lower()) for action in self.actions)
             and any(_is_like(request.resource, resource) for resource in self.resources)
@@ -59,17 +59,17 @@ class Policy:
         self.statements = tuple(statements)
 
     def allows(self, request: Request) -> bool:
-        """Whether the role may."""
+        """Return whether the role may make the request."""
         matching = [statement for statement in self.statements if statement.matches(request)]
         return bool(matching) and all(statement.allows for statement in matching)
 
     def actions(self) -> frozenset[str]:
-        """Every action that a statement allows."""
+        """Return every action that a statement allows."""
         return frozenset(a for statement in self.statements if statement.allows for a in statement.actions)
 
 
 def read_statement(written: Mapping[str, Any]) -> Statement:
-    """A statement as the policy's JSON has it."""
+    """Return a statement read from the policy's JSON."""
     unknown = set(written) - {"Sid", "Effect", "Action", "Resource", "Condition"}
     if unknown:
         raise UnknownPolicyError(f"statement with {', '.join(sorted(unknown))}")
@@ -92,7 +92,7 @@ def _listed(value: Any) -> tuple[str, ...]:
 
 
 def _values(context: Context, key: str) -> tuple[str, ...] | None:
-    """A condition key's values, whatever its case; None where the request has no such key. Tag keys keep their case."""
+    """Return a condition key's values, or None if the request lacks the key. Only tag keys are case-sensitive."""
     prefix, slash, tag = key.partition("/")
     for name, values in context.items():
         found, found_slash, found_tag = name.partition("/")
@@ -109,7 +109,7 @@ def _holds(operator: str, wanted: Iterable[str], found: tuple[str, ...] | None) 
 
 
 def _operator(name: str) -> tuple[bool, Callable[[str, str], bool]]:
-    """Whether all values of a key must match, as `ForAllValues:` says, and how one is compared."""
+    """Return whether all values of a key must match (`ForAllValues:`), and how one value is compared."""
     prefix, _, rest = name.rpartition(":")
     if prefix not in ("", "ForAllValues") or rest not in _OPERATORS:
         raise UnknownPolicyError(f"condition operator {name}")

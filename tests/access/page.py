@@ -40,7 +40,7 @@ _ASKED: Final = (
 
 
 def text(deployment: Deployment, accesses: Mapping[str, Access]) -> str:
-    """The whole page. Raises KeyError for a permission that `tests.access.reasons` gives no reason for."""
+    """Return the whole page. Raises KeyError for a permission without a reason in `tests.access.reasons`."""
     parts = (part for spec in FUNCTIONS for part in _function(spec.name, deployment, accesses[spec.name]))
     return "\n\n".join(("# Permissions", WRITTEN_BY, _WHAT, _ASKED, *parts)) + "\n"
 
@@ -98,7 +98,7 @@ def _resource(arn: str) -> str:
 
 
 def _named(written: str) -> str:
-    """Without the account's and the region's name, and without the digest at the end of a logical name."""
+    """Return the name without the account, the region, and the digest at the end of a logical name."""
     named = written.replace("us-east-1", "REGION").replace("123456789012", "ACCOUNT")
     named = re.sub(r"(?<=[a-z])[0-9A-F]{8}(?=$|[/:])", "", named)
     return re.sub(r"\bfleetwright(?=$|/\*$|/mode$)", "CLUSTER", named)
@@ -110,7 +110,7 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def main() -> int:
-    """Write the page if it has changed, and name it."""
+    """Write the page if it has changed, and print its path."""
     with tempfile.TemporaryDirectory() as folder:
         cdk, worlds = Path(folder, "cdk"), Path(folder, "worlds")
         worlds.mkdir()

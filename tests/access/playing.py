@@ -22,7 +22,7 @@ NODE_ROLE: Final = "FleetwrightNodeRole"
 
 
 def played(deployment: Deployment, folder: Path) -> dict[str, Access]:
-    """What each function asked for in the worlds of `tests.access.world`, held to its permissions; `folder` is empty."""
+    """Return each function's calls in the worlds of `tests.access.world`, checked against its role; `folder` is empty."""
     with held_to(deployment, {name: verbs(rules) for name, rules in RULES_OF.items()}) as accesses:
         for scenario in (world.life, world.market):
             own = folder / scenario.__name__
@@ -35,7 +35,7 @@ def played(deployment: Deployment, folder: Path) -> dict[str, Access]:
 def held_to(
     deployment: Deployment, allowed: Mapping[str, frozenset[Verb]], functions: Iterable[str] = BY_NAME
 ) -> Iterator[dict[str, Access]]:
-    """Within this block, policy and ClusterRole check each call of simulated functions that are deployed; each → its calls."""
+    """Check calls of the deployed functions by policy and ClusterRole within this block; yields function → its calls."""
     authorizations = Authorizations(NODE_ROLE)
     accesses = {
         name: Access(deployment.policy(name), allowed.get(name, frozenset()), authorizations) for name in functions

@@ -24,10 +24,10 @@ class Access:
     """What one function may do and did.
 
     Attributes:
-        used: AWS actions that were asked for and allowed.
-        granted: The same by the policy's statements: a statement's number, and the action.
+        used: AWS actions that were requested and allowed.
+        granted: The same actions, each with the number of the policy statement that allowed it.
         verbs: The same for Kubernetes verbs.
-        refused: The refused calls, in words.
+        refused: A description of each refused call.
     """
 
     def __init__(self, policy: Policy, verbs: frozenset[Verb], authorizations: Authorizations) -> None:
@@ -40,7 +40,7 @@ class Access:
         self.refused: set[str] = set()
 
     def call(self, name: str, given: Mapping[str, Any], perform: Callable[[], Any]) -> Any:
-        """Let an AWS call through, or refuse it as AWS does."""
+        """Pass on an AWS call, or refuse it as AWS does."""
         for request in self._authorizations.of(name, given):
             self.ask(request, name)
         try:
@@ -53,7 +53,7 @@ class Access:
         return answer
 
     def ask(self, request: Request, name: str) -> None:
-        """Raises ClientError where the policy does not allow it."""
+        """Record an authorization. Raises ClientError if the policy does not allow it."""
         if not self._policy.allows(request):
             self.refused.add(str(request))
             error = {"Code": "AccessDenied", "Message": f"not authorized to perform: {request}"}
@@ -66,7 +66,7 @@ class Access:
         self.granted |= {(number, request.action) for number, statement in statements if statement.matches(request)}
 
     def ask_kubernetes(self, verb: Verb) -> None:
-        """Raises DeniedError where the ClusterRole does not allow it."""
+        """Record a Kubernetes verb. Raises DeniedError if the ClusterRole does not allow it."""
         if verb not in self._verbs:
             self.refused.add(" ".join(verb))
             raise DeniedError(f"kube:{verb[2]} {verb[1]}", "403 Forbidden: not in the ClusterRole")
@@ -86,7 +86,7 @@ class CheckedSession:
 
 
 class CheckedClient:
-    """A client that checks the permission before each call; the rest is the client's own."""
+    """A client that checks the permission before each call and otherwise passes on to the real client."""
 
     def __init__(self, client: Any, service: str, access: Access) -> None:
         self._client = client
@@ -106,7 +106,7 @@ class CheckedClient:
 
 
 class CheckedKubernetes:
-    """The cluster's API, which checks the verb first. The first call describes the EKS cluster, as connecting does."""
+    """The cluster's API, which checks each call's verb, and eks:DescribeCluster, which connecting needs."""
 
     def __init__(self, api: Any, access: Access, cluster_arn: str) -> None:
         self._api = api

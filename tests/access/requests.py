@@ -36,7 +36,7 @@ _ON_ANYTHING: Final = ("cloudwatch:DescribeAlarms", "pricing:GetProducts", "arc-
 
 
 class Authorizations:
-    """Knows what exists as far as our own calls made it: tags of resources, paths of instance profiles.
+    """Remembers what earlier calls created: tags of resources, paths of instance profiles.
 
     Args:
         node_role: The role behind every instance profile.
@@ -51,14 +51,14 @@ class Authorizations:
         self._paths: dict[str, str] = {}
 
     def rename(self, played: Settings, deployed: Settings) -> None:
-        """The embedded account has other names for table, bucket, queues … than the templates: these are the same."""
+        """Map the embedded account's names of table, bucket, queues … to those in the templates."""
         own = {"shared_table_name": played.table_name, "shared_bucket_name": played.bucket_name}
         for field in Settings.__struct_fields__:
             name = str(getattr(played, field)) or own.get(field, "")
             self._names[field, name] = str(getattr(deployed, field))
 
     def of(self, name: str, given: Parameters) -> list[Request]:
-        """What the call `service:Operation` needs."""
+        """Return the authorizations that the call `service:Operation` needs."""
         service, _, operation = name.partition(":")
         if service == "service-quotas":  # its IAM prefix is spelled otherwise
             return [self._request(f"servicequotas:{operation}", "*")]
@@ -70,13 +70,13 @@ class Authorizations:
         return list(reader(operation, given))
 
     def of_missing(self, name: str, given: Parameters, code: str) -> list[Request]:
-        """What the caller needs to hear that there is nothing; AWS answers that the call is denied otherwise."""
+        """Return the authorizations without which AWS answers "denied" rather than "not found"."""
         if (name, code) != ("s3:GetObject", "NoSuchKey"):
             return []
         return [self._request("s3:ListBucket", f"arn:aws:s3:::{self._bucket(given)}")]
 
     def learn(self, name: str, given: Parameters, answer: Parameters) -> None:
-        """A call was answered: remember what exists now."""
+        """Remember what exists after an answered call."""
         if name == "ec2:CreateFleet":
             tags = _tags_of(given, "instance")
             for launched in answer.get("Instances") or ():
@@ -96,12 +96,12 @@ class Authorizations:
         return Request(action, resource, {"aws:RequestedRegion": (REGION,), **named})
 
     def _named(self, name: str, *fields: str) -> str:
-        """What the templates call that which one of these settings names so; itself where none does."""
+        """Return the templates' name for a resource that one of these settings names, otherwise the name itself."""
         return next((self._names[field, name] for field in fields if (field, name) in self._names), name)
 
     def _dynamodb(self, operation: str, given: Parameters) -> Iterator[Request]:
         for action, table in _item_calls(operation, given):
-            # The simulated account has one table; what clusters share is told by its partition.
+            # The simulated account has one table; the partition shows whether clusters share the item.
             text = json.dumps(given, default=str)
             field = "shared_table_name" if any(partition in text for partition in _SHARED) else "table_name"
             arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self._named(table, field)}"
@@ -206,13 +206,13 @@ class Authorizations:
         yield Request("ec2:CreateTags", f"{_EC2}:{kind}/new", {**context, "ec2:CreateAction": (operation,)})
 
     def _on(self, action: str, resource: str) -> Request:
-        """On something that exists: its own tags count."""
+        """Return an authorization for an existing resource, whose own tags count."""
         tags = {f"aws:ResourceTag/{key}": (value,) for key, value in self._tags.get(resource, {}).items()}
         return Request(action, f"{_EC2}:{resource}", {"aws:RequestedRegion": (REGION,), **tags})
 
 
 def _used(data: Parameters) -> Iterator[str]:
-    """What an instance of this template takes a place in."""
+    """Return the resources that an instance of this template uses."""
     group = data.get("Placement") or {}
     if group.get("GroupName") or group.get("GroupId"):
         yield f"placement-group/{group.get('GroupName') or group['GroupId']}"
@@ -222,7 +222,7 @@ def _used(data: Parameters) -> Iterator[str]:
 
 
 def _item_calls(operation: str, given: Parameters) -> Iterator[tuple[str, str]]:
-    """Action and table of each item of a DynamoDB call."""
+    """Return action and table of each item of a DynamoDB call."""
     if operation in ("TransactWriteItems", "TransactGetItems"):
         for item in given["TransactItems"]:
             yield from ((_ITEM_ACTIONS[kind], arguments["TableName"]) for kind, arguments in item.items())

@@ -1,4 +1,4 @@
-"""What the synthesized templates give each function: its settings, its policy, its Kubernetes groups."""
+"""Reads each function's settings, policy and Kubernetes groups from the synthesized templates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PSEUDO: Final = {
 
 
 class Deployment:
-    """Both stacks of a cluster, with every reference between resources replaced by the name that stands for it."""
+    """Both stacks of a cluster, with every reference between resources replaced by a name."""
 
     def __init__(self, templates: Mapping[str, Mapping[str, Any]]) -> None:
         self._resources: dict[str, Mapping[str, Any]] = {}
@@ -42,11 +42,11 @@ class Deployment:
                     self._exports[output["Export"]["Name"]] = output["Value"]
 
     def settings(self, function: str) -> Settings:
-        """The function's environment, read back."""
+        """Return the settings in the function's environment."""
         return Settings.from_environment(self._value(self._lambda(function)["Environment"]["Variables"]))
 
     def policy(self, function: str) -> Policy:
-        """All that the function's role may do."""
+        """Return everything that the function's role may do."""
         role = self._role(function)
         statements = [
             read_statement(self._value(statement))
@@ -58,7 +58,7 @@ class Deployment:
         return Policy(statements)
 
     def groups(self, function: str) -> tuple[str, ...]:
-        """The Kubernetes groups of the function's access entry, none without one."""
+        """Return the Kubernetes groups of the function's access entry, none if it has no entry."""
         arn = {"Fn::GetAtt": [self._role(function), "Arn"]}
         for entry in self._of("AWS::EKS::AccessEntry").values():
             if entry["Properties"]["PrincipalArn"] == arn:

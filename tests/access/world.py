@@ -44,7 +44,7 @@ def life(folder: Path) -> Path:
 
 
 def market(folder: Path) -> Path:
-    """A few minutes on the whole market, which is read from EC2 and kept in S3; in a placement group, one in a reservation."""
+    """A few minutes on the whole market, read from EC2 and stored in S3; with a placement group and a reservation."""
     pool = node_pool()
     pool["spec"]["template"]["spec"]["requirements"][0]["values"] = ["reserved", "spot", "on-demand"]
     pool["spec"]["template"]["spec"]["requirements"] += [

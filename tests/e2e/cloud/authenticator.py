@@ -21,7 +21,7 @@ class Authenticator:
     """Answers the API server's token reviews (`authentication.k8s.io`) over HTTP on 127.0.0.1.
 
     Attributes:
-        refused: Why tokens were refused, the oldest first.
+        refused: The reasons for which tokens were refused, oldest first.
         entries: Role → Kubernetes groups; a caller whose role has no entry is refused.
     """
 
@@ -49,7 +49,7 @@ class Authenticator:
         self._server.stop()
 
     def write_webhook_config(self, path: Path) -> Path:
-        """Write what kube-apiserver's `--authentication-token-webhook-config-file` wants, a kubeconfig; returns `path`."""
+        """Write the kubeconfig for kube-apiserver's `--authentication-token-webhook-config-file`; returns `path`."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -62,7 +62,7 @@ class Authenticator:
         return path
 
     def review(self, review: JsonObject) -> JsonObject:
-        """The TokenReview with its status, in the version in which it came."""
+        """Return the TokenReview with its status, in the API version of the request."""
         try:
             status = self._status(str((review.get("spec") or {}).get("token") or ""))
         except TokenError as error:
@@ -79,7 +79,7 @@ class Authenticator:
 
 
 def username_of(caller: Caller) -> str:
-    """How EKS names a role's session where the access entry names no user."""
+    """Return EKS's user name for a role's session if the access entry names no user."""
     return caller.arn
 
 

@@ -28,9 +28,9 @@ class SignedRequest(msgspec.Struct, kw_only=True):
     """One attempt of one call.
 
     Attributes:
-        service: Under its signing name, empty for a request that nobody signed.
-        operation: As the service names it; empty where nothing tells.
-        access_key: Whose credentials signed it.
+        service: The service's signing name, empty for an unsigned request.
+        operation: The service's name for the operation, empty if the request does not show it.
+        access_key: The access key that signed the request.
     """
 
     method: str
@@ -44,7 +44,7 @@ class SignedRequest(msgspec.Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        """As a fault names it: `ec2:CreateFleet`."""
+        """The call's name as in faults: `ec2:CreateFleet`."""
         return f"{self.service}:{self.operation}"
 
     @property
@@ -53,7 +53,7 @@ class SignedRequest(msgspec.Struct, kw_only=True):
         return f"{_HOSTS.get(self.service, self.service)}.{self.region or 'us-east-1'}.amazonaws.com"
 
     def header(self, name: str) -> str:
-        """A header whatever its case, empty where there is none."""
+        """Return a header, whose name is case-insensitive; empty if it is missing."""
         return next((value for key, value in self.headers.items() if key.lower() == name), "")
 
 
@@ -68,7 +68,7 @@ def signed_request(method: str, path: str, headers: Mapping[str, str], body: byt
 
 
 def answer(request: SignedRequest, responder: Callable[[dict[str, Any]], dict[str, Any]]) -> RawResponse:
-    """Encode the answer of `responder` to the call's parameters as the service does."""
+    """Return the answer of `responder` to the call's parameters, encoded in the service's protocol."""
     service = get_service_model(_MODELS.get(request.service, request.service))
     operation = service.operation_model(request.operation)
     protocol = determine_request_protocol(service, request.header("content-type"))
@@ -89,7 +89,7 @@ def answer(request: SignedRequest, responder: Callable[[dict[str, Any]], dict[st
 
 
 class _KnowsPrefixes:
-    """Knows what a call's parameters begin with: CreateFleet has a thousand, and moto tries all for each possible field."""
+    """Indexes the prefixes of a call's parameters: CreateFleet has a thousand, and moto scans all for each possible field."""
 
     _prefixes: frozenset[str] | None = None
 
@@ -107,7 +107,7 @@ def _beginnings(key: str) -> Iterator[str]:
 
 @cache
 def _parser(protocol: str) -> Any:
-    """moto's, which only the query protocols slow down."""
+    """Return moto's parser, with indexed prefixes for the query protocols, where it is slow."""
     theirs = PROTOCOL_PARSERS[protocol]
     return type(theirs.__name__, (_KnowsPrefixes, theirs), {})
 

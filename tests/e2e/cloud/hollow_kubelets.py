@@ -20,7 +20,7 @@ Shrink = Callable[[str], int]
 
 
 class HollowKubelets:
-    """One process for each Node. The Node is there already; its kubelet adopts it, says what it has, and that it is ready."""
+    """One process for each Node. The Node exists already; its kubelet adopts it, reports its resources, and marks it ready."""
 
     def __init__(self, processes: Processes, program: Path, kubeconfig: Path, shrink: Shrink = lambda _: 100) -> None:
         self._processes = processes
@@ -50,14 +50,14 @@ class HollowKubelets:
                 self._parts[provider_id] = self._processes.start(f"kubelet-{name}", command, environment=_ENVIRONMENT)
 
     def stop(self, provider_id: str) -> None:
-        """End the kubelet of an instance that is gone."""
+        """Stop the kubelet of an instance that no longer exists."""
         with self._lock:
             part = self._parts.pop(provider_id, None)
         if part is not None:
             self._processes.stop(part, seconds=STOP_SECONDS)
 
     def close(self) -> None:
-        """End all of them."""
+        """Stop all kubelets."""
         for provider_id in tuple(self._parts):
             self.stop(provider_id)
 

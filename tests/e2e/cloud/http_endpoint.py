@@ -31,16 +31,16 @@ class FaultPlan(Protocol):
     """Chooses the fault of a call (`simulator.invocation.faults.Faults`)."""
 
     def take(self, call: str) -> Fault | None:
-        """The fault of this attempt, None for none."""
+        """Return the fault of this attempt, or None."""
         ...
 
 
 class HttpEndpoint:
-    """One address for all of AWS, to be given to SDKs as `AWS_ENDPOINT_URL`.
+    """One address for all AWS services, which SDKs take as `AWS_ENDPOINT_URL`.
 
     Attributes:
         url: The address.
-        failures: What broke in here instead of being answered.
+        failures: Unexpected exceptions in this server.
     """
 
     def __init__(self, faults: FaultPlan, lock: threading.RLock, knows: Callable[[str], bool]) -> None:
@@ -67,15 +67,15 @@ class HttpEndpoint:
         self._answers[name] = responder
 
     def before(self, name: str, listener: Listener) -> None:
-        """Call `listener` when a call of this name has arrived and nothing is done yet."""
+        """Call `listener` when a call of this name has arrived, before it is carried out."""
         self._before[name] = listener
 
     def after(self, name: str, listener: Listener) -> None:
-        """Call `listener` when a call of this name is carried out and its reply not sent yet."""
+        """Call `listener` when a call of this name has been carried out, before its reply is sent."""
         self._after[name] = listener
 
     def respond(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> RawResponse | None:
-        """Return status, headers and body; None where the connection is cut instead."""
+        """Return status, headers and body; or None if the connection is to be cut."""
         request = signed_request(method, path, headers, body)
         if not self._knows(request.access_key):
             return error_response(request.service, UNKNOWN_KEY.status, UNKNOWN_KEY.code, UNKNOWN_KEY.message)
@@ -98,7 +98,7 @@ class HttpEndpoint:
     def _perform(self, request: SignedRequest) -> RawResponse:
         responder = self._answers.get(request.name)
         try:
-            # Moto, too, keeps plain sets and dictionaries: a message that is received while another is deleted fails.
+            # moto's sets and dictionaries are not thread-safe: receiving a message while another is deleted would fail.
             with self._lock:
                 return _ask_moto(request) if responder is None else answer(request, responder)
         except AwsError as error:

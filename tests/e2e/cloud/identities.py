@@ -1,4 +1,4 @@
-"""The callers: a role for each function with its own credentials, as Lambda gives them."""
+"""The callers: a role for each function, with its own credentials as in Lambda."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _TRUST: Final = '{"Version": "2012-10-17", "Statement": []}'
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose credentials these are: a session of a role.
+    """A session of a role.
 
     Attributes:
-        role_arn: The role, as an access entry names it.
-        secret_key: What requests are signed with.
+        role_arn: The role's ARN as in access entries.
+        secret_key: The key that signs requests.
         role_id: The role's unique id.
     """
 
@@ -39,7 +39,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def arn(self) -> str:
-        """As `sts:GetCallerIdentity` gives it."""
+        """The ARN that `sts:GetCallerIdentity` returns."""
         return f"arn:aws:sts::{self.account}:assumed-role/{self.role_arn.rpartition('/')[2]}/{self.session_name}"
 
     def environment(self) -> dict[str, str]:
@@ -62,24 +62,24 @@ class Identities:
             self._sessions[spec.name] = self._sts.assume_role(region, spec.name, role.arn, "", 12 * 3600, "")
 
     def of_function(self, spec: FunctionSpec) -> Caller:
-        """The session that the function's sandboxes have."""
+        """Return the session of the function's sandboxes."""
         return _caller(self._sessions[spec.name])
 
     def of_key(self, access_key: str) -> Caller | None:
-        """Whose access key this is; None if it is nobody's, is revoked, or has expired."""
+        """Return the caller with this access key, or None if the key is unknown, revoked or expired."""
         found = self._sts.get_assumed_role_from_access_key(access_key)
         return None if found is None or _is_over(found) else _caller(found)
 
     def knows(self, access_key: str) -> bool:
-        """Whether AWS takes requests signed with this key."""
+        """Return whether AWS accepts requests signed with this key."""
         return access_key == ADMIN_KEY or self.of_key(access_key) is not None
 
     def revoke(self, spec: FunctionSpec) -> None:
-        """Take the function's credentials away."""
+        """Revoke the function's credentials."""
         self._sts.assumed_roles.remove(self._sessions[spec.name])
 
     def access_entries(self) -> Mapping[str, tuple[str, ...]]:
-        """Role → Kubernetes groups, as the stack's access entries say (`infra.constructs.cluster_access`)."""
+        """Return role → Kubernetes groups, as in the stack's access entries (`infra.constructs.cluster_access`)."""
         return {found.role_arn: (group_of(name),) for name, found in self._sessions.items() if name in RULES_OF}
 
 

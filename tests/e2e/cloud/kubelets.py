@@ -1,4 +1,4 @@
-"""From EC2's instances to Nodes at the real API server: what kubelets, the cloud controller and the EBS driver write there."""
+"""Writes to the API server for each EC2 instance what its kubelet, the cloud controller and the EBS driver would write."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ POLL_SECONDS: Final = 0.5
 
 RETRY_SECONDS: Final = 1.0
 ATTEMPTS_MAX: Final = 600
-"""Ten minutes of an API server that is away; a kubelet would try forever."""
+"""Enough for ten minutes without an API server; a real kubelet would retry forever."""
 
 
 class Api(Protocol):
-    """What is asked of the API server (`tests.e2e.parts.admin.Admin`)."""
+    """The calls to the API server that kubelets need (`tests.e2e.parts.admin.Admin`)."""
 
     def create(self, one: JsonObject) -> JsonObject:
         """Create an object. Raises PortError."""
         ...
 
     def get(self, resource: str, name: str) -> JsonObject | None:
-        """One object, None if there is none. Raises PortError."""
+        """Return an object, or None if it does not exist. Raises PortError."""
         ...
 
     def patch(self, resource: str, name: str, body: JsonObject, *, subresource: str = "") -> JsonObject:
@@ -43,12 +43,12 @@ class Api(Protocol):
         ...
 
     def delete(self, resource: str, name: str) -> None:
-        """Delete an object; none there is as good. Raises PortError."""
+        """Delete an object if it exists. Raises PortError."""
         ...
 
 
 class Machines(Protocol):
-    """Where the instances are (`tests.e2e.cloud.server.Cloud`)."""
+    """The account's instances (`tests.e2e.cloud.server.Cloud`)."""
 
     clock: WallClock
     exchange: Exchange
@@ -78,7 +78,7 @@ class Kubelets:
 
     Attributes:
         boot: `boot.disturb(2, None)` lets the next two instances never join.
-        failures: What the API server refused for good.
+        failures: Writes that the API server refused permanently.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Kubelets:
         self.stop()
 
     def start(self) -> None:
-        """Start writing what is due."""
+        """Start the thread that writes Nodes."""
         self._is_running = True
         self._thread.start()
 
@@ -159,7 +159,7 @@ class Kubelets:
         return node is not None and node_objects.is_same(node, made)
 
     def _initialize(self, made: JsonObject, by_cloud: dict[str, str]) -> None:
-        """The cloud controller says where the node is and lets pods onto it."""
+        """Label the node with its location and admit pods, as the cloud controller does."""
         name = node_objects.name_of(made)
         node = self._api.get("nodes", name)
         if node is None or not node_objects.is_same(node, made):
@@ -173,7 +173,7 @@ class Kubelets:
         self._plan(self._pace.removal, f"remove {name}", lambda: self._remove(name, provider_id))
 
     def _remove(self, name: str, provider_id: str) -> None:
-        """The cloud controller deletes the Node of an instance that is gone."""
+        """Delete the Node of an ended instance, as the cloud controller does."""
         if self._hollow is not None:
             self._hollow.stop(provider_id)
         node = self._api.get("nodes", name)
@@ -197,7 +197,7 @@ class Kubelets:
                 self._try_again(task, error)
 
     def _next(self) -> _Task | None:
-        """The next task when it is due; None when this has been stopped."""
+        """Wait for the next task and return it, or None after `stop`."""
         with self._changed:
             while self._is_running:
                 wait = self._due[0][0] - time.monotonic() if self._due else POLL_SECONDS

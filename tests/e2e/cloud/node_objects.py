@@ -1,4 +1,4 @@
-"""The Node as each of its writers knows it: the kubelet first, then the cloud controller and the EBS driver."""
+"""The parts of a Node by writer: first the kubelet, then the cloud controller and the EBS driver."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OLD_NAMES: Final = {
 
 
 def by_kubelet(node: JsonObject, annotations: Mapping[str, str] = FAKE) -> JsonObject:
-    """The Node as the kubelet creates it: it knows neither its place nor its devices yet. With `FAKE` kwok plays it."""
+    """Return the Node as the kubelet creates it, without location labels and devices. With `FAKE` kwok plays the kubelet."""
     metadata, status = node["metadata"], node["status"]
     own = {key: value for key, value in metadata["labels"].items() if key not in _CLOUD_LABELS}
     return {
@@ -47,14 +47,14 @@ def by_kubelet(node: JsonObject, annotations: Mapping[str, str] = FAKE) -> JsonO
 
 
 def by_cloud(node: JsonObject) -> dict[str, str]:
-    """The labels that the cloud controller and the EBS driver add."""
+    """Return the labels that the cloud controller and the EBS driver add."""
     given = node["metadata"]["labels"]
     added = {key: given[key] for key in _CLOUD_LABELS if key in given}
     return added | {old: added[key] for key, old in _OLD_NAMES.items() if key in added}
 
 
 def devices(node: JsonObject) -> JsonObject:
-    """What device plugins add to the Node's status; empty where there are none."""
+    """Return what device plugins add to the Node's status; empty without devices."""
     found = {
         kind: {name: amount for name, amount in node["status"][kind].items() if _is_device(name)} for kind in _AMOUNTS
     }
@@ -62,7 +62,7 @@ def devices(node: JsonObject) -> JsonObject:
 
 
 def csi_node(node: JsonObject) -> JsonObject:
-    """What the EBS driver says of itself on the node; it goes with the Node."""
+    """Return the EBS driver's CSINode for this Node, which owns it."""
     name = name_of(node)
     driver = {
         "name": EBS_DRIVER,
@@ -85,7 +85,7 @@ def name_of(node: JsonObject) -> str:
 
 
 def is_same(node: JsonObject, other: JsonObject) -> bool:
-    """Whether these are one Node at two moments, and not two of one name."""
+    """Return whether these are the same Node at two moments, and not two Nodes with one name."""
     return bool(node["metadata"]["uid"] == other["metadata"]["uid"])
 
 
@@ -94,5 +94,5 @@ def _without_devices(amounts: JsonObject) -> JsonObject:
 
 
 def _is_device(name: str) -> bool:
-    """Extended resources have a domain that is not Kubernetes' own."""
+    """Return whether this is an extended resource: its domain is not Kubernetes' own."""
     return "/" in name and not name.partition("/")[0].endswith("kubernetes.io")

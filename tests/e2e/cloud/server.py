@@ -56,7 +56,7 @@ BusListener = Callable[[str, str, dict[str, Any]], object]
 
 
 class HostedCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """What EKS says of the cluster. `version` is Kubernetes' minor one, `ca` PEM."""
+    """The cluster as EKS describes it. `version` is Kubernetes' minor version, `ca` is PEM."""
 
     endpoint: str
     ca: bytes
@@ -67,18 +67,18 @@ class Cloud:
     """The account. Between `start` and `stop` the whole process has one: moto keeps its state in globals.
 
     Args:
-        dynamodb_endpoint: Where the table is; empty: moto keeps it.
-        region: What is sold; by default the built-in us-east-1 in three zones.
+        dynamodb_endpoint: The endpoint of the table; empty if moto keeps the table.
+        region: The market's region; by default the built-in us-east-1 in three zones.
 
     Attributes:
-        clock: The true time; its `lock` guards what a test reads or changes of the parts below.
+        clock: The wall clock; hold its `lock` while reading or changing the parts below.
         exchange: Prices and capacity: `exchange.state_capacity(Selection(zone="us-east-1a"), 0)` empties a zone.
-        instances: EC2's instances; `on_launch` and `on_end` tell of them.
+        instances: EC2's instances; `on_launch` and `on_end` register listeners.
         faults: The faults of calls over HTTP (`simulator.invocation.faults.Faults.arm`).
         http: The endpoint; `before` and `after` hook into calls.
         identities: The functions' roles and credentials.
         settings: The account's part of the functions' settings.
-        queue_urls: By the queue's name.
+        queue_urls: Queue name → URL.
     """
 
     def __init__(self, dynamodb_endpoint: str = "", *, region: Region | None = None) -> None:
@@ -114,7 +114,7 @@ class Cloud:
             raise
 
     def stop(self) -> None:
-        """Close it and remove everything that it made."""
+        """Close the account and remove everything that it created."""
         self._open.close()
 
     def host_cluster(self, cluster: HostedCluster) -> None:
@@ -123,7 +123,7 @@ class Cloud:
 
     @property
     def certificate_authority(self) -> str:
-        """The cluster's, as EKS gives it: base64 of PEM; empty before there is a cluster."""
+        """The cluster's certificate authority as in EKS: base64 of PEM; empty before a cluster is hosted."""
         return base64.b64encode(self._cluster.ca).decode() if self._cluster else ""
 
     def on_event(self, listener: BusListener) -> None:
@@ -154,7 +154,8 @@ class Cloud:
     def _start(self) -> None:
         region = self.region
         self._open.enter_context(patch.dict(os.environ, {"MOTO_EC2_LOAD_DEFAULT_AMIS": "false"}))
-        # Nothing gets as old as SQS keeps it; moto counts the whole queue for each message, by a clock that is slow.
+        # moto reads a slow clock to check the age of the whole queue for each message; no test lasts as long as SQS's
+        # retention.
         self._open.enter_context(patch("moto.sqs.models.unix_time_millis", lambda: time.time() * 1000))
         self._open.enter_context(
             patch.object(SQSBackend, "is_message_valid_based_on_retention_period", lambda *_: True)
@@ -175,7 +176,7 @@ class Cloud:
         self.settings = self._furnish()
 
     def _connect(self, ec2: EC2Backend) -> None:
-        """Answer what moto does not answer as EC2 and the others do."""
+        """Answer the calls that moto answers unlike AWS."""
         checks = LaunchChecks(self.exchange, self.images, self.network, _has_profile)
         reservations = Reservations(self.clock, self.exchange, self.instances)
         fleets = Fleets(
@@ -235,7 +236,7 @@ class Cloud:
         )
 
     def _count_addresses(self, ec2: EC2Backend) -> None:
-        """Our instances are not moto's, so this tells moto how many addresses they use."""
+        """Tell moto how many addresses the instances use, because moto does not know them."""
         with self.clock.lock:
             for subnet in self.network.subnets:
                 ec2.get_subnet(subnet.id)._available_ip_addresses = subnet.free
@@ -269,7 +270,7 @@ def _has_profile(name: str) -> bool:
 
 
 def in_zones(region: Region, count: int, families: Iterable[str] = ()) -> Region:
-    """The region with its first zones only, and with these families of types only (`m5`), if any are given."""
+    """Return the region with only its first zones and, if families are given (`m5`), only their types."""
     zones = region.zones[:count]
     kept = frozenset(families)
     types = tuple(

@@ -1,4 +1,4 @@
-"""Reads the tokens that EKS takes: a presigned `sts:GetCallerIdentity`, checked as EKS's authenticator and STS do.
+"""Reads the tokens that EKS accepts: a presigned `sts:GetCallerIdentity`, checked as EKS's authenticator and STS do.
 
 Source: the rules of aws-iam-authenticator, which EKS runs, and AWS Signature Version 4 for query strings. EKS does not look
 at `X-Amz-Expires` beyond its range: a token counts for fifteen minutes from its signing.
@@ -40,20 +40,20 @@ _EMPTY_BODY: Final = hashlib.sha256(b"").hexdigest()
 
 
 class TokenError(Exception):
-    """The token is refused; says why."""
+    """The token is refused; the message is the reason."""
 
 
 def caller_of(token: str, cluster: str, now: datetime, look_up: Callable[[str], Caller | None]) -> Caller:
-    """Whose token this is.
+    """Return the caller who signed the token.
 
     Args:
         token: As in the Authorization header, without `Bearer`.
         cluster: The name of the cluster that asks; a token signed for another one is refused.
         now: The present moment.
-        look_up: The caller whom an access key belongs to.
+        look_up: Returns the caller with an access key.
 
     Raises:
-        TokenError: If the token is malformed, too old, for another cluster, or nobody's.
+        TokenError: If the token is malformed, too old, for another cluster, or of an unknown caller.
     """
     url = urlsplit(_presigned_url(token))
     if url.scheme != "https" or not _is_sts(url.netloc) or url.path != "/":
@@ -111,7 +111,7 @@ def _signature(
     headers: Mapping[str, str],
     caller: Caller,
 ) -> str:
-    """What the signature must be (AWS Signature Version 4 in the query string)."""
+    """Return the expected signature (AWS Signature Version 4 in the query string)."""
     signed = parameters["x-amz-signedheaders"].split(";")
     _, scope = parameters["x-amz-credential"].split("/", 1)
     day, region, service, ending = (scope.split("/") + [""] * 4)[:4]

@@ -16,10 +16,10 @@ IDLE_SECONDS: Final = 1.0
 
 
 class WallClock(VirtualClock):
-    """The simulator's clock with the true time: actions happen in one thread, each when its moment has come.
+    """The simulator's clock in real time: one thread runs each action at its time.
 
     Attributes:
-        lock: Held while an action runs; other code that changes the same state takes it, too.
+        lock: Held while an action runs; other code that changes the same state must hold it, too.
     """
 
     def __init__(self) -> None:
@@ -33,12 +33,12 @@ class WallClock(VirtualClock):
         self.failures: list[Exception] = []
 
     def start(self) -> None:
-        """Begin to carry out what falls due."""
+        """Start running actions."""
         self._is_running = True
         self._thread.start()
 
     def stop(self) -> None:
-        """End; what is not due yet never happens."""
+        """Stop; pending actions never run."""
         with self._changed:
             self._is_running = False
             self._changed.notify_all()
@@ -49,14 +49,14 @@ class WallClock(VirtualClock):
         return datetime.now(UTC)
 
     def at(self, when: datetime, action: Callable[[], None]) -> None:
-        """Do `action` at `when`, or next if that is past."""
+        """Run `action` at `when`, or next if that is past."""
         with self._changed:
             self._number += 1
             heapq.heappush(self._due, (when, self._number, action))
             self._changed.notify_all()
 
     def after(self, delay: timedelta, action: Callable[[], None]) -> None:
-        """Do `action` once `delay` has passed."""
+        """Run `action` after `delay`."""
         self.at(self.now() + delay, action)
 
     def spend(self, duration: timedelta) -> None:

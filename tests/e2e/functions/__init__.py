@@ -1,1 +1,1 @@
-"""Lambda on this machine: the bundle, the Runtime API, a process per sandbox, and what wakes them."""
+"""Lambda on this machine: the bundle, the Runtime API, a process per sandbox, and the event sources."""

@@ -1,4 +1,4 @@
-"""All functions of the wiring: sandboxes that are used again, concurrency, and what their invocations came to."""
+"""All functions of the wiring: reused sandboxes, concurrency limits, and the results of invocations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.e2e.parts.processes import Processes
 
 IDLE_LOOK_SECONDS: Final = 0.05
 UNRESERVED: Final = 4
-"""How many of a function without a bound of its own run at once here: two cores are not a region."""
+"""Concurrency of a function without reserved concurrency; small because the machine has few cores."""
 
 Environment = Callable[[FunctionSpec], Mapping[str, str]]
 
@@ -25,10 +25,10 @@ Listener = Callable[[Invocation], None]
 
 
 class Functions:
-    """Runs invocations, each in a sandbox of its own while it runs; time-outs are `slack` times as long as deployed.
+    """Runs invocations, each in its own sandbox; time-outs are `slack` times as long as deployed.
 
     Attributes:
-        invocations: Every invocation that ended, in that order.
+        invocations: Every ended invocation, in the order of their ends.
     """
 
     def __init__(self, package: Package, environment: Environment, processes: Processes, *, slack: int = 1) -> None:
@@ -51,7 +51,7 @@ class Functions:
         self._listeners.append(listener)
 
     def invoke(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str) -> Invocation:
-        """Run the function and wait for its end; first for room, where as many run as may."""
+        """Run the function and wait for its end; at its concurrency limit, first wait until another ends."""
         with self._lock:
             self._asked += 1
         try:
@@ -62,7 +62,7 @@ class Functions:
                 self._asked -= 1
 
     def try_invoke(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str) -> Invocation | None:
-        """As `invoke`, but None where there is no room: Lambda would throttle."""
+        """Run the function as `invoke` does, but return None at its concurrency limit, where Lambda would throttle."""
         room = self._room[spec.name]
         if not room.acquire(blocking=False):
             return None
@@ -72,7 +72,7 @@ class Functions:
             room.release()
 
     def kill(self, spec: FunctionSpec) -> int:
-        """Kill every sandbox of the function that is at work, and say how many."""
+        """Kill every busy sandbox of the function and return their number."""
         with self._lock:
             busy = list(self._busy[spec.name])
         for sandbox in busy:
@@ -80,7 +80,7 @@ class Functions:
         return len(busy)
 
     def wait_until_idle(self, seconds: float) -> bool:
-        """Wait at most this many seconds; return whether nothing runs or waits for room."""
+        """Wait at most this many seconds; return whether no invocation runs or waits."""
         end = time.monotonic() + seconds
         while self._asked:
             if time.monotonic() > end:
@@ -133,7 +133,7 @@ class Functions:
 
 
 def cold_starts(invocations: Iterable[Invocation]) -> dict[str, int]:
-    """Milliseconds from the start of a process to its first question for work, the median for each function."""
+    """Return function → median milliseconds from a process's start to its first request for an invocation."""
     found: dict[str, list[float]] = defaultdict(list)
     for invocation in invocations:
         if invocation.init_ms:
@@ -142,7 +142,7 @@ def cold_starts(invocations: Iterable[Invocation]) -> dict[str, int]:
 
 
 def figures(invocations: Iterable[Invocation]) -> dict[str, dict[str, int]]:
-    """What each function took: invocations, time that Lambda bills, most memory, first answer of a cold start (median)."""
+    """Return each function's number of invocations, billed time, peak memory, and median first answer of a cold start."""
     found: dict[str, list[Invocation]] = defaultdict(list)
     for invocation in invocations:
         found[invocation.function].append(invocation)
