@@ -1,4 +1,4 @@
-"""The judge is the scheduler: where it bound each pod, against where the functions planned it."""
+"""Compares the node to which kube-scheduler bound each pod with the node that the functions planned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GONE: Final = ("Succeeded", "Failed")
 
 
 class Verdict(msgspec.Struct, kw_only=True, rename="camel"):
-    """What came of a scenario; one row of the report.
+    """The result of a scenario; one row of the report.
 
     Attributes:
         pods: Pods that were to run, without daemons.
@@ -24,8 +24,8 @@ class Verdict(msgspec.Struct, kw_only=True, rename="camel"):
         pending: Not running though they should.
         empty_nodes: Nodes of ours with nothing but daemons on them.
         planned_price: Nano-dollars per hour of the instances that run, as the plans of their claims have it.
-        price: What EC2 takes for the same instances.
-        violations: What must never be, a sentence each.
+        price: EC2's price of the same instances.
+        violations: The violated invariants, a sentence each.
     """
 
     name: str
@@ -78,7 +78,7 @@ def judge(
 
 
 def empty_nodes(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Nodes without any pod but daemons."""
+    """Return the nodes with no pods but daemons."""
     busy = {pod["spec"].get("nodeName") for pod in pods if _counts(pod)}
     return sorted(node["metadata"]["name"] for node in nodes if node["metadata"]["name"] not in busy)
 

@@ -1,4 +1,4 @@
-"""From a pod's creation to the CreateFleet call that is for it."""
+"""Measures the time from a pod's creation to the CreateFleet call for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.e2e.planned_pods import Launched
 
 
 def seconds_to_launch(launches: Iterable[Launched], created: Mapping[str, datetime]) -> list[float]:
-    """Seconds for every pod that an instance was launched for, in no order; pods created after the launch do not count."""
+    """Return the seconds for each pod with a launch, unordered; pods created after the launch do not count."""
     return [
         (launch.called_at - created[pod]).total_seconds()
         for launch in launches
@@ -20,7 +20,7 @@ def seconds_to_launch(launches: Iterable[Launched], created: Mapping[str, dateti
 
 
 def percentile(values: Iterable[float], share: float) -> float | None:
-    """The smallest value that at least this share of them does not exceed; None of none."""
+    """Return the smallest value that at least this share of the values does not exceed, or None without values."""
     ordered = sorted(values)
     if not ordered:
         return None

@@ -1,4 +1,4 @@
-"""HTTP on a free port of 127.0.0.1: what all servers of the suite have in common."""
+"""HTTP on a free port of 127.0.0.1, the base of all servers in the suite."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class LocalServer:
         self.address: str = f"127.0.0.1:{self._server.server_address[1]}"
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer nobody any more; twice is fine."""
+        """Stop answering; a second call has no effect."""
         self._is_open = False
         with suppress(OSError):  # stopped before
             self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for a connection

@@ -26,7 +26,7 @@ RETRY_DELAYS: Final = (timedelta(minutes=1), timedelta(minutes=2))
 """Lambda's own two retries of an asynchronous invocation that failed."""
 
 PAUSE_SECONDS: Final = 600.0
-"""For what runs to end: the longest time-out of a function, twice."""
+"""How long running invocations may take to end: twice the longest time-out of a function."""
 
 WORKERS: Final = 24
 """Threads that wait for invocations; how many run is the functions' own bound."""
@@ -81,10 +81,10 @@ class Pump:
                     self._follow(spec, schedule.name, self._pace.periods.get(schedule.name, schedule.every))
 
     def pause(self, seconds: float = PAUSE_SECONDS) -> None:
-        """Wake nobody until `resume`, and wait for what runs.
+        """Start no invocations until `resume`, and wait for the running ones.
 
         Raises:
-            TimeoutError: If something still runs after this many seconds.
+            TimeoutError: If an invocation still runs after this many seconds.
         """
         self._goes = False
         for source in self._sources:
@@ -99,7 +99,7 @@ class Pump:
             source.resume()
 
     def close(self) -> None:
-        """Wake nobody any more, and end what still runs: nobody will ask what comes of it."""
+        """Start no more invocations, and end the running ones, whose results are not needed."""
         self._goes = False
         for source in self._sources:
             source.close()

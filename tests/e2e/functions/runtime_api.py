@@ -60,16 +60,16 @@ class RuntimeApi:
         self._server.start()
 
     def wait_until_asked(self, seconds: float) -> bool:
-        """Whether the function asks for work within this time, or has asked before."""
+        """Return whether the function asks for work within this time, or has asked before."""
         return self._asked.wait(seconds)
 
     def give(self, order: Order) -> None:
-        """Let the function have an invocation at its next question."""
+        """Give the function an invocation at its next request for work."""
         self._current = order
         self._orders.put(order)
 
     def answer(self, seconds: float) -> Answer | None:
-        """What the function answers to what it was given, or to being started; None when it says nothing in this time."""
+        """Return the function's answer to its invocation or to its start, or None if there is none within this time."""
         try:
             return self._answers.get(timeout=max(seconds, 0.0))
         except queue.Empty:
@@ -87,7 +87,7 @@ class RuntimeApi:
         return self._orders.get()
 
     def _accept(self, request_id: str, answer: Answer) -> bool:
-        """Whether this is the answer that is waited for; a late one to a former invocation is not."""
+        """Return whether this answers the current invocation, not an earlier one."""
         if self._current is None or self._current.request_id != request_id:
             return False
         self._current = None

@@ -33,7 +33,7 @@ GONE_CHECK_SECONDS: Final = 0.2
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one invocation came to, as Lambda's REPORT line says it.
+    """The result of one invocation, with the figures of Lambda's REPORT line.
 
     Attributes:
         started_at: Epoch seconds.
@@ -86,7 +86,7 @@ class Sandbox:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can take another invocation."""
+        """Return whether the sandbox can take another invocation."""
         return self._part.is_running
 
     def run(self, event: Mapping[str, Any], trigger: str) -> Invocation:
@@ -161,7 +161,7 @@ class Sandbox:
 
 
 def _interpreter() -> str:
-    """The interpreter without the virtual environment: what the bundle lacks must be missing here too."""
+    """Return the interpreter outside the virtual environment, so that a package missing in the bundle is missing here, too."""
     return str(getattr(sys, "_base_executable", sys.executable))
 
 

@@ -22,13 +22,13 @@ class Timers:
         self._thread.start()
 
     def after(self, delay: timedelta, do: Callable[[], None]) -> None:
-        """Do it after this time."""
+        """Run the action after this time."""
         with self._changed:
             heapq.heappush(self._entries, (time.monotonic() + delay.total_seconds(), next(self._numbers), do))
             self._changed.notify()
 
     def every(self, period: timedelta, do: Callable[[], None], *, first: timedelta | None = None) -> None:
-        """Do it again and again, first after one period unless told otherwise."""
+        """Run the action periodically, first after one period by default."""
 
         def again() -> None:
             self.after(period, again)
@@ -37,7 +37,7 @@ class Timers:
         self.after(period if first is None else first, again)
 
     def close(self) -> None:
-        """Stop; returns when nothing is being done any more."""
+        """Stop; returns when no action runs any more."""
         with self._changed:
             self._is_open = False
             self._changed.notify()

@@ -29,11 +29,11 @@ class Windows:
         self._polling = threading.Lock()
 
     def start(self) -> None:
-        """Begin to follow what the functions put into the account."""
+        """Start following the schedules that the functions create."""
         self._timers.every(POLL_INTERVAL, self.poll)
 
     def poll(self) -> None:
-        """Take up what is new or has changed, and drop what is gone. Where the service errs, the next poll does it."""
+        """Read new, changed and deleted schedules. After an error of the service the next poll catches up."""
         with self._polling:
             try:
                 found = self._schedules()

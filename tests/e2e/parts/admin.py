@@ -1,4 +1,4 @@
-"""What a test says to the API server as its administrator: apply, look, wait."""
+"""The tests' client of the API server, as administrator: apply, read, wait."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ APPLIED_SECONDS: Final = 120.0
 PAGE_SIZE: Final = 1000
 
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "StorageClass", "PriorityClass")
-"""Kinds that others need; they are applied before the rest."""
+"""Kinds on which others depend; they are applied first."""
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class Kind(msgspec.Struct, frozen=True):
     is_namespaced: bool
 
     def at(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of one object or of a collection."""
+        """Return the path of one object or of a collection."""
         space = f"namespaces/{namespace}" if namespace and self.is_namespaced else ""
         return "/".join(part for part in (self.path, space, self.plural, name, subresource) if part)
 
@@ -66,11 +66,11 @@ class Admin:
         return transport
 
     def is_ready(self) -> bool:
-        """Whether the server says of itself that it is."""
+        """Return whether the server reports that it is ready."""
         return self._transport.send("kube:readyz", "GET", "/readyz").status == OK
 
     def version(self) -> str:
-        """What the server says it is, as `v1.35.1`."""
+        """Return the server's version, such as `v1.35.1`."""
         return str(self._send("version", "GET", "/version")["gitVersion"])
 
     def apply(self, objects: Iterable[JsonObject]) -> None:
@@ -92,7 +92,7 @@ class Admin:
         return self._send("create", "POST", kind.at(metadata.get("namespace", "default")) + query, one)
 
     def get(self, resource: str, name: str, namespace: str = "") -> JsonObject | None:
-        """One object, None if there is none."""
+        """Return one object, or None if it does not exist."""
         try:
             return self._send("get", "GET", self._kind(resource).at(namespace, name))
         except NotFoundError:
@@ -105,7 +105,7 @@ class Admin:
         return found
 
     def list(self, resource: str, namespace: str = "", *, labels: str = "", fields: str = "") -> list[JsonObject]:
-        """Every object of a kind, in one namespace or in all, whose labels and fields fit the selectors."""
+        """Return all objects of a kind, in one namespace or in all, that match the selectors."""
         path, found, more = self._kind(resource).at(namespace), [], ""
         while True:
             query = urlencode({"limit": PAGE_SIZE, "labelSelector": labels, "fieldSelector": fields, "continue": more})
@@ -118,12 +118,12 @@ class Admin:
     def patch(
         self, resource: str, name: str, body: JsonObject, namespace: str = "", *, subresource: str = ""
     ) -> JsonObject:
-        """JSON merge patch; what came of it."""
+        """Apply a JSON merge patch and return the patched object."""
         path = self._kind(resource).at(namespace, name, subresource)
         return self._send("patch", "PATCH", path, body, content_type="application/merge-patch+json")
 
     def delete(self, resource: str, name: str, namespace: str = "", *, grace_seconds: int | None = None) -> None:
-        """Delete an object; none there is as good."""
+        """Delete an object if it exists."""
         options = {"propagationPolicy": "Background"} | (
             {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
         )
@@ -140,11 +140,11 @@ class Admin:
         self._send("delete", "DELETE", self._kind(resource).at(namespace), options)
 
     def post(self, path: str, body: JsonObject) -> JsonObject:
-        """Ask for what is no object of its own, such as a token or a review; what the server answers."""
+        """Post a request that creates no stored object, such as a token or a review, and return the answer."""
         return self._send("create", "POST", path, body)
 
     def evict(self, namespace: str, name: str) -> bool:
-        """Ask the eviction API; whether it let the pod go (a PodDisruptionBudget may say no)."""
+        """Call the eviction API; returns whether it evicted the pod (a PodDisruptionBudget may refuse)."""
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
         try:
             self._send("evict", "POST", self._kind("pods").at(namespace, name, "eviction"), body)
@@ -175,7 +175,7 @@ class Admin:
         return self._look_up(f"/apis/{preferred}", plural)
 
     def _look_up(self, path: str, name: str) -> Kind:
-        """The kind by its CamelCase name or by its plural."""
+        """Return the kind with this CamelCase name or plural."""
         if (path, name) not in self._kinds:
             for row in self._send("discover", "GET", path)["resources"]:
                 if "/" not in row["name"]:
@@ -215,12 +215,12 @@ def until(
     every: float = POLL_SECONDS,
     rests: float = 0.0,
 ) -> T:
-    """Ask again and again until `check` gives something true, and return that; errors in `forgive` count as not yet.
+    """Call `check` until it returns something true, and return that; errors in `forgive` count as false.
 
     Between two questions are `every` seconds, or `rests` times as long as the last one took, if that is longer.
 
     Raises:
-        TimeoutError: If it does not in that time; says what was waited for.
+        TimeoutError: If it returns nothing true in time; the message says what was awaited.
     """
     end = time.monotonic() + seconds
     while True:

@@ -1,4 +1,4 @@
-"""The programs that the parts are: built once from pinned modules, kept outside the repository."""
+"""The programs of the parts: built once from pinned modules, kept outside the repository."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _UNREACHABLE: Final = re.compile(
 """What Go, Maven and pip say of a registry that they cannot reach."""
 
 NETWORK: Final = "it takes a Go module proxy (GOPROXY), Maven's repository (~/.m2/settings.xml) and 6 GB of disk."
-"""Why a pinned build fails, as a rule."""
+"""The usual reason why a pinned build fails."""
 
 _PLAIN: Final = ("-trimpath", "-buildvcs=false", "-ldflags")
 _STAMP: Final = "k8s.io/component-base/version"
@@ -62,14 +62,14 @@ class Binaries:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one program is had.
+    """How one program is built.
 
     Attributes:
-        name: File or folder that comes out.
+        name: The resulting file or folder.
         folder: Where the command runs.
-        command: `{out}` in it is the path of what comes out, `{folder}` the folder of that.
+        command: `{out}` in it is the path of the result, `{folder}` its folder.
         pins: What decides the result besides the command; a change rebuilds.
-        environment: On top of the process's own.
+        environment: Variables besides the process's own.
     """
 
     name: str
@@ -95,7 +95,7 @@ def cache_folder() -> Path:
 
 
 def unbuilt() -> list[str]:
-    """The programs that are not there yet."""
+    """Return the programs that are not built yet."""
     return [recipe.name for recipe in recipes() if not _existing(recipe)]
 
 
@@ -146,7 +146,7 @@ def karpenter_sources() -> Path:
 
 
 def recipes() -> tuple[Recipe, ...]:
-    """How each program is had, in the order in which they are built."""
+    """Return the recipes of all programs, in the order in which they are built."""
     module, go = MODULES / "controlplane", _go()
     pins = (module / "go.mod", module / "go.sum", module / "etcd" / "main.go")
     kwok = ("go", "install", *_PLAIN, "-s -w", f"sigs.k8s.io/kwok/cmd/kwok@{KWOK_VERSION}")

@@ -72,7 +72,7 @@ class ControlPlane:
     """etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kwok.
 
     Attributes:
-        url: Of the API server; it stays when the server is stopped and started again.
+        url: The API server's URL; it stays the same after a restart.
         ca: Certificate authority of the server, PEM.
         admin_token: A bearer token of the group system:masters.
         audit_log: The server's audit events, one JSON object a line, oldest first.
@@ -118,7 +118,7 @@ class ControlPlane:
             self._start(name, command)
 
     def start_servers(self) -> None:
-        """Start etcd and the API server alone, for who only asks it; as `start` otherwise."""
+        """Start only etcd and the API server, for callers that need no controllers; otherwise like `start`."""
         self._binaries = binaries()
         self._write_files()
         self._start("etcd", self._etcd(), ready=answers(self._etcd_port, "/readyz"))
@@ -137,7 +137,7 @@ class ControlPlane:
         self._api_server = self._start("kube-apiserver", self._apiserver(), ready=self._is_ready, first=True)
 
     def stop_api_server(self) -> None:
-        """Stop the API server alone: an outage. The others keep trying to reach it."""
+        """Stop only the API server, for an outage. The other parts keep trying to reach it."""
         if self._api_server is None:
             raise PartError("the API server is not started")
         self._parts.remove(self._api_server)
@@ -159,7 +159,7 @@ class ControlPlane:
             self._start(name, command)
 
     def kubelets_kubeconfig(self) -> Path:
-        """A kubeconfig file for kubelets that are processes of their own."""
+        """Write and return a kubeconfig file for kubelets that run as separate processes."""
         return self.kubeconfig(self._tokens[KUBELETS])
 
     def kubeconfig(self, token: str) -> Path:

@@ -35,7 +35,7 @@ _REAPER: Final = Path(__file__).with_name("reaper.py")
 
 
 class PartError(Exception):
-    """A part did not start or did not get ready; says which log to read."""
+    """A part did not start or did not get ready; the message names the log to read."""
 
 
 class LackingError(PartError):
@@ -57,7 +57,7 @@ class Part:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process still runs."""
         return self._child.poll() is None
 
     @property
@@ -80,7 +80,7 @@ class Part:
         self._child.wait()
 
     def tail(self) -> str:
-        """The last lines of its log."""
+        """Return the last lines of the part's log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
 
     def _signal(self, number: signal.Signals) -> None:
@@ -128,7 +128,7 @@ class Processes:
 
     @property
     def running(self) -> tuple[Part, ...]:
-        """The parts started and not stopped, oldest first."""
+        """Return the parts that were started and not stopped, oldest first."""
         return tuple(self._parts)
 
     def start(
@@ -181,7 +181,7 @@ class Processes:
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports on 127.0.0.1 that nobody listens on, each another one."""
+    """Return distinct free ports of 127.0.0.1."""
     found: list[int] = []
     with _held_open() as hold:
         for _ in range(PORT_ATTEMPTS_MAX):

@@ -16,7 +16,7 @@ class Together(ABC):
     """A control plane and whatever else a subclass starts in `start`; what it enters into `opened` is left in reverse order.
 
     Attributes:
-        folder: For what the parts write; their logs are in `logs` there.
+        folder: The folder of the parts' files; their logs are in its `logs`.
     """
 
     control_plane: ControlPlane
@@ -39,12 +39,12 @@ class Together(ABC):
 
     @property
     def admin(self) -> Admin:
-        """A client that may do everything."""
+        """An administrator's client."""
         return self.control_plane.admin
 
     @abstractmethod
     def start(self) -> None:
-        """Start all there is. Raises PartError."""
+        """Start all parts. Raises PartError."""
 
     def start_control_plane(
         self, *, authentication_webhook: Path | None = None, has_hollow_kubelets: bool = False

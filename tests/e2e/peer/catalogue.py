@@ -55,7 +55,7 @@ def _one_of(key: str, values: Sequence[str]) -> JsonObject:
 
 
 class Prices:
-    """What nodes cost, by the labels that both sides' nodes have."""
+    """Prices nodes by the labels that both sides' nodes have."""
 
     def __init__(self, types: Iterable[InstanceType]) -> None:
         self._prices = {(one.name, o.zone, o.capacity_type): o.price for one in types for o in one.offerings}

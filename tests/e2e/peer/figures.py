@@ -1,4 +1,4 @@
-"""What is measured of each side; `build/e2e-peer.json` has these names in camelCase."""
+"""The measurements of each side; `build/e2e-peer.json` has these names in camelCase."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import msgspec
 
 
 class Footprint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a side took of the machine or the account so far.
+    """A side's resource usage so far.
 
     Attributes:
-        memory_mb: The most that was resident: of the controller, or of each function in its largest sandbox.
+        memory_mb: Peak resident memory: of the controller, or of each function in its largest sandbox.
         cpu_seconds: Processor time of the controller; 0 for functions, which are billed by time.
         billed_ms: Of all invocations by function, cold starts included; empty for the controller, which runs all the time.
         gb_seconds: The same as Lambda bills it, by each function's configured memory.
@@ -82,6 +82,6 @@ class Result(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 def to_json(results: list[Result], conditions: dict[str, Any]) -> bytes:
-    """The report, for people to read too."""
+    """Return the report as indented JSON."""
     report = {"conditions": conditions, "results": msgspec.to_builtins(results)}
     return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"

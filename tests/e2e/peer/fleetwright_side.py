@@ -1,4 +1,4 @@
-"""Our side: the functions as processes, in the suite's world, woken as deployed."""
+"""Fleetwright's side: the functions as processes in the suite's world, invoked as deployed."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ class FleetwrightSide:
         until(lambda: all(map(self._is_ready, own)), seconds=READY_SECONDS, what="our NodePools ready")
 
     def claims(self) -> list[datetime]:
-        """When each row of the table was first written."""
+        """Return the time at which each claim's row was first written."""
         return [record.requested_at for record in self._world.planned.current()]
 
     def claim_moments(self) -> list[dict[str, float]]:
-        """As the rows say."""
+        """Return each claim's moments, from its row."""
         return [seconds_since_pods(record) for record in self._world.planned.current()]
 
     def evictions(self) -> int:
-        """Those that the functions asked for."""
+        """Return how many evictions by the functions the API server granted, by its audit log."""
         return self._world.read_audit_record().evictions[201]
 
     def footprint(self) -> Footprint:
-        """Of all invocations so far that ended."""
+        """Return the resource usage of all ended invocations."""
         memory: dict[str, float] = defaultdict(float)
         billed: dict[str, int] = defaultdict(int)
         for one in list(self._world.functions.invocations):
@@ -78,7 +78,7 @@ class FleetwrightSide:
         )
 
     def failures(self) -> list[str]:
-        """Invocations that did not end well, and what broke in the parts themselves."""
+        """Return failed invocations and failures of the parts."""
         invocations = [one for one in list(self._world.functions.invocations) if one.outcome != OK]
         return [
             *(f"{one.function} ({one.trigger}): {one.outcome}: {str(one.response)[:300]}" for one in invocations),

@@ -42,7 +42,7 @@ class KarpenterSide(Together):
         until(lambda: all(map(self._is_ready, own)), seconds=READY_SECONDS, what="Karpenter's NodePools ready")
 
     def claims(self) -> list[datetime]:
-        """The creation of each NodeClaim, in whole seconds."""
+        """Return the creation time of each NodeClaim, in whole seconds."""
         found = self.admin.list("nodeclaims.karpenter.sh")
         return [datetime.fromisoformat(one["metadata"]["creationTimestamp"]) for one in found]
 
@@ -64,7 +64,7 @@ class KarpenterSide(Together):
         return [] if self._part.is_running else [f"Karpenter ended with {self._part.exit_code}: {self._part.tail()}"]
 
     def start(self) -> None:
-        """The control plane, and Karpenter with the administrator's identity. Raises PartError."""
+        """Start the control plane, and Karpenter with the administrator's identity. Raises PartError."""
         self._program, sources = builds.karpenter(), builds.karpenter_sources()
         self.start_control_plane()
         self.admin.apply(_definitions(sources))
@@ -72,7 +72,7 @@ class KarpenterSide(Together):
         self.start_karpenter()
 
     def start_karpenter(self) -> None:
-        """Karpenter alone, which `stop_karpenter` ends. Raises PartError."""
+        """Start only Karpenter, which `stop_karpenter` stops. Raises PartError."""
         metrics, health = free_ports(2)
         environment = {
             **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
@@ -90,7 +90,7 @@ class KarpenterSide(Together):
         )
 
     def stop_karpenter(self) -> None:
-        """As when its Deployment is scaled to nothing. Raises PartError."""
+        """Stop Karpenter as when its Deployment is scaled to zero. Raises PartError."""
         self.processes.stop(self._part)
 
     def _write_types(self) -> Path:
@@ -115,6 +115,6 @@ def _peak_mb(pid: int) -> float:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """User and system time: fields 14 and 15 of proc(5)'s stat."""
+    """Return user plus system time: fields 14 and 15 of proc(5)'s stat."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return round((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), 2)

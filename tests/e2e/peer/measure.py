@@ -21,7 +21,7 @@ from tests.e2e.peer.side import Side
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things are waited for, in seconds.
+    """The longest waits, in seconds.
 
     Attributes:
         quiet: So long without a change of the nodes is settled: two looks of `disrupt` with what it checks in between.
@@ -104,7 +104,7 @@ def _halve(side: Side, deployments: Sequence[JsonObject], prices: Prices, limits
 
 
 def _waiting(side: Side) -> int:
-    """Pods that are wanted and not ready, as the Deployments' controller counts."""
+    """Return the number of desired pods that are not ready, by the Deployments' status."""
     found = side.admin.list("deployments.apps", objects.NAMESPACE)
     return sum(max(0, one["spec"]["replicas"] - one["status"].get("readyReplicas", 0)) for one in found)
 
@@ -119,7 +119,7 @@ def _leaving(nodes: Sequence[JsonObject]) -> list[str]:
 
 
 def _last_ready(pods: Sequence[JsonObject]) -> datetime:
-    """When the last pod became ready, in whole seconds."""
+    """Return the time at which the last pod became ready, in whole seconds."""
     return max(
         datetime.fromisoformat(condition["lastTransitionTime"])
         for pod in pods
@@ -139,7 +139,7 @@ def _moments(pod: JsonObject, began: float) -> dict[str, float]:
 
 
 def _spreads(found: Iterable[dict[str, float]]) -> dict[str, tuple[float, float, float]]:
-    """Smallest, median and largest of each moment."""
+    """Return minimum, median and maximum for each moment."""
     by_moment: dict[str, list[float]] = defaultdict(list)
     for one in found:
         for moment, seconds in one.items():

@@ -1,4 +1,4 @@
-"""What both sides are given: the burst's workload in three sizes, and NodePools of the same meaning."""
+"""The objects of both sides: the burst's workload in three sizes, and equivalent NodePools."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pools() -> list[JsonObject]:
 
 
 def workload(pods: int) -> list[JsonObject]:
-    """The Deployments of this many pods."""
+    """Return Deployments with this many pods in total."""
     deployments = DEPLOYMENTS[pods]
     return burst.workload(NAMESPACE, pods // deployments, deployments)
 
@@ -57,7 +57,7 @@ def for_karpenter(pool: JsonObject) -> JsonObject:
 
 
 def admitted(pool: JsonObject) -> Requirements:
-    """The NodePool's requirements on its types."""
+    """Return the NodePool's requirements on its types."""
     return Requirements(
         Requirement.of(one["key"], one["operator"], one["values"])
         for one in pool["spec"]["template"]["spec"]["requirements"]
@@ -65,7 +65,7 @@ def admitted(pool: JsonObject) -> Requirements:
 
 
 def consolidating() -> JsonObject:
-    """The patch with which a NodePool begins to consolidate."""
+    """Return the patch that makes a NodePool consolidate."""
     return {"spec": {"disruption": {"consolidateAfter": CONSOLIDATE_AFTER}}}
 
 

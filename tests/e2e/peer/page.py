@@ -59,7 +59,7 @@ def _ratios(pods: int, results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
 
 
 def _median(name: str, results: Sequence[Result]) -> float | None:
-    """The median of a figure over runs; None where a run lacks it, which a median of the others would hide."""
+    """Return a figure's median over runs, or None if a run lacks it: a median of the others would hide that."""
     found = [_figures(result)[name] for result in results]
     known = [figure for figure in found if figure is not None]
     return statistics.median(known) if len(known) == len(found) else None

@@ -1,4 +1,4 @@
-"""What the measurement asks of a side."""
+"""The interface of a side to the measurement."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Side(Protocol):
         ...
 
     def evictions(self) -> int:
-        """How many the eviction API let go so far."""
+        """Return the number of pods evicted by the eviction API so far."""
         ...
 
     def footprint(self) -> Footprint:
