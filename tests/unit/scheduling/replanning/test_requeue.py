@@ -10,7 +10,7 @@ from core.model.pod import PodAffinityTerm, TopologySpread
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
 from core.scheduling.greedy.queue import queue_of
-from core.scheduling.replanning.requeue import RequeuingScheduler
+from core.scheduling.replanning.requeue import SHARING_PODS_MAX, RequeuingScheduler
 from core.scheduling.replanning.varied_plans import VariedPlans
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, places, plan_of, reasons_of
@@ -107,3 +107,20 @@ def test_without_pods_left_over_there_is_one_plan() -> None:
 
     assert RequeuingScheduler(context, queue).solution().unplaced == []
     assert len(queues) == 1
+
+
+@pytest.mark.parametrize(("count", "plans"), [(2, 2), (SHARING_PODS_MAX, 2), (SHARING_PODS_MAX + 1, 1)])
+def test_only_few_pods_are_planned_on_one_node_as_well(count: int, plans: int) -> None:
+    """Otherwise, the greedy plan of a burst takes four times its time where some type has room for all of it."""
+    largest = a_type("metal", cpu="448", memory="900Gi", pods="737")
+    one_zone = PodAffinityTerm(labels.ZONE, a_selector(app="db"))
+    pods = tuple(a_pod(f"p{n}", cpu="1", labels={"app": "db"}, affinity=(one_zone,)) for n in range(count))
+    context = context_of(types=(TYPE, largest), pods=pods)
+    queues = []
+
+    def queue() -> list[object]:
+        queues.append(queue_of(context, [(context.pending, False)]))
+        return queues[-1]
+
+    assert RequeuingScheduler(context, queue).solution().unplaced == []
+    assert len(queues) == plans
