@@ -42,21 +42,22 @@ def paying_part(part: Command, candidates: Sequence[Candidate], fresh: Disruptio
     claims = part.replacements
     if claims:
         if len(candidates) == 1 and candidates[0].capacity_type == labels.SPOT:
-            return _refusal(
+            return failed_validation(
                 f"spot node {candidates[0].name} is the only one left, and other rules apply to its replacement"
             )
         found = narrowed_claims(claims, sum(candidate.price for candidate in candidates), {}, fresh.snapshot)
         if found is None:
-            return _refusal("the nodes that may still go do not pay for their new nodes")
+            return failed_validation("the nodes that may still go do not pay for their new nodes")
         part = _with(part, candidates, found)
         if part.savings * WORTHWHILE < sum(candidate.price for candidate in candidates):
-            return _refusal("the nodes that may still go save too little")
+            return failed_validation("the nodes that may still go save too little")
     pool = rejecting_pool(candidates, part.savings, fresh.totals)
     text = f"the policy Balanced of NodePool {pool} asks for more saving per moved pod"
-    return _refusal(text) if pool else part
+    return failed_validation(text) if pool else part
 
 
-def _refusal(problem: str) -> Refusal:
+def failed_validation(problem: str) -> Refusal:
+    """Return the refusal of a command that no longer holds."""
     return Refusal(CommandReason.VALIDATION_FAILED, problem)
 
 

@@ -12,11 +12,10 @@ from core.disruption.consolidation.consolidation import consolidated
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import static_drift, terminate_first
 from core.disruption.simulation import Simulation
-from core.disruption.validation.command_part import part_of, paying_part
+from core.disruption.validation.command_part import failed_validation, part_of, paying_part
 from core.disruption.validation.remaining_nodes import remaining_nodes
 from core.model.plan import Command, PlannedClaim
 from core.model.snapshot import Snapshot
-from core.reasons.command import CommandReason
 from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
 
@@ -72,7 +71,7 @@ class Validation:
     def _check(self, command: Command, *, closed: Collection[str]) -> ValidCommand | Refusal:
         going, left_out = remaining_nodes(command, self._pass)
         if not going:
-            return _refusal(next(iter(left_out.values())))
+            return failed_validation(next(iter(left_out.values())))
         if command.method in DIVISIBLE:
             return _divided(going, left_out, command, self._pass, closed)
         found = _consolidated_again(going, command, self._pass) if left_out else _whole(going, command, self._pass)
@@ -119,7 +118,7 @@ def _divided(
         going = [candidate for candidate in going if candidate.name not in stuck]
         part, simulation = _placed(going, command, fresh, closed)
     if simulation.stranded:
-        return _refusal(simulation.stranded)
+        return failed_validation(simulation.stranded)
     found = part if part.reason == TerminationReason.DRIFTED else _voluntary(part, going, simulation, fresh)
     if not isinstance(found, Refusal) and left_out and part.reason != TerminationReason.DRIFTED:
         found = paying_part(found, going, fresh)
@@ -152,21 +151,21 @@ def _voluntary(
     """Return a command of the target in its present form: only as long as it saves, and without new nodes it does not need."""
     if not part.replacements:
         problem = _more(simulation.claims, part)
-        return _refusal(problem) if problem else part
+        return failed_validation(problem) if problem else part
     price = sum(candidate.price for candidate in going)
     if not simulation.claims and not _goes_on(fresh.snapshot):
         return msgspec.structs.replace(part, replacements=(), moves=simulation.moves, savings=price)
     saves = price > sum(claim.price for claim in simulation.claims)
-    return part if saves else _refusal("its pods now need new nodes that cost no less")
+    return part if saves else failed_validation("its pods now need new nodes that cost no less")
 
 
 def _consolidated_again(going: list[Candidate], command: Command, fresh: DisruptionPass) -> Command | Refusal:
     """Return Karpenter's consolidation of the remaining nodes, with no more new nodes than the command had."""
     found = consolidated(going, fresh, method=command.method if len(going) > 1 else "single")
     if isinstance(found, Refusal):
-        return _refusal(found.message)
+        return failed_validation(found.message)
     problem = _more(found.replacements, command)
-    return _refusal(problem) if problem else found
+    return failed_validation(problem) if problem else found
 
 
 def _whole(going: list[Candidate], command: Command, fresh: DisruptionPass) -> Command | Refusal:
@@ -175,27 +174,23 @@ def _whole(going: list[Candidate], command: Command, fresh: DisruptionPass) -> C
         return command
     if command.method == terminate_first.METHOD:
         problem = next(filter(None, (terminate_first.objection(found, fresh.snapshot) for found in going)), "")
-        return _refusal(problem) if problem else command
+        return failed_validation(problem) if problem else command
     is_repair = command.reason == TerminationReason.UNHEALTHY
     simulation = fresh.simulate(going, consolidation=not is_repair)
     if simulation.stranded:
-        return _refusal(simulation.stranded)
+        return failed_validation(simulation.stranded)
     if is_repair:
         return command
     if command.replacements and not simulation.claims:
         price = sum(candidate.price for candidate in going)
         return msgspec.structs.replace(command, replacements=(), moves=simulation.moves, savings=price)
     problem = _more(simulation.claims, command) or _lost_type(simulation, command)
-    return _refusal(problem) if problem else command
+    return failed_validation(problem) if problem else command
 
 
 def _goes_on(snapshot: Snapshot) -> bool:
     """Whether the current target has further nodes to drain after the stored commands."""
     return snapshot.stored_target is not None and bool(snapshot.stored_target.drains)
-
-
-def _refusal(problem: str) -> Refusal:
-    return Refusal(CommandReason.VALIDATION_FAILED, problem)
 
 
 def _more(claims: Sequence[PlannedClaim], command: Command) -> str:

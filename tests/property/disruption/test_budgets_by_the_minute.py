@@ -144,7 +144,7 @@ def test_random_sets_of_windows_allow_what_a_count_of_each_minute_says() -> None
 
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_the_next_change_is_the_first_minute_that_differs(name: str) -> None:
-    """People who wait for a window are told this time."""
+    """Refusals and reports name this time as the end of the wait."""
     pool = a_pool(disruption=Disruption(budgets=HOSTILE[name]))
     counts = np.stack([counted(HOSTILE[name], 10, reason) for reason in BUDGETED])
     for minute in range(FIRST, CALENDAR.minutes, 31 * 24 * 60 + 17):

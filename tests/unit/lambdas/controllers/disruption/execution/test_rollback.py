@@ -233,7 +233,7 @@ def test_what_it_launched_is_ended_with_the_reason_of_the_command() -> None:
 
 @pytest.mark.parametrize("by", ["nominations of ours", "the plan's nominations", "nominations of its node"])
 def test_a_replacement_that_pods_are_expected_on_stays(by: str) -> None:
-    """They would be planned anew, for another node."""
+    """Otherwise, `provision` plans another node for them."""
     lab = started()
     (command,) = lab.rows.commands.values()
     (name,) = command.replacements
