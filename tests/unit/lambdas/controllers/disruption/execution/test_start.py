@@ -18,7 +18,11 @@ from lambdas.metric_names import COMMANDS_STARTED
 from lambdas.run_report import RunReport
 from lambdas.store import PLANNER
 from tests.fakes.lab import Lab, a_node_pool
-from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests import drifting, tainted
+from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests import (
+    drifted_fleet,
+    drifting,
+    tainted,
+)
 
 
 def validated(**changes: Any) -> tuple[Lab, CommandRecord]:
@@ -28,6 +32,23 @@ def validated(**changes: Any) -> tuple[Lab, CommandRecord]:
     (record,) = lab.rows.commands.values()
     command = msgspec.structs.replace(record.command, **changes)
     record = msgspec.structs.replace(record, command=command, phase=CommandPhase.STARTING)
+    lab.rows.commands[record.id] = record
+    lab.work.take()
+    lab.clock.advance(seconds=1)
+    return lab, record
+
+
+def validated_fleet() -> tuple[Lab, CommandRecord]:
+    """One validated command for two drifted nodes."""
+    lab = drifted_fleet()
+    lab.disrupt()
+    (first, *_) = lab.rows.commands.values()
+    ends = sorted((claim.name, claim.node_name) for claim in lab.claims)
+    command = msgspec.structs.replace(
+        first.command, claims=tuple(claim for claim, _ in ends), nodes=tuple(node for _, node in ends), moves=()
+    )
+    record = msgspec.structs.replace(first, command=command, phase=CommandPhase.STARTING)
+    lab.rows.commands.clear()
     lab.rows.commands[record.id] = record
     lab.work.take()
     return lab, record
@@ -133,3 +154,74 @@ def test_a_command_without_replacements_needs_no_lease() -> None:
     start(lab, record)
     (claim,) = lab.claims
     assert claim.deletion is not None
+
+
+def test_it_is_told_on_the_node_on_its_claim_and_on_the_pod_that_moves() -> None:
+    lab, record = validated()
+    start(lab, record)
+    told = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
+    about = {(event["involvedObject"]["kind"], event["reason"]) for event in told}
+    assert {("Node", "Drifted"), ("NodeClaim", "Drifted"), ("Pod", "Drifted")} <= about
+
+
+def test_a_claim_that_holds_no_share_of_the_limits_is_not_written_again() -> None:
+    """A start that is repeated after a crash finds the share free; each write may meet another run's."""
+    lab, record = validated()
+    start(lab, record)
+    freed = next(claim for claim in lab.claims if claim.name == record.command.claims[0])
+    lab.rows.commands[record.id] = record
+    start(lab, record)
+    assert next(claim for claim in lab.claims if claim.name == freed.name).version == freed.version
+
+
+def test_a_claim_that_is_gone_keeps_no_other_from_going() -> None:
+    lab, record = validated_fleet()
+    gone, stays = record.command.claims
+    lab.rows.claims.pop(gone)
+    report = start(lab, record)
+    assert report.failed_messages == []
+    assert next(claim.reserved for claim in lab.claims if claim.name == stays) == {}
+
+
+@pytest.mark.parametrize("moment", ["closed already", "gone before it is read", "gone before it is patched"])
+def test_the_nodes_after_one_that_needs_no_taint_are_closed(moment: str) -> None:
+    lab, record = validated_fleet()
+    first, second = record.command.nodes
+    closed = {"spec": {"taints": [{"key": DISRUPTED.key, "effect": DISRUPTED.effect}]}}
+    if moment == "closed already":
+        lab.kubernetes.amend(kinds.NODES, first, closed)
+    if moment == "gone before it is read":
+        lab.kubernetes.drop(kinds.NODES, first)
+
+    def vanish(call: str) -> None:
+        if call == "patch nodes" and moment == "gone before it is patched":
+            lab.kubernetes.before_call = lambda _: None
+            lab.kubernetes.drop(kinds.NODES, first)
+
+    lab.kubernetes.before_call = vanish
+    start(lab, record)
+    assert second in tainted(lab)
+
+
+def test_replacements_that_nothing_can_launch_say_why_and_the_command_ends() -> None:
+    """All instance types of the plan may be refused between the decision and its start."""
+    lab, record = validated()
+    (planned,) = record.command.replacements
+    nothing = msgspec.structs.replace(planned, instance_types=("x9.none",))
+    command = msgspec.structs.replace(record.command, replacements=(nothing,))
+    record = lab.rows.commands[record.id] = msgspec.structs.replace(record, command=command)
+    report = start(lab, record)
+    assert decided(report)[0][:3] == ("skip", record.id, "NoOfferingAvailable")
+    assert [claim for claim in lab.claims if claim.command] == []
+    lab.tick(2)
+    assert (lab.rows.commands, tainted(lab)) == ({}, [])
+
+
+def test_its_replacements_are_launched_ten_with_a_message() -> None:
+    lab, record = validated()
+    (planned,) = record.command.replacements
+    many = tuple(msgspec.structs.replace(planned, name=f"{planned.node_pool}-{n}") for n in range(12))
+    command = msgspec.structs.replace(record.command, replacements=many, moves=())
+    record = lab.rows.commands[record.id] = msgspec.structs.replace(record, command=command)
+    start(lab, record)
+    assert sorted(len(message.get("claims", ())) for message in lab.work.take() if "command" not in message) == [2, 10]
