@@ -42,10 +42,12 @@ class Validation:
     """
 
     def __init__(self, commands: Iterable[Command], snapshot: Snapshot) -> None:
+        commands = tuple(commands)
         own = {name for command in commands for name in command.claims}
         marks = tuple(name for name in snapshot.marked_for_deletion if name not in own)
         self._pass = DisruptionPass(msgspec.structs.replace(snapshot, marked_for_deletion=marks))
         self._ahead: list[Command] = []
+        self._unchecked = {command.claims for command in commands if command.method in DIVISIBLE}
 
     def check(self, command: Command) -> ValidCommand | Refusal:
         """Return the command in the form that may be carried out now, or why it no longer holds.
@@ -53,8 +55,9 @@ class Validation:
         Every node must still be a candidate for the same reason, budgets must allow it, and the scheduler must still find a
         place for its pods with no more and no other new nodes. Where they no longer need any, the replacements are dropped.
         Nodes that do not qualify are left out and the others go without them (docs/adr/0220); Karpenter does that for empty
-        nodes only. Drift is carried out at any cost, so only its pods must find a place. A command of a target with further
-        waves keeps its new nodes as long as there are pods for them.
+        nodes only. Drift is carried out at any cost, so only its pods must find a place. A command of a target keeps its new
+        nodes as long as there are pods for them and further nodes of the target go, in later waves or with commands that are
+        not checked yet: the room on existing nodes is for their pods (docs/adr/0151).
 
         Commands for drift that have no node in common are checked against one snapshot, in which the nodes of the others take
         no pods: rebuilding it after each of hundreds would cost half a second each in a large cluster.
@@ -69,11 +72,13 @@ class Validation:
         return self._check(command, closed=())
 
     def _check(self, command: Command, *, closed: Collection[str]) -> ValidCommand | Refusal:
+        self._unchecked.discard(command.claims)
         going, left_out = remaining_nodes(command, self._pass)
         if not going:
             return failed_validation(next(iter(left_out.values())))
         if command.method in DIVISIBLE:
-            return _divided(going, left_out, command, self._pass, closed)
+            goes_on = bool(self._unchecked) or _has_later_waves(self._pass.snapshot)
+            return _divided(going, left_out, command, self._pass, closed, goes_on=goes_on)
         found = _consolidated_again(going, command, self._pass) if left_out else _whole(going, command, self._pass)
         return found if isinstance(found, Refusal) else ValidCommand(found, left_out)
 
@@ -106,10 +111,13 @@ def _divided(
     command: Command,
     fresh: DisruptionPass,
     closed: Collection[str],
+    *,
+    goes_on: bool,
 ) -> ValidCommand | Refusal:
     """Return the command for those of these nodes whose pods find a place, or why it does not hold for them.
 
     If pods of some nodes find no place, the pods of the others are placed once more: the nodes that stay leave more room.
+    `goes_on`: whether further nodes of the target go.
     """
     part, simulation = _placed(going, command, fresh, closed)
     stuck = _stuck(going, simulation)
@@ -119,7 +127,7 @@ def _divided(
         part, simulation = _placed(going, command, fresh, closed)
     if simulation.stranded:
         return failed_validation(simulation.stranded)
-    found = part if part.reason == TerminationReason.DRIFTED else _voluntary(part, going, simulation, fresh)
+    found = part if part.reason == TerminationReason.DRIFTED else _voluntary(part, going, simulation, goes_on=goes_on)
     if not isinstance(found, Refusal) and left_out and part.reason != TerminationReason.DRIFTED:
         found = paying_part(found, going, fresh)
     return found if isinstance(found, Refusal) else ValidCommand(found, left_out)
@@ -146,14 +154,14 @@ def _stuck(going: Sequence[Candidate], simulation: Simulation) -> dict[str, str]
 
 
 def _voluntary(
-    part: Command, going: Sequence[Candidate], simulation: Simulation, fresh: DisruptionPass
+    part: Command, going: Sequence[Candidate], simulation: Simulation, *, goes_on: bool
 ) -> Command | Refusal:
     """Return a command of the target in its present form: only as long as it saves, and without new nodes it does not need."""
     if not part.replacements:
         problem = _more(simulation.claims, part)
         return failed_validation(problem) if problem else part
     price = sum(candidate.price for candidate in going)
-    if not simulation.claims and not _goes_on(fresh.snapshot):
+    if not simulation.claims and not goes_on:
         return msgspec.structs.replace(part, replacements=(), moves=simulation.moves, savings=price)
     saves = price > sum(claim.price for claim in simulation.claims)
     return part if saves else failed_validation("its pods now need new nodes that cost no less")
@@ -188,7 +196,7 @@ def _whole(going: list[Candidate], command: Command, fresh: DisruptionPass) -> C
     return failed_validation(problem) if problem else command
 
 
-def _goes_on(snapshot: Snapshot) -> bool:
+def _has_later_waves(snapshot: Snapshot) -> bool:
     """Whether the current target has further nodes to drain after the stored commands."""
     return snapshot.stored_target is not None and bool(snapshot.stored_target.drains)
 

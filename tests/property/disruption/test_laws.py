@@ -140,7 +140,7 @@ def test_a_fresh_plan_is_valid(snapshot: Snapshot) -> None:
     if plan.commands and plan.commands[0].reason != TerminationReason.DRIFTED:
         rest = after_commands(plan.target, plan.commands, snapshot.pods, {}) if plan.target is not None else None
         stored = msgspec.structs.replace(snapshot, stored_target=rest)
-        assert Validation(plan.commands[:1], stored).check(plan.commands[0]) == ValidCommand(plan.commands[0])
+        assert Validation(startable(plan), stored).check(plan.commands[0]) == ValidCommand(plan.commands[0])
 
 
 @few

@@ -167,6 +167,22 @@ class TestValidation:
             CommandReason.VALIDATION_FAILED, told
         )
 
+    def test_a_command_keeps_its_new_node_while_another_of_its_target_needs_the_room_beside(self) -> None:
+        """Its pod took the room on c that a drifted node's pod was to get, which then had no place."""
+        kept = a_node_of(MIDDLE, "c", annotations={labels.DO_NOT_DISRUPT: "true"})
+        pods = (pod_on("a", cpu="900m"), pod_on("b", cpu="3500m"))
+        snapshot = world(a_node_of(LARGE, "a"), drifted(a_node_of(MIDDLE, "b")), kept, pods=pods)
+        plan = disrupt(snapshot)
+        first, second = plan.commands
+        assert plan.target is not None
+        assert after_commands(plan.target, plan.commands, pods, {}) is None, "no later wave"
+        assert first.replacements
+        assert second.moves == (Move("default/on-b", "c"),)
+        validation = Validation(plan.commands, snapshot)
+        assert validation.check(first) == ValidCommand(first)
+        validation.carry_out(first)
+        assert validation.check(second) == ValidCommand(second)
+
     def test_a_cheaper_type_ran_out(self) -> None:
         """A replacement that is no longer available is not waited for."""
         snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
