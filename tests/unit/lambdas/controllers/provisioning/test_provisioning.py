@@ -244,3 +244,43 @@ def test_a_run_whose_rounds_are_used_up_asks_for_another_soon(lab: Lab) -> None:
     ((message, delay),) = lab.wake_ups.sent
     assert message["wakeUp"] == "EC2 had no capacity"
     assert delay == timedelta(seconds=lab.settings.poll_seconds)
+
+
+def test_a_failed_call_is_followed_by_a_run_soon_and_not_for_ever(lab: Lab) -> None:
+    """Its messages are used up: the pods of a burst waited for the schedule, up to a minute, after one throttled call."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.kubernetes.before_call = throttled
+    runs, messages = 0, [wake_up("PodUnschedulable")]
+    while messages:
+        with pytest.raises(TransientError):
+            lab.provision(*messages)
+        runs += 1
+        assert all(delay == timedelta(seconds=5) for _, delay in lab.wake_ups.sent)
+        messages = lab.wake_ups.take()
+        lab.clock.advance(seconds=5)
+    assert runs == 4
+
+
+def test_once_the_call_succeeds_the_next_run_launches(lab: Lab) -> None:
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.kubernetes.before_call = throttled
+    with pytest.raises(TransientError):
+        lab.provision(wake_up("PodUnschedulable"))
+    lab.kubernetes.before_call = lambda _: None
+    lab.clock.advance(seconds=5)
+    lab.provision(*lab.wake_ups.take())
+    assert len(lab.claims) == 1
+
+
+def test_a_failed_scheduled_run_leaves_it_to_the_next(lab: Lab) -> None:
+    """Half an hour without API server would cost twelve runs a minute instead of one."""
+    lab.kubernetes.before_call = throttled
+    with pytest.raises(TransientError):
+        lab.provision()
+    assert lab.wake_ups.sent == []
+
+
+def throttled(call: str) -> None:
+    """Fail each list of nodes, which runs make under the lease, and each list of waiting pods."""
+    if call.startswith(("list nodes", "list pods")):
+        raise TransientError(f"kube:{call}", "throttled")
