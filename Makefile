@@ -120,11 +120,13 @@ FIGURES ?=
 BENCH ?=
 DISRUPTION ?=
 PEER ?=
-docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json BENCH=build/bench.json DISRUPTION=build/bench-disruption.json PEER=build/e2e-peer.json
+SIM ?=
+docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json BENCH=build/bench.json DISRUPTION=build/bench-disruption.json PEER=build/e2e-peer.json SIM=build/sim.json
 	$(if $(FIGURES),cp $(FIGURES) docs/figures.json)
 	$(if $(BENCH),cp $(BENCH) docs/benchmarks.json)
 	$(if $(DISRUPTION),cp $(DISRUPTION) docs/bench-disruption.json)
 	$(if $(PEER),cp $(PEER) docs/e2e-peer.json)
+	$(if $(SIM),cp $(SIM) docs/sim.json)
 	$(BIN)/python -m tests.reference
 	$(BIN)/python -m tests.access.page
 

@@ -24,6 +24,7 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], str]], ...]]
     ("benchmarks.json", "reference/benchmarks.md", benchmark_figures),
     ("bench-disruption.json", "reference/disruption-benchmark.md", disruption_figures),
     (PEER, "reference/e2e-peer.md", peer_figures),
+    ("sim.json", "engineering/fault-campaign.md", campaign_figures),
 )
 """The JSON of a run, the page that has a section with its figures, and the function that writes the section."""
 
@@ -32,9 +33,6 @@ def pages() -> dict[Path, str]:
     """Each page or picture and its whole text."""
     night = json.loads((DOCS / NIGHT).read_text())
     found = {DOCS / "engineering" / "what-is-proven.md": proven(night)}
-    if (campaign := _figures(night, "sim")) is not None:
-        page = DOCS / "engineering" / "fault-campaign.md"
-        found[page] = with_section(page.read_text(), NIGHT, campaign_figures(campaign))
     for kept, name, written in SECTIONS:
         if (DOCS / kept).exists():
             page = DOCS / name
