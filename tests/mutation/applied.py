@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.machinery import SourceFileLoader
 from types import CodeType, FunctionType
 from typing import Final
@@ -49,7 +49,7 @@ def apply_at_import(mutant: Mutant) -> CodeType:
 
 
 def apply_to_functions(mutant: Mutant, place: Place, existing: Functions) -> None:
-    """Make the functions that exist run the mutant.
+    """Make the functions that exist run the mutant, also those that its function has made.
 
     Raises:
         NotAppliedError: If there is none, or if the mutant closes over other variables.
@@ -60,9 +60,19 @@ def apply_to_functions(mutant: Mutant, place: Place, existing: Functions) -> Non
     running = existing.get((code.co_filename, *key), [])
     if len(changed) != 1 or not running:
         raise NotAppliedError(f"{mutant.path}: {len(changed)} times {place.function!r}, {len(running)} functions")
+    _replace(running, changed[0])
+    inner = {one.co_qualname: one for one in _codes(changed[0])}
+    for (file, name, _), made in existing.items():
+        if file == code.co_filename and name in inner:
+            if sum(one.co_qualname == name for one in _codes(changed[0])) > 1:
+                raise NotAppliedError(f"{mutant.path}: several functions are {name!r}")
+            _replace(made, inner[name])
+
+
+def _replace(running: Sequence[FunctionType], code: CodeType) -> None:
     for function in running:
         try:
-            function.__code__ = changed[0]
+            function.__code__ = code
         except ValueError as error:
             raise NotAppliedError(str(error)) from error
 

@@ -17,8 +17,17 @@ _EXPLANATIONS: Final = (
     "tests/property/test_explanations.py",
 )
 _LAMBDAS: Final = ("tests/unit/lambdas", "tests/integration/test_handlers.py")
+_COMMANDS: Final = (
+    "tests/simulation/test_approval.py",
+    "tests/simulation/test_drain_all.py",
+    "tests/simulation/test_ledger.py",
+    "tests/simulation/test_shadow.py",
+    "tests/simulation/test_takeover.py",
+)
+"""Commands that act on a cluster or read its ledger are tested in a simulated one."""
+
 SUITES: Final = {
-    "cli": ("tests/unit/cli",),
+    "cli": ("tests/unit/cli", *_COMMANDS),
     "core/commitments": (
         "tests/unit/commitments",
         "tests/property/scheduling/test_commitments.py",

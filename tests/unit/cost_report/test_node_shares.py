@@ -13,3 +13,5 @@ def test_namespaces_share_a_node_by_the_larger_request_share_and_never_more_than
     assert node_shares(state) == {"data": 0.25, "shop": 0.5, IDLE: 0.25}
     full = a_look(pods=tuple(a_pod(n, cpu="3", namespace=n, node_name="node-1") for n in ("x", "y")))
     assert node_shares(state_nodes(full)[0]) == {"x": 0.5, "y": 0.5}
+    exact = a_look(pods=tuple(a_pod(n, cpu="2", namespace=n, node_name="node-1") for n in ("x", "y")))
+    assert node_shares(state_nodes(exact)[0]) == {"x": 0.5, "y": 0.5, IDLE: 0.0}

@@ -1,7 +1,8 @@
-"""Commands that depend on others do not start before them."""
+"""The order of the methods, what a deadline leaves out, what the plan costs, and commands that depend on others."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from core import labels
@@ -19,6 +20,7 @@ from tests.unit.disruption.nodes_for_tests import (
     pod_on,
     world,
 )
+from tests.unit.disruption.target.fleets_for_tests import half_full
 
 
 def test_commands_that_rely_on_others_wait() -> None:
@@ -47,3 +49,66 @@ def test_a_pod_that_any_of_two_terms_admits_joins_the_node_that_exists(options: 
     plan = disrupt(world(a_node_of(SMALL, "n1"), room, pods=(movable, held), options=options))
     assert tuple(node for command in plan.commands for node in command.nodes) == gone
     assert not any(command.replacements for command in plan.commands)
+
+
+def methods(plan: DisruptionPlan) -> set[str]:
+    return {command.method for command in plan.commands}
+
+
+def test_empty_nodes_go_before_a_target_decides_about_the_others() -> None:
+    """An empty node needs no program to be solved, and is no room that the target should count on."""
+    nodes = [a_node_of(SMALL, "empty"), a_node_of(LARGE, "half")]
+    plan = disrupt(world(*nodes, pods=(pod_on("half"),)))
+    assert [(command.method, command.nodes) for command in plan.commands] == [
+        ("emptiness", ("empty",)),
+        ("repack", ("half",)),
+    ]
+
+
+@pytest.mark.parametrize(("elapsed", "found"), [(0.74, {"repack"}), (0.75, set())])
+def test_no_target_is_begun_in_the_last_quarter_of_the_time(elapsed: float, found: set[str]) -> None:
+    """Its program cannot be interrupted, and a function that is cut off carries out none of its commands."""
+    assert methods(disrupt(half_full(4, at_once=4), deadline=lambda: elapsed)) == found
+
+
+def test_a_stored_target_for_which_there_is_no_time_is_kept_for_the_next_run() -> None:
+    first = half_full(8, at_once=2)
+    target = disrupt(first).target
+    assert target is not None
+    later = msgspec.structs.replace(first, stored_target=target)
+    assert disrupt(later, deadline=lambda: 0.9).target == target
+    assert disrupt(msgspec.structs.replace(later, options=KARPENTER), deadline=lambda: 0.9).target is None
+
+
+def test_the_search_ends_at_its_own_time_or_at_the_deadline() -> None:
+    asked: list[str] = []
+
+    def clock(name: str) -> float:
+        asked.append(name)
+        return 0
+
+    disrupt(half_full(8, at_once=2), out_of_time=lambda: clock("search"))
+    assert "search" in asked
+    asked.clear()
+    disrupt(half_full(8, at_once=2), deadline=lambda: clock("deadline"))
+    outside = len(asked)
+    asked.clear()
+    disrupt(half_full(8, at_once=2), out_of_time=lambda: clock("search"), deadline=lambda: clock("deadline"))
+    assert asked.count("search") > 0
+    assert asked.count("deadline") < outside
+
+
+def test_the_plan_says_what_the_fleet_costs_before_and_after_and_what_it_must_cost() -> None:
+    fleet = half_full(4, at_once=4)
+    cost = disrupt(fleet).cost
+    assert cost.before == 4 * 200_000_000
+    assert cost.lower_bound is not None
+    assert 0 < cost.lower_bound <= cost.after < cost.before
+    assert disrupt(fleet, proves=False).cost.lower_bound is None
+
+
+def test_without_a_node_that_may_go_there_is_no_target_and_no_reason() -> None:
+    guarded = pod_on("held", annotations={labels.DO_NOT_DISRUPT: "true"})
+    plan = disrupt(world(a_node_of(SMALL, "held"), pods=(guarded,)))
+    assert (plan.commands, plan.target, plan.target_reason) == ((), None, "")
+    assert disrupt(half_full(4, at_once=1)).target_reason == "TargetMade"

@@ -66,4 +66,5 @@ def test_a_launched_node_becomes_a_place_for_later_waves() -> None:
     assert rest is not None
     assert StoredSlots("k", "default-x7", 3) in rest.slots
     assert rest.new_nodes == ()
+    assert (rest.kept_price, rest.drained_price, rest.new_price) == (7 + 2, 20, 4 - 2)
     assert after_commands(TARGET, [msgspec.structs.replace(command, nodes=("a", "b"))], (), {}) is None

@@ -32,6 +32,16 @@ class Box:
 @cache
 def fits(amount):
     return amount < LIMIT
+
+
+def limited(least):
+    def is_allowed(amount):
+        return amount >= least
+
+    return is_allowed
+
+
+is_large = limited(2)
 """
 
 
@@ -65,6 +75,14 @@ def test_functions_that_exist_run_it(module: ModuleType) -> None:
         apply_to_functions(one, place_of(one, SOURCE), functions())
     assert not box.is_full
     assert fits(3)
+
+
+def test_functions_that_a_function_made_at_import_run_it(module: ModuleType) -> None:
+    """Rules that a module makes of one function would all seem to be tested by nothing."""
+    assert module.is_large(2)
+    one = mutant("amount >= least")
+    apply_to_functions(one, place_of(one, SOURCE), functions())
+    assert not module.is_large(2)
 
 
 def test_what_runs_at_import_is_only_seen_by_a_new_import(module: ModuleType) -> None:

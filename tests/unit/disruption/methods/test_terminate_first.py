@@ -10,6 +10,7 @@ import pytest
 from core import labels
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.methods import drift, terminate_first
 from core.disruption.methods.terminate_first import objection
 from core.model.catalogue import Catalogue, Offering
 from core.model.node import Node
@@ -122,3 +123,22 @@ def test_an_objection_is_named(snapshot: Snapshot, expected: str) -> None:
     """The refusal of a command that no longer holds says it."""
     assert expected in objection_to(snapshot)
     assert bool(objection_to(snapshot)) == bool(expected)
+
+
+def test_a_node_that_stays_for_another_reason_does_not_go_first() -> None:
+    """Its pods may find a place once that reason is gone, without waiting."""
+    this_pass = DisruptionPass(a_fleet())
+    drift.find(this_pass)
+    assert [command.nodes for command in terminate_first.find(this_pass)] == [("a",)]
+    for name, refusal in list(this_pass.refusals.items()):
+        this_pass.refusals[name] = msgspec.structs.replace(refusal, reason=NodeReason.BUDGET)
+    assert terminate_first.find(this_pass) == []
+
+
+def test_no_node_goes_first_once_the_time_of_the_pass_is_over() -> None:
+    """Its what-if was cut off: nobody knows whether its pods have a place."""
+    elapsed = [0.0]
+    this_pass = DisruptionPass(a_fleet(), None, lambda: elapsed[0])
+    drift.find(this_pass)
+    elapsed[0] = 1.0
+    assert terminate_first.find(this_pass) == []

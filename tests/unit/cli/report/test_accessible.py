@@ -12,7 +12,7 @@ from cli.answers.written_tables import html_page, html_table
 from cli.report import render
 from tests import page
 from tests.accessible_page import SHAPE_CONTRAST, TEXT_CONTRAST, barriers, contrast, palettes
-from tests.unit.report.test_report import content
+from tests.unit.cli.report.test_report import content
 
 BACKGROUNDS = ("ground", "card")
 TEXTS = ("ink", "quiet", "accent", "bad", "step", "interruption", "capacity", "fault")
