@@ -42,6 +42,13 @@ INITIALIZATION_TIMEOUT: Final = timedelta(minutes=15)
 BOOT_AT_LEAST: Final = timedelta(seconds=15)
 """The shortest time in which an instance boots."""
 
+CHECKED_TOGETHER: Final = timedelta(seconds=5)
+"""Claims with less than this left of `BOOT_AT_LEAST` are checked as often as those that have passed it.
+
+Claims of a plan are launched within seconds of each other. If each waited until its own moment, their common message would
+become one for each.
+"""
+
 BOOT_RECHECKED: Final = timedelta(seconds=1)
 BOOT_RECHECKED_FOR: Final = timedelta(minutes=1)
 """How long, from the shortest boot time on, claims are checked every second, since pods wait for the nodes.
@@ -156,7 +163,7 @@ def _register(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, binds: b
         )
     if len(facts.nodes) > 1:
         return Wait(recheck_after(record.phase_since, now), "several nodes have this provider id")
-    if age < BOOT_AT_LEAST:
+    if BOOT_AT_LEAST - age >= CHECKED_TOGETHER:
         return Wait(BOOT_AT_LEAST - age, "the instance is booting")
     since = record.phase_since + BOOT_AT_LEAST
     return Wait(_boot_recheck(since, now), "the node has not joined yet")

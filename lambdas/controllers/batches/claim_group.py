@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from math import ceil
 from threading import Lock
 from typing import Final
 
@@ -74,6 +75,7 @@ class ClaimGroup:
     Attributes:
         reports: The report on each claim.
         binding: Claims whose pods may be bound now.
+        until: End of its chain of checks.
         has_failed: Whether the message must be delivered again.
     """
 
@@ -91,6 +93,7 @@ class ClaimGroup:
         self.reports = {name: report.part() for name in names}
         self.binding: list[str] = []
         self.has_failed = False
+        self.until = item.until
         self._item = item
         self._claim_checks = claim_checks
         self._next_checks = next_checks
@@ -167,8 +170,10 @@ class ClaimGroup:
             self._go_alone(WorkItem(claim=name, until=self._item.until), AFTER_FAULT)
 
     def _wait(self, name: str, delay: timedelta) -> None:
+        """Note when to check again, in whole seconds as SQS counts: claims with the same delay share a message."""
+        seconds = timedelta(seconds=ceil(delay.total_seconds()))
         with self._lock:
-            self._waiting.setdefault(delay, []).append(name)
+            self._waiting.setdefault(seconds, []).append(name)
 
     def _go_alone(self, item: WorkItem, delay: timedelta) -> None:
         with self._lock:

@@ -103,8 +103,7 @@ class Execution:
             delay = retry_after(error, 0)
             report.count("portErrors")
             report.decide(DecisionKind.SKIP, names[0], reason_of(error), str(error))
-        for group in groups:
-            group.after_turn(delay)
+        _after_turn(groups, delay)
 
     def _conclude(self, message: _Message, report: RunReport, *, is_finished: bool, has_failed: bool) -> None:
         if is_finished or message.item.claim_names:
@@ -142,6 +141,18 @@ class Execution:
             return
         if item.until is not None and self._clock.now() + delay <= item.until:
             self._work.send([msgspec.structs.replace(item, failures=failures).to_message()], delay=delay)
+
+
+def _after_turn(groups: Sequence[ClaimGroup], delay: timedelta) -> None:
+    """Request the next checks of all claims that had the turn; those whose chains end at the same time share a message."""
+    first: dict[datetime | None, ClaimGroup] = {}
+    for group in groups:
+        if first.setdefault(group.until, group) is not group:
+            first[group.until].binding += group.binding
+    for group in first.values():
+        group.after_turn(delay)
+    for group in groups:
+        group.has_failed |= first[group.until].has_failed
 
 
 def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message]:

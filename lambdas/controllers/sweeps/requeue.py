@@ -7,7 +7,7 @@ from typing import Final
 
 from core.lifecycle.records import ClaimRecord
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.messages import work_on_claim, work_on_command
+from lambdas.messages import LAUNCHES_A_MESSAGE, work_on_claims, work_on_command
 from lambdas.observation.stores import Stores
 from lambdas.ports import Queue
 
@@ -29,7 +29,7 @@ class Requeue(Sweep):
         self._work = work
 
     def run(self, round_: ReconcileRound) -> None:
-        """Send a message for each; this needs only the rows, so it works even if the observation fails."""
+        """Send messages about them; this needs only the rows, so it works even if the observation fails."""
         if round_.saw_no_rows():
             return  # a row that was stored since is too recent
         now = round_.clock.now()
@@ -39,7 +39,8 @@ class Requeue(Sweep):
             if not record.is_settled and now - _last_moved(record) >= STALLED_AFTER
         ]
         commands = [record for record in self._stores.commands.all() if now - record.phase_since >= STALLED_AFTER]
-        self._work.send(work_on_claim(record.name, now) for record in stalled)
+        names = [record.name for record in stalled]
+        self._work.send(work_on_claims(names, now, at_most=LAUNCHES_A_MESSAGE))
         self._work.send(work_on_command(record.id, now, checked_for=COMMAND_CHECKED_FOR) for record in commands)
         round_.report.count("resumed", len(stalled) + len(commands))
 

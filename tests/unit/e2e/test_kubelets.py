@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -83,13 +84,13 @@ class Account:
     instances: Instances
     region: Region
 
-    def launch(self, number: int = 1, *, data: str | None = None) -> Instance:
+    def launch(self, number: int = 1, *, data: str | None = None, address: int = 7) -> Instance:
         instance = Instance(
             id=f"i-{number}",
             pool=Pool("m5.large", "us-east-1a", "spot"),
             image_id="ami-1",
             subnet=Subnet("subnet-1", "us-east-1a", "10.0.0.0/19", 100),
-            private_ip="10.0.0.7",
+            private_ip=f"10.0.0.{address}",
             launched_at=self.clock.now(),
             price=1,
             token="t",
@@ -160,6 +161,23 @@ def test_several_writers_complete_a_node_in_turn(account: Account, api: Api, kub
     assert at_last["spec"]["providerID"] == instance.provider_id
     assert sorted(taint["key"] for taint in at_last["spec"]["taints"]) == ["dedicated", "karpenter.sh/unregistered"]
     assert at_last["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
+
+
+def test_nodes_join_side_by_side(account: Account, api: Api, kubelets: Kubelets) -> None:
+    """Otherwise, a busy control plane delays the last of two hundred nodes by minutes, as it would no machine."""
+    all_there = threading.Barrier(3, timeout=SOON)
+    create = api.create
+
+    def create_together(one: JsonObject) -> JsonObject:
+        if one["kind"] == "Node":
+            all_there.wait()
+        return create(one)
+
+    api.create = create_together  # type: ignore[method-assign]  # an API server that answers three at once
+    for number in range(3):
+        account.launch(number, address=7 + number)
+    until(lambda: len([kind for kind, _ in api.objects if kind == "nodes"]) == 3)
+    assert not all_there.broken
 
 
 def test_the_node_of_a_terminated_instance_is_removed(account: Account, api: Api, kubelets: Kubelets) -> None:

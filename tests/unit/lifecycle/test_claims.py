@@ -36,7 +36,7 @@ def test_a_launch_that_never_happened_is_given_up() -> None:
     assert next_claim_step(record, ClaimFacts(), NOW) == steps.Forget("LaunchTimeout")
 
 
-@pytest.mark.parametrize(("age", "delay"), [(0, 15), (10, 5), (15, 1), (74, 1), (80, 6), (600, 30)])
+@pytest.mark.parametrize(("age", "delay"), [(0, 15), (10, 5), (11, 1), (15, 1), (74, 1), (80, 6), (600, 30)])
 def test_a_booting_instance_is_checked_rarely_then_often_then_rarely(age: int, delay: int) -> None:
     """Otherwise, nodes stand idle, or the queue is full of checks of instances that cannot have booted yet."""
     record = a_record(ClaimPhase.LAUNCHED, age=timedelta(seconds=age))

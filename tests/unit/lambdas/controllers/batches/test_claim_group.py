@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from core import labels
@@ -43,6 +44,27 @@ def test_their_next_message_is_shared_again(lab: Lab) -> None:
     lab.tick(seconds=15)
     ((message, delay),) = lab.work.sent
     assert (sorted(message["claims"]), delay) == (names(lab), timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("launched_apart", [0.3, 2.2], ids=["within a second", "within seconds"])
+def test_claims_launched_one_after_the_other_still_share_a_message(lab: Lab, launched_apart: float) -> None:
+    """Each would wait for its own moment, so that the message of fifty claims becomes fifty messages."""
+    for number, record in enumerate(lab.claims):
+        launched = record.phase_since + timedelta(seconds=number * launched_apart)
+        lab.rows.claims[record.name] = msgspec.structs.replace(record, phase_since=launched)
+    lab.tick(seconds=15)
+    ((message, delay),) = lab.work.sent
+    assert (sorted(message["claims"]), delay) == (names(lab), timedelta(seconds=1))
+
+
+def test_delays_count_in_whole_seconds(lab: Lab) -> None:
+    """SQS does not know shorter ones, so that claims with delays of the same second come together anyway."""
+    for number, record in enumerate(lab.claims):
+        launched = record.phase_since + timedelta(seconds=5.2 + number * 0.3)
+        lab.rows.claims[record.name] = msgspec.structs.replace(record, phase_since=launched)
+    lab.tick(seconds=14)
+    ((message, delay),) = lab.work.sent
+    assert (sorted(message["claims"]), delay) == (names(lab), timedelta(seconds=7))
 
 
 def test_one_run_for_all_of_them_lists_nodes_once(lab: Lab) -> None:

@@ -14,7 +14,7 @@ from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN
 from lambdas.controllers.batches.execution import ANSWER_WITHIN, BEGIN_WITHIN, HAND_BACK_AFTER
 from lambdas.controllers.batches.retries import AFTER_FAULT
-from lambdas.messages import check_command, work_on_command
+from lambdas.messages import WorkItem, check_command, work_on_command
 from lambdas.ports import TransientError
 from lambdas.run_report import RunReport
 from lambdas.runtime.parallel_tasks import Task, in_threads, in_turn
@@ -223,6 +223,41 @@ class TestATurnOfBinding:
         deliver(lab, left=BEGIN_WITHIN + timedelta(seconds=5))
         assert self.is_bound(lab) is binds
         assert [sent for _, sent in lab.work.sent] == [delay]
+
+    @pytest.mark.parametrize(("ends_apart", "messages"), [(0, 1), (1, 2)], ids=["one plan", "two plans"])
+    def test_is_followed_by_one_message_for_the_claims_of_a_plan(self, ends_apart: int, messages: int) -> None:
+        """Claims leave their common message as their nodes join; each alone would cost a share of an invocation a second."""
+        lab, names = self.two_nodes(ends_apart)
+        deliver(lab, left=timedelta(minutes=1))
+        asked = [message.get("claims") or (message["claim"],) for message, _ in lab.work.sent]
+        assert (len(asked), sorted(name for some in asked for name in some)) == (messages, names)
+
+    def test_whose_next_checks_cannot_be_requested_has_all_its_messages_delivered_again(self) -> None:
+        lab, _ = self.two_nodes(0)
+
+        def fail(*_: object, **__: object) -> None:
+            raise TransientError("sqs:SendMessageBatch", "503")
+
+        lab.work.send, send = fail, lab.work.send  # type: ignore[method-assign]  # breaks the queue
+        report = deliver(lab, left=timedelta(minutes=1))
+        lab.work.send = send  # type: ignore[method-assign]
+        assert report.failed_messages == ["0", "1"]
+
+    def two_nodes(self, ends_apart: int) -> tuple[Lab, list[str]]:
+        """Two nodes whose pods may be bound now, each in a message of its own; their chains end so many seconds apart."""
+        lab = Lab(bind_pods=True)
+        lab.kubernetes.put(a_pending_pod("a", cpu="3"), a_pending_pod("b", cpu="3"))
+        lab.provision()
+        lab.clock.advance(seconds=15)
+        lab.boot()
+        lab.tick(seconds=0)
+        lab.work.take()
+        lab.clock.advance(seconds=SETTLES_WITHIN.total_seconds())
+        names = [claim.name for claim in lab.claims]
+        for number, name in enumerate(names):
+            until = lab.clock.now() + timedelta(minutes=3, seconds=number * ends_apart)
+            lab.work.send([WorkItem(claim=name, until=until).to_message()])
+        return lab, names
 
     def test_that_fails_is_repeated_later(self, lab: Lab) -> None:
         def fail(call: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from core.lifecycle.records import ClaimPhase
 from lambdas.controllers.sweeps.requeue import COMMAND_CHECKED_FOR, STALLED_AFTER
-from lambdas.messages import work_on_claim, work_on_command
+from lambdas.messages import LAUNCHES_A_MESSAGE, work_on_claim, work_on_command
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.one_node import a_round, sweep
 from tests.unit.lifecycle.records_for_tests import a_command, a_leaving, a_record
@@ -29,6 +29,15 @@ def test_a_claim_in_the_midst_of_something_is_resumed_after_a_minute(age: timede
     lab.rows.claims["c"] = a_record(ClaimPhase.LAUNCHED, age=age)
     assert resumed(lab) == number
     assert [message for message, _ in lab.work.sent] == [work_on_claim("c", lab.clock.now())] * number
+
+
+def test_claims_that_stand_still_together_share_a_message() -> None:
+    """A burst takes longer than a minute on a slow control plane: one message for each claim would keep it slow."""
+    lab, names = Lab(), [f"c{number:02}" for number in range(LAUNCHES_A_MESSAGE + 2)]
+    for name in names:
+        lab.rows.claims[name] = msgspec.structs.replace(a_record(ClaimPhase.LAUNCHED, age=STALLED_AFTER), name=name)
+    assert resumed(lab) == len(names)
+    assert [len(message["claims"]) for message, _ in lab.work.sent] == [LAUNCHES_A_MESSAGE, 2]
 
 
 def test_a_claim_that_works_is_left_alone() -> None:
