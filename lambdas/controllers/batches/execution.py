@@ -11,7 +11,7 @@ import msgspec
 
 from core.errors import InvalidInputError
 from core.reasons.decision import DecisionKind
-from lambdas.controllers.batches.binding.pod_binder import PodBinder
+from lambdas.controllers.batches.binding.pod_binder import PodBinder, TurnResult
 from lambdas.controllers.batches.claim_group import BEGIN_WITHIN, HAND_BACK_AFTER, ClaimChecks, ClaimGroup
 from lambdas.controllers.batches.next_checks import NextChecks
 from lambdas.controllers.batches.retries import retry_after
@@ -95,15 +95,16 @@ class Execution:
         names = sorted(name for group in groups for name in group.binding)
         if not names:
             return
-        delay = HAND_BACK_AFTER
+        turn = TurnResult(HAND_BACK_AFTER)
         try:
             if self._clock.now() + BEGIN_WITHIN <= deadline:
-                delay = self._binder.run(names, report)
+                turn = self._binder.run(names, report)
         except PortError as error:
-            delay = retry_after(error, 0)
+            turn = TurnResult(retry_after(error, 0))
             report.count("portErrors")
             report.decide(DecisionKind.SKIP, names[0], reason_of(error), str(error))
-        _after_turn(groups, delay)
+        _after_turn(groups, turn.delay)
+        self._binder.publish(turn)
 
     def _conclude(self, message: _Message, report: RunReport, *, is_finished: bool, has_failed: bool) -> None:
         if is_finished or message.item.claim_names:

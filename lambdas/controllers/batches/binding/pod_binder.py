@@ -53,6 +53,18 @@ A run that crashes blocks others for no longer than that.
 """
 
 
+class TurnResult(msgspec.Struct, frozen=True):
+    """The result of a turn.
+
+    Attributes:
+        delay: When to check its claims again.
+        bound: The bindings that were written.
+    """
+
+    delay: timedelta
+    bound: tuple[DecidedBinding, ...] = ()
+
+
 class PodBinder:
     """Binds the pods of claims whose nodes are held. It holds a lease, since rules across nodes count the bindings of all runs.
 
@@ -78,8 +90,8 @@ class PodBinder:
         self._events = BindingEvents(kubernetes, clock, run_tasks)
         self._is_on = settings.bind_pods
 
-    def run(self, names: Sequence[str], report: RunReport) -> timedelta:
-        """Give these claims a turn; return when to check them again.
+    def run(self, names: Sequence[str], report: RunReport) -> TurnResult:
+        """Give these claims a turn.
 
         Raises:
             PortError: If the observation fails.
@@ -88,22 +100,23 @@ class PodBinder:
         lease = self._leases.acquire(BINDER, f"{names[0]}/{now.isoformat()}", now=now, for_=TURN_AT_MOST)
         if lease is None:
             report.count("binderBusy")
-            return NEXT_TURN
+            return TurnResult(NEXT_TURN)
         try:
-            bound, delay = self._turn(names, report)
+            return self._turn(names, report)
         finally:
             with suppress(PortError):  # the lease expires on its own
                 self._leases.release(lease)
-        self._events.publish(bound)
-        return delay
 
-    def _turn(self, names: Sequence[str], report: RunReport) -> tuple[Sequence[DecidedBinding], timedelta]:
-        """Return what was bound, and when to check the claims again."""
+    def publish(self, turn: TurnResult) -> None:
+        """Write events about a turn's bindings. They take seconds in a burst, so the next turn is requested before."""
+        self._events.publish(turn.bound)
+
+    def _turn(self, names: Sequence[str], report: RunReport) -> TurnResult:
         count = self._kubernetes.count(kinds.PODS)
         if not self._is_on or (count is not None and count > PODS_AT_MOST):
             report.count("unboundClaims", len(names))
             self._leave(names)
-            return (), NEXT_TURN
+            return TurnResult(NEXT_TURN)
         records = self._claims.all()
         nodes = {seen.node.name: seen.node for seen in readable(self._kubernetes.list(kinds.NODES).items)}
         pods = tuple(map(PodTranslator().readable_or_not, self._kubernetes.list(kinds.PODS).items))
@@ -120,7 +133,8 @@ class PodBinder:
         has_ended = self._store(held, ends, written, records, report)
         now = self._clock.now()
         is_stalled = bool(held) and all(now - record.phase_since >= STALLED_AFTER for record, _ in held)
-        return written.bound, STALLED_TURN if is_stalled and not (written.bound or has_ended) else NEXT_TURN
+        delay = STALLED_TURN if is_stalled and not (written.bound or has_ended) else NEXT_TURN
+        return TurnResult(delay, tuple(written.bound))
 
     def _leave(self, names: Sequence[str]) -> None:
         """Leave the claims' pods to kube-scheduler: their nodes are opened at the next check."""

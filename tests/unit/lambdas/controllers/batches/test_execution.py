@@ -259,6 +259,18 @@ class TestATurnOfBinding:
             lab.work.send([WorkItem(claim=name, until=until).to_message()])
         return lab, names
 
+    def test_is_followed_by_the_next_before_its_events_are_written(self, lab: Lab) -> None:
+        """Five hundred events take seconds, for which pods that wait for the next turn would stand idle."""
+        sent_before: list[int] = []
+
+        def note(call: str) -> None:
+            if call == "create events":
+                sent_before.append(len(lab.work.sent))
+
+        lab.kubernetes.before_call = note
+        deliver(lab, left=timedelta(minutes=1))
+        assert (self.is_bound(lab), sent_before) == (True, [1])
+
     def test_that_fails_is_repeated_later(self, lab: Lab) -> None:
         def fail(call: str) -> None:
             if call == "count pods":

@@ -14,7 +14,7 @@ from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import HELD, UNREGISTERED
 from lambdas.controllers.batches.binding import pod_binder
 from lambdas.controllers.batches.binding.binding_writer import REFUSALS
-from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN, STALLED_AFTER, STALLED_TURN, PodBinder
+from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN, STALLED_AFTER, STALLED_TURN, PodBinder, TurnResult
 from lambdas.ports import DeniedError, JsonObject, TransientError
 from lambdas.run_report import RunReport
 from lambdas.runtime.parallel_tasks import in_turn
@@ -374,7 +374,7 @@ def test_only_claims_that_wait_for_a_turn_are_left_to_the_scheduler(lab: Lab) ->
     off = Lab(bind_pods=False).settings
     binder = PodBinder(lab.kubernetes, adapters.stores.claims, adapters.leases, off, lab.clock, in_turn)
     report = RunReport()
-    assert binder.run([before.name, "gone"], report) == NEXT_TURN
+    assert binder.run([before.name, "gone"], report) == TurnResult(NEXT_TURN)
     assert before.phase is ClaimPhase.LAUNCHED
     assert lab.claim == before
 
