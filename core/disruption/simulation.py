@@ -9,7 +9,8 @@ import msgspec
 from core.disruption.candidates.candidate import Candidate
 from core.model.plan import Move, PlannedClaim
 from core.model.snapshot import Snapshot
-from core.scheduling.planner import Drains, Planner, SchedulingResults
+from core.scheduling.plan_output import SchedulingResults
+from core.scheduling.planner import Drains, Planner
 
 
 class Simulation(msgspec.Struct, frozen=True):

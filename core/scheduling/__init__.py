@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from core.lazy_names import lazily
 
 if TYPE_CHECKING:
-    from core.scheduling.planner import Planner, SchedulingResults, schedule
+    from core.scheduling.plan_output import SchedulingResults
+    from core.scheduling.planner import Planner, schedule
 
 __all__ = ["Planner", "SchedulingResults", "schedule"]
 
-__getattr__ = lazily(__name__, dict.fromkeys(__all__, "planner"))
+__getattr__ = lazily(__name__, {"Planner": "planner", "SchedulingResults": "plan_output", "schedule": "planner"})

@@ -1,9 +1,9 @@
-"""Converts a solution to a plan: claims with their types in price order, bindings, reasons."""
+"""Converts a solution to the scheduler's results: claims with their types in price order, bindings, reasons."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -11,12 +11,15 @@ import msgspec
 from core import labels
 from core.catalogue.reservations import paid_for
 from core.labels import HASH_VERSION
-from core.model.plan import BufferRoom, PlannedClaim
+from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, Unschedulable
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement, Requirements
 from core.pools.pool_template import SIMULATED
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, any_value
+from core.scheduling.context import SchedulingContext
+from core.scheduling.explanation.diagnosis import Diagnosis
+from core.scheduling.explanation.findings import PodFinding
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.instance_types.min_values import cut
 from core.scheduling.pods.pending_pods import buffer_of, is_virtual
@@ -25,6 +28,55 @@ from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, plu
 
 TYPES_MAX: Final = 600
 """The most instance types that a claim names (Karpenter)."""
+
+
+class SchedulingResults(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan, with further results for disruption.
+
+    The plan covers pending pods, pods of leaving nodes, and pods that `what_if` displaces. All of them appear in its claims,
+    bindings and unschedulable pods by key.
+
+    Attributes:
+        displaced: Keys of the pods of the vanished nodes that need a new place.
+        on_uninitialized: Displaced pods on an existing node that is not initialized yet, so that it is uncertain whether they
+            will run (Karpenter does not consolidate then).
+        buffer_nodes: Names of existing nodes whose free room serves a capacity buffer; they do not count as empty.
+    """
+
+    plan: Plan
+    displaced: tuple[str, ...] = ()
+    on_uninitialized: tuple[str, ...] = ()
+    buffer_nodes: tuple[str, ...] = ()
+
+
+def scheduling_results(
+    context: SchedulingContext, solution: Solution, displaced: Iterable[Pod], explains: Callable[[Pod], bool]
+) -> SchedulingResults:
+    """Return the results of a solution; `displaced` are the pods that lose their node.
+
+    A pod without a place gets a reason only if `explains` says so: finding reasons takes longer than planning.
+    """
+    keys = {pod.key for pod in displaced}
+    claims = planned_claims(solution.claims, context.axis, context.table.well_known)
+    existing_nodes = context.existing_nodes
+    real = [(pod, existing_nodes[position]) for pod, position in solution.bound if not is_virtual(pod)]
+    plan = Plan(
+        now=context.snapshot.now,
+        claims=claims,
+        bindings=tuple(sorted(Binding(pod.key, node.name) for pod, node in real)),
+        unschedulable=_unschedulable(context, solution, explains),
+        buffers=buffer_rooms(context.pending, solution) if context.snapshot.buffers else (),
+        cost=Cost(sum(claim.price for claim in claims)),
+    )
+    buffer_nodes = {existing_nodes[position].name for pod, position in solution.bound if is_virtual(pod)}
+    return SchedulingResults(
+        plan=plan,
+        displaced=tuple(sorted(keys)),
+        on_uninitialized=tuple(
+            sorted(pod.key for pod, node in real if pod.key in keys and not node.state.is_initialized)
+        ),
+        buffer_nodes=tuple(sorted(buffer_nodes)),
+    )
 
 
 def planned_claims(
@@ -50,6 +102,27 @@ def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom
         BufferRoom(name, existing[name], new[name], wanted[name] - existing[name] - new[name])
         for name in sorted(wanted)
     )
+
+
+def _unschedulable(
+    context: SchedulingContext, solution: Solution, explains: Callable[[Pod], bool]
+) -> tuple[Unschedulable, ...]:
+    found = []
+    diagnosis = Diagnosis(context, solution)
+    for pending_group in solution.unplaced:
+        shared: PodFinding | None = None
+        for pod in pending_group.pods[pending_group.placed :]:
+            if is_virtual(pod):
+                continue
+            if not explains(pod):
+                found.append(Unschedulable(pod.key, reason="", message=""))
+                continue
+            if pod.spec.volumes:
+                finding = diagnosis.of(pending_group.pod_group, pod)
+            else:
+                finding = shared = shared or diagnosis.of(pending_group.pod_group, None)
+            found.append(Unschedulable(pod.key, finding.reason, finding.message))
+    return tuple(sorted(found))
 
 
 class _Form(msgspec.Struct, frozen=True):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
-from core.model.plan import Binding, Cost, Plan, Unschedulable
+from core.model.plan import Cost, Plan
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.packing.search_budget import SearchBudget
@@ -20,28 +21,11 @@ from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
 from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.optimization.optimizer import default_steps, improved
-from core.scheduling.plan_output import buffer_rooms, planned_claims
-from core.scheduling.pods.pending_pods import is_virtual
+from core.scheduling.plan_output import SchedulingResults, scheduling_results
 from core.scheduling.replanning.requeue import RequeuingScheduler
 
-
-class SchedulingResults(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan, with further results for disruption.
-
-    The plan covers pending pods, pods of leaving nodes, and pods that `what_if` displaces. All of them appear in its claims,
-    bindings and unschedulable pods by key.
-
-    Attributes:
-        displaced: Keys of the pods of the vanished nodes that need a new place.
-        on_uninitialized: Displaced pods on an existing node that is not initialized yet, so that it is uncertain whether they
-            will run (Karpenter does not consolidate then).
-        buffer_nodes: Names of existing nodes whose free room serves a capacity buffer; they do not count as empty.
-    """
-
-    plan: Plan
-    displaced: tuple[str, ...] = ()
-    on_uninitialized: tuple[str, ...] = ()
-    buffer_nodes: tuple[str, ...] = ()
+Extra = TypeVar("Extra")
+"""What a plan comes with: its proven bound, or the pods that it displaces."""
 
 
 class Drains(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,36 +94,15 @@ class Planner:
         return self._improved(out_of_time)[0]
 
     def _improved(self, out_of_time: Callable[[], float] | None) -> tuple[Plan, Solution]:
-        solution, cost = self._searched(self._context, out_of_time)
-        if not self._context.fit_quotas(solution.claims):
-            solution, cost = self._searched(self._context.within_quotas(), out_of_time)
-        plan = self._outcome(solution, []).plan
+        solution, cost = _within_quotas(self._context, partial(_searched, out_of_time=out_of_time, search=self._search))
+        plan = self._results(solution, []).plan
         if cost is not None and self._context.coverage.commitments:
             cost = Cost(plan.cost.hourly, max(0, (cost.lower_bound or 0) - self._context.committed_worth()))
         return (plan if cost is None else msgspec.structs.replace(plan, cost=cost)), solution
 
-    def _searched(
-        self, context: SchedulingContext, out_of_time: Callable[[], float] | None
-    ) -> tuple[Solution, Cost | None]:
-        """Return the plan for pods that need a place, and the proven bound on its cost if it was searched."""
-        ways = _ways(context, frozenset())
-        return min((self._searched_one(one, out_of_time) for one in ways), key=lambda found: _rank(found[0]))
-
-    def _searched_one(
-        self, context: SchedulingContext, out_of_time: Callable[[], float] | None
-    ) -> tuple[Solution, Cost | None]:
-        solution, _ = _planned(context, frozenset(), consolidation=False)
-        steps = context.snapshot.options.improve_iterations
-        if steps is None and out_of_time is None:
-            return solution.settle_commitments(), None
-        steps_max = default_steps(solution, self._search) if steps is None else steps
-        budget = SearchBudget(steps_max, out_of_time) if steps_max else None
-        cheaper, cost = improved(context, solution, budget, self._search)
-        return cheaper.settle_commitments(), cost
-
     def outcome(self) -> SchedulingResults:
         """Return the greedy plan with its further results."""
-        return self._outcome(*self._solution(frozenset(), consolidation=False))
+        return self._results(*self._solution(frozenset(), consolidation=False))
 
     @property
     def context(self) -> SchedulingContext:
@@ -157,8 +120,8 @@ class Planner:
         if not context.fit_quotas(solution.claims):
             context = context.within_quotas()
             solution, displaced = _drained(context, drains, first)
-        outcome = partial(self._outcome, displaced=displaced)
-        return DrainedFleet(outcome(solution), context, solution, outcome, self._search)
+        results = partial(self._results, displaced=displaced)
+        return DrainedFleet(results(solution), context, solution, results, self._search)
 
     def what_if(
         self,
@@ -180,7 +143,7 @@ class Planner:
             unexplained: Keys of pods that need no reason if they are unplaced: finding reasons takes longer than planning.
         """
         found = self._solution(self._positions(leaving), consolidation=consolidation, closed=self._positions(closed))
-        return self._outcome(*found, unexplained)
+        return self._results(*found, unexplained)
 
     def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, PodFinding | None]:
         """Return the plan, and the finding about a pod over all NodePools after all pods are placed.
@@ -212,56 +175,22 @@ class Planner:
     def _solution(
         self, gone: frozenset[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
     ) -> tuple[Solution, list[Pod]]:
-        """The greedy plan within EC2's quotas, and the pods that it displaces."""
-        context = self._context
-        found = _greedy(context, gone, consolidation=consolidation, closed=closed)
-        if context.fit_quotas(found[0].claims):
-            return found
-        return _greedy(context.within_quotas(), gone, consolidation=consolidation, closed=closed)
+        """Return the greedy plan within EC2's quotas, and the pods that it displaces."""
+        return _within_quotas(self._context, partial(_greedy, gone=gone, consolidation=consolidation, closed=closed))
 
-    def _outcome(
+    def _results(
         self, solution: Solution, displaced: list[Pod], unexplained: Collection[str] = ()
     ) -> SchedulingResults:
-        context = self._context
-        keys = {pod.key for pod in displaced}
-        claims = planned_claims(solution.claims, context.axis, context.table.well_known)
-        existing_nodes = context.existing_nodes
-        real = [(pod, existing_nodes[position]) for pod, position in solution.bound if not is_virtual(pod)]
-        plan = Plan(
-            now=context.snapshot.now,
-            claims=claims,
-            bindings=tuple(sorted(Binding(pod.key, node.name) for pod, node in real)),
-            unschedulable=self._unschedulable(solution, unexplained),
-            buffers=buffer_rooms(context.pending, solution) if context.snapshot.buffers else (),
-            cost=Cost(sum(claim.price for claim in claims)),
-        )
-        held = {existing_nodes[position].name for pod, position in solution.bound if is_virtual(pod)}
-        return SchedulingResults(
-            plan=plan,
-            displaced=tuple(sorted(keys)),
-            on_uninitialized=tuple(
-                sorted(pod.key for pod, node in real if pod.key in keys and not node.state.is_initialized)
-            ),
-            buffer_nodes=tuple(sorted(held)),
-        )
+        explains = (lambda pod: pod.key not in unexplained) if self._explains else (lambda _: False)
+        return scheduling_results(self._context, solution, displaced, explains)
 
-    def _unschedulable(self, solution: Solution, unexplained: Collection[str]) -> tuple[Unschedulable, ...]:
-        found = []
-        diagnosis = Diagnosis(self._context, solution)
-        for pending_group in solution.unplaced:
-            shared: PodFinding | None = None
-            for pod in pending_group.pods[pending_group.placed :]:
-                if is_virtual(pod):
-                    continue
-                if not self._explains or pod.key in unexplained:
-                    found.append(Unschedulable(pod.key, reason="", message=""))
-                    continue
-                if pod.spec.volumes:
-                    finding = diagnosis.of(pending_group.pod_group, pod)
-                else:
-                    finding = shared = shared or diagnosis.of(pending_group.pod_group, None)
-                found.append(Unschedulable(pod.key, finding.reason, finding.message))
-        return tuple(sorted(found))
+
+def _within_quotas(
+    context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
+) -> tuple[Solution, Extra]:
+    """Return a plan within EC2's quotas: a second one, with the quotas among the constraints, if the first exceeds them."""
+    found = plan(context)
+    return found if context.fit_quotas(found[0].claims) else plan(context.within_quotas())
 
 
 def _ways(context: SchedulingContext, gone: frozenset[int]) -> tuple[SchedulingContext, ...]:
@@ -272,6 +201,27 @@ def _ways(context: SchedulingContext, gone: frozenset[int]) -> tuple[SchedulingC
 def _rank(solution: Solution) -> tuple[int, int]:
     """Return the number of unplaced pods and nano-dollars per hour: the smallest is the best plan."""
     return sum(group.waiting for group in solution.unplaced), sum(claim.price for claim in solution.claims)
+
+
+def _searched(
+    context: SchedulingContext, out_of_time: Callable[[], float] | None, search: SearchSettings
+) -> tuple[Solution, Cost | None]:
+    """Return the plan for pods that need a place, and the proven bound on its cost if it was searched."""
+    found = [_searched_one(one, out_of_time, search) for one in _ways(context, frozenset())]
+    return min(found, key=lambda one: _rank(one[0]))
+
+
+def _searched_one(
+    context: SchedulingContext, out_of_time: Callable[[], float] | None, search: SearchSettings
+) -> tuple[Solution, Cost | None]:
+    solution, _ = _planned(context, frozenset(), consolidation=False)
+    steps = context.snapshot.options.improve_iterations
+    if steps is None and out_of_time is None:
+        return solution.settle_commitments(), None
+    steps_max = default_steps(solution, search) if steps is None else steps
+    budget = SearchBudget(steps_max, out_of_time) if steps_max else None
+    cheaper, cost = improved(context, solution, budget, search)
+    return cheaper.settle_commitments(), cost
 
 
 def _greedy(

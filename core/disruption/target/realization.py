@@ -16,7 +16,8 @@ from core.model.plan import PlannedClaim
 from core.packing.problem import Bools, Ints
 from core.packing.search_budget import SearchBudget
 from core.scheduling.optimization.drained_fleet import DrainedFleet
-from core.scheduling.planner import Drains, SchedulingResults
+from core.scheduling.plan_output import SchedulingResults
+from core.scheduling.planner import Drains
 
 REPAIRS_MAX: Final = 12
 """The most rounds in which further nodes are kept because their pods find no place."""

@@ -47,7 +47,7 @@ def test_a_what_if_agrees_with_a_cluster_without_the_node(seed: int) -> None:
     queue = queue_of(without, [((*without.pending, *without.moving), False)])
     alone = GreedyScheduler(without, queue, without.leaving, frozenset(), shares_node=True).run()
     assert asked.unschedulable or _decided(asked) == _decided(
-        Planner(without.snapshot, without)._outcome(alone, []).plan
+        Planner(without.snapshot, without)._results(alone, []).plan
     )
 
 

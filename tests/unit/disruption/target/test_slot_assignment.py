@@ -22,7 +22,7 @@ from core.model.node_claim import NodeClaim
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Binding, Move, Plan, PlannedClaim
 from core.model.values.requirements import Requirement
-from core.scheduling.planner import SchedulingResults
+from core.scheduling.plan_output import SchedulingResults
 from tests.builders import CLASS_REF, NOW, ZONES, a_node_of, a_pool, a_type
 from tests.unit.disruption.nodes_for_tests import MIDDLE, SMALL, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, drained, fleet_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from core.packing.search_budget import SearchBudget
 from core.scheduling.optimization.drained_fleet import DrainedFleet
-from core.scheduling.planner import Drains, Planner, SchedulingResults
+from core.scheduling.plan_output import SchedulingResults
+from core.scheduling.planner import Drains, Planner
 from tests.builders import a_node_of, a_pool, a_type
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, OPEN, pod_on, world
 from tests.unit.disruption.target.test_decide import with_types
