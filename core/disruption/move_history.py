@@ -56,7 +56,7 @@ class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):
     spent: int = 0
 
     @property
-    def is_regretted(self) -> bool:
+    def did_not_pay(self) -> bool:
         """Whether it did not pay."""
         return self.spent > 0 and self.spent * PAYS_FROM >= self.savings
 
@@ -127,9 +127,9 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
             for found in watched
             if spent[found.command]
         }
-        regretted = [c for c in charged.values() if c.is_regretted and not self.outcomes[c.command].is_regretted]
-        names = sorted({name for found in regretted for name in found.workloads})
-        held = {name: _held(self.workloads.get(name), name, now) for name in names}
+        unpaid = [c for c in charged.values() if c.did_not_pay and not self.outcomes[c.command].did_not_pay]
+        names = sorted({name for found in unpaid for name in found.workloads})
+        held = {name: _with_hold(self.workloads.get(name), name, now) for name in names}
         return MoveHistory(workloads=held, outcomes=charged)
 
     def after_failure(self, command: Command, now: datetime) -> MoveHistory:
@@ -185,11 +185,11 @@ def _moved(before: MovedWorkload | None, name: str, now: datetime) -> MovedWorkl
     return msgspec.structs.replace(before, moving_since=since, moved_at=now)
 
 
-def _held(before: MovedWorkload | None, name: str, now: datetime) -> MovedWorkload:
+def _with_hold(before: MovedWorkload | None, name: str, now: datetime) -> MovedWorkload:
     known = before or MovedWorkload(name=name, moving_since=now, moved_at=now)
     if known.held_until is not None and now < known.held_until:  # another command of the same round
         return known
     in_row = known.held_until is not None and now - known.held_until < FORGOTTEN_AFTER
-    regrets = known.regrets + 1 if in_row else 1
-    hold = min(LONGEST_HOLD, FIRST_HOLD * 2 ** min(regrets - 1, 10))
-    return msgspec.structs.replace(known, regrets=regrets, held_until=now + hold)
+    unpaid_moves = known.unpaid_moves + 1 if in_row else 1
+    hold = min(LONGEST_HOLD, FIRST_HOLD * 2 ** min(unpaid_moves - 1, 10))
+    return msgspec.structs.replace(known, unpaid_moves=unpaid_moves, held_until=now + hold)

@@ -32,14 +32,14 @@ class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         moving_since: When its pods were first moved in the recent series of moves; pods that started earlier were not moved.
         moved_at: When its pods were last moved.
-        regrets: How often in a row nodes had to be launched for pods that consolidation had moved.
-        held_until: Until when consolidation moves none of its pods, None without regrets.
+        unpaid_moves: How often in a row nodes had to be launched for pods that consolidation had moved.
+        held_until: Until when consolidation moves none of its pods, None without unpaid moves.
     """
 
     name: str
     moving_since: datetime
     moved_at: datetime
-    regrets: int = 0
+    unpaid_moves: int = msgspec.field(default=0, name="regrets")  # rows and ledgers have this name
     held_until: datetime | None = None
 
     @property

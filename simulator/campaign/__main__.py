@@ -80,7 +80,7 @@ def _one(plan: Plan, record: Path) -> int:
 
 def _record_sites(processes: int) -> int:
     plans = [
-        Plan(seed=seed, world=seed, chance=seed, intensity=NONE, dies_at_unknown=False)
+        Plan(seed=seed, world=seed, chance=seed, intensity=NONE, crashes_at_unknown=False)
         for seed in range(1, RECORDED_WORLDS + 1)
     ]
     outcomes = list(play_all(plans, processes))

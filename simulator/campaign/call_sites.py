@@ -27,14 +27,14 @@ KEPT: Final = 20
 PLENTY: Final = 12
 """With this many calls at a site in a world, a crash there is certain in spite of other faults."""
 
-HOMES: Final = 4
+WORLDS_PER_SITE: Final = 4
 """How many worlds take turns for a site: those with the fewest calls, since the time of a seed grows with its calls."""
 
 DEEPEST: Final = 6
 """The highest number of a call at which a function crashes; later calls at a site are like earlier ones."""
 
 TOGETHER: Final = 4
-"""Sites per turn: few, since each crash may keep the world from reaching the next. Two hundred seeds are more than two laps."""
+"""Sites per turn: few, since each crash may keep the world from reaching the next. Two hundred seeds exceed two cycles."""
 
 SELDOM: Final = 0.75
 """Heavy seeds aim at sites that a smaller share of the recorded worlds has: earlier faults may keep all worlds from these."""
@@ -45,8 +45,8 @@ RARE: Final = 0.25
 MET_TOGETHER: Final = 3
 """Of the heavy seeds, one in n aims at a site, with n = recorded worlds with the site / this number: chances are equal."""
 
-LAPS: Final = 60
-"""The number of laps after which they repeat: the least common multiple of 1 … `DEEPEST`. Apart from its first site, a lap
+CYCLES: Final = 60
+"""The number of cycles after which they repeat: the least common multiple of 1 … `DEEPEST`. Apart from its first site, a cycle
 depends only on its number modulo these."""
 
 Site = tuple[str, str]
@@ -68,7 +68,7 @@ class Meetings(msgspec.Struct):
     """How often each site occurred, and where functions crashed."""
 
     met: Counter[Site] = msgspec.field(default_factory=Counter)
-    died: set[tuple[Site, str]] = set()
+    crashed: set[tuple[Site, str]] = set()
 
     def meet(self, function: str, call: str) -> int:
         """Count a call at this site; return the count."""
@@ -79,7 +79,7 @@ class Meetings(msgspec.Struct):
         """Add the counts of another world."""
         for other in others:
             self.met += other.met
-            self.died |= other.died
+            self.crashed |= other.crashed
         return self
 
 
@@ -103,8 +103,8 @@ def recorded() -> Record:
 def seldom() -> tuple[tuple[Site, int], ...]:
     """Return the sites that fewer than `SELDOM` of the recorded worlds have, in order, each with the number of worlds."""
     worlds = recorded().worlds
-    homes = Counter(_site(text) for met in worlds.values() for text in met)
-    return tuple((site, number) for site, number in sorted(homes.items()) if number < SELDOM * len(worlds))
+    worlds_with = Counter(_site(text) for met in worlds.values() for text in met)
+    return tuple((site, number) for site, number in sorted(worlds_with.items()) if number < SELDOM * len(worlds))
 
 
 def write(worlds: Mapping[int, Meetings]) -> None:
@@ -122,19 +122,19 @@ def _kept(worlds: Mapping[int, Mapping[Site, int]]) -> set[int]:
     Each choice has the highest worth per call, where a site is worth 1/2^n if n chosen worlds have it.
     """
     kept: set[int] = set()
-    homes: Counter[Site] = Counter()
+    worlds_with: Counter[Site] = Counter()
 
     def worth(seed: int) -> float:
-        return sum(0.5 ** homes[site] for site in worlds[seed]) / sum(worlds[seed].values())
+        return sum(0.5 ** worlds_with[site] for site in worlds[seed]) / sum(worlds[seed].values())
 
     while len(kept) < min(KEPT, len(worlds)):
         best = max(sorted(worlds.keys() - kept), key=worth)
         kept.add(best)
-        homes.update(worlds[best].keys())
+        worlds_with.update(worlds[best].keys())
     return kept
 
 
-class Deaths:
+class WorldCrashes:
     """The crashes of one world: the planned ones, and those at the first two calls at each site that is not `known`.
 
     `kinds` are the kinds of crash at these two calls, in order: some worlds have only the first.
@@ -157,8 +157,8 @@ class Deaths:
 def scheduled(turn: int) -> Turn:
     """Return the world and the crashes of this turn.
 
-    A lap covers all sites, several per turn, each in a world that has them. The next lap begins with other sites, takes other
-    worlds, and crashes at another repetition of each call.
+    A cycle covers all sites, several per turn, each in a world that has them. The next cycle begins with other sites, takes
+    other worlds, and crashes at another repetition of each call.
     """
     return _in_turn(turns(), turn)
 
@@ -171,11 +171,11 @@ def aimed(turn: int) -> Turn:
     return _in_turn(rare_turns(), turn)
 
 
-def looked_out_for(turn: int) -> tuple[Crash, ...]:
+def attempted(turn: int) -> tuple[Crash, ...]:
     """Return the crashes of a heavy seed at rare sites, which its world may not reach; rarer sites come more often."""
     found = []
-    for number, (site, homes) in enumerate(seldom()):
-        round_, is_other = divmod(turn + number, max(1, homes // MET_TOGETHER))
+    for number, (site, worlds_with) in enumerate(seldom()):
+        round_, is_other = divmod(turn + number, max(1, worlds_with // MET_TOGETHER))
         if not is_other:
             found.append(Crash(site, 1, CRASHES if round_ % 2 == 0 else CRASHES[::-1]))
     return tuple(found)
@@ -183,29 +183,29 @@ def looked_out_for(turn: int) -> tuple[Crash, ...]:
 
 @cache
 def turns() -> tuple[Turn, ...]:
-    """Return the turns of all laps."""
-    return tuple(chain.from_iterable(map(lap, range(LAPS))))
+    """Return the turns of all cycles."""
+    return tuple(chain.from_iterable(map(cycle, range(CYCLES))))
 
 
 @cache
 def rare_turns() -> tuple[Turn, ...]:
-    """Return the turns of all laps over the rare sites."""
-    return tuple(chain.from_iterable(map(rare_lap, range(LAPS))))
+    """Return the turns of all cycles over the rare sites."""
+    return tuple(chain.from_iterable(map(rare_cycle, range(CYCLES))))
 
 
 @cache
-def lap(number: int) -> tuple[Turn, ...]:
-    """Return the turns of one lap."""
+def cycle(number: int) -> tuple[Turn, ...]:
+    """Return the turns of one cycle."""
     wanted = sorted(recorded().sites())
     start = number * TOGETHER % len(wanted)
     return _turns(number, wanted[start:] + wanted[:start])
 
 
 @cache
-def rare_lap(number: int) -> tuple[Turn, ...]:
-    """Return the turns of one lap over the sites that fewer than `RARE` of the recorded worlds have, rarest first."""
+def rare_cycle(number: int) -> tuple[Turn, ...]:
+    """Return the turns of one cycle over the sites that fewer than `RARE` of the recorded worlds have, rarest first."""
     most = RARE * len(recorded().worlds)
-    found = sorted((homes, site) for site, homes in seldom() if homes < most)
+    found = sorted((worlds_with, site) for site, worlds_with in seldom() if worlds_with < most)
     return _turns(number, [site for _, site in found])
 
 
@@ -214,24 +214,24 @@ def _in_turn(found: Sequence[Turn], turn: int) -> Turn:
 
 
 def _turns(number: int, wanted: Sequence[Site]) -> tuple[Turn, ...]:
-    """Return the turns of one lap over these sites."""
+    """Return the turns of one cycle over these sites."""
     record, left = recorded(), list(wanted)
     found: list[Turn] = []
     while left:
-        homes = _homes(left[0], record)
-        world = homes[(len(found) + number) % len(homes)]
+        worlds_with = _worlds_with(left[0], record)
+        world = worlds_with[(len(found) + number) % len(worlds_with)]
         together = _together(left, record.worlds[world])
         left = [site for site in left if site not in together]
         found.append((world, tuple(_crash(site, number, record.worlds[world]) for site in together)))
     return tuple(found)
 
 
-def _homes(site: Site, record: Record) -> list[int]:
+def _worlds_with(site: Site, record: Record) -> list[int]:
     """Return the cheapest worlds that have the site often; in others, earlier faults could prevent it."""
     counts = {world: met.get(" ".join(site), 0) for world, met in record.worlds.items()}
     enough = min(PLENTY, max(counts.values()) / 2)
     found = [world for world, met in counts.items() if met > 0 and met >= enough]
-    return sorted(found, key=lambda world: (sum(record.worlds[world].values()), world))[:HOMES]
+    return sorted(found, key=lambda world: (sum(record.worlds[world].values()), world))[:WORLDS_PER_SITE]
 
 
 def _together(left: Sequence[Site], met: Mapping[str, int]) -> list[Site]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from simulator.campaign.call_sites import Deaths, Meetings
+from simulator.campaign.call_sites import Meetings, WorldCrashes
 from simulator.clock import VirtualClock
 from simulator.invocation import calls, faults
 from simulator.invocation.calls import Fault
@@ -86,7 +86,7 @@ class Chances:
         injected: How many faults were injected.
 
     Args:
-        deaths: The crashes at call sites; None for none.
+        crashes: The crashes at call sites; None for none.
     """
 
     def __init__(
@@ -95,13 +95,13 @@ class Chances:
         rng: Random,
         intensity: Intensity,
         until: datetime,
-        deaths: Deaths | None,
+        crashes: WorldCrashes | None,
     ) -> None:
         self._clock = clock
         self._rng = rng
         self._intensity = intensity
         self._until = until
-        self._deaths = deaths
+        self._crashes = crashes
         self.meetings = Meetings()
         self.injected = 0
 
@@ -111,14 +111,14 @@ class Chances:
         if now >= self._until + LATE:
             return None
         nth = self.meetings.meet(function, call)
-        kind = self._deaths.at((function, call), nth) if self._deaths is not None else ""
+        kind = self._crashes.at((function, call), nth) if self._crashes is not None else ""
         if not kind and now < self._until and self._rng.random() < self._intensity.calls:
             kind = self._rng.choice(_ALWAYS + _ALSO.get(call, _ALSO.get(call.partition(" ")[0], ())))
         if not kind:
             return None
         self.injected += 1
         if kind in (calls.CRASH_BEFORE, calls.CRASH_AFTER):
-            self.meetings.died.add(((function, call), kind))
+            self.meetings.crashed.add(((function, call), kind))
         return self._fault(kind, call)
 
     def fault_of_message(self, what: str) -> tuple[str, timedelta] | None:  # noqa: ARG002 - all fare alike
@@ -146,12 +146,12 @@ class Chances:
         return Fault(kind=kind)
 
 
-def draw_fault_periods(rng: Random, intensity: Intensity, troubled: timedelta) -> list[FaultPeriod]:
+def draw_fault_periods(rng: Random, intensity: Intensity, fault_time: timedelta) -> list[FaultPeriod]:
     """Outages of a service, and functions that run out of memory, within the time of trouble."""
     periods: list[FaultPeriod] = []
     for _ in range(rng.randint(0, intensity.outages)):
-        after = troubled * rng.random()
-        lasting = min(timedelta(seconds=rng.choice(_OUTAGES)), troubled - after)
+        after = fault_time * rng.random()
+        lasting = min(timedelta(seconds=rng.choice(_OUTAGES)), fault_time - after)
         if rng.random() < 0.25:
             killed = Fault(kind=calls.CRASH_AFTER)
             periods.append(FaultPeriod(after, lasting, "kube:list pods", killed, rng.choice(_MEMORY_BOUND)))

@@ -15,7 +15,7 @@ import msgspec
 
 from core.api.objects import JsonObject
 from core.model.values.vcpu_quotas import STANDARD
-from simulator.campaign.happenings import BUDGETS_HOLD
+from simulator.campaign.world_steps import BUDGETS_HOLD
 
 Setting = str | int | bool
 
@@ -49,12 +49,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[JsonObject] = []
 
 
-def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObject], troubled: timedelta) -> Options:
-    """Return the options of a world whose faults last for `troubled`.
+def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObject], fault_time: timedelta) -> Options:
+    """Return the options of a world whose faults last for `fault_time`.
 
     Options that are fields of objects are written into `objects`, and into the same objects in `steps`.
     """
-    last = round(troubled.total_seconds())
+    last = round(fault_time.total_seconds())
     written = [*objects, *(found for step in steps for found in step.get("apply", ()))]
     quotas = _quotas(rng)
     settings = {name: rng.choice(values) for share, name, values in _SETTINGS if rng.random() < share}

@@ -15,7 +15,7 @@ def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     ordered = sorted(outcomes, key=lambda outcome: outcome.plan.seed)
     together = Meetings().join(outcome.meetings for outcome in ordered)
     sites = set(together.met) | recorded().sites()
-    left = {kind: sorted(" ".join(site) for site in sites if (site, kind) not in together.died) for kind in CRASHES}
+    left = {kind: sorted(" ".join(site) for site in sites if (site, kind) not in together.crashed) for kind in CRASHES}
     cpu = sum(outcome.cpu_seconds for outcome in ordered)
     return {
         "seeds": len(ordered),

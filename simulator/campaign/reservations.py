@@ -19,7 +19,7 @@ _CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 
 
 def draw_reservations(
-    rng: Random, objects: Sequence[JsonObject], troubled: timedelta
+    rng: Random, objects: Sequence[JsonObject], fault_time: timedelta
 ) -> tuple[list[JsonObject], list[JsonObject]]:
     """Return the reservations of a world and the steps that concern them.
 
@@ -35,7 +35,7 @@ def draw_reservations(
         "instanceMatchCriteria": rng.choice(("targeted", "open")),
     }
     _use(objects)
-    at = rng.randint(round(troubled.total_seconds()) // 3, round(troubled.total_seconds()))
+    at = rng.randint(round(fault_time.total_seconds()) // 3, round(fault_time.total_seconds()))
     is_cancelled = rng.choice((False, True))
     return [found], [{"at": at, "capacityReservation": {"id": _ID, "cancel": True}}] if is_cancelled else []
 

@@ -42,7 +42,7 @@ def _warm_up() -> None:
     """Load everything once: functions import lazily."""
     for described in (False, True):
         campaign_region(described=described)
-    play(Plan(seed=0, world=0, chance=0, intensity=NONE, dies_at_unknown=False))
+    play(Plan(seed=0, world=0, chance=0, intensity=NONE, crashes_at_unknown=False))
 
 
 def _lost(plan: Plan, lost: Lost) -> Outcome:

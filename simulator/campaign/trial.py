@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simulator.campaign.call_sites import CRASHES, Crash, Deaths, Meetings, aimed, looked_out_for, recorded, scheduled
+from simulator.campaign.call_sites import CRASHES, Crash, Meetings, WorldCrashes, aimed, attempted, recorded, scheduled
 from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, FaultPeriod, Intensity, draw_fault_periods
 from simulator.campaign.remains import read_remains
 from simulator.campaign.worlds import DrawnWorld, draw_world
@@ -49,7 +49,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         world: The seed from which the world is drawn.
         chance: The seed of the faults and of all other random choices.
         crashes: Crashes at call sites, besides the faults of the intensity.
-        dies_at_unknown: Whether functions also crash at call sites that are not recorded.
+        crashes_at_unknown: Whether functions also crash at call sites that are not recorded.
         opts_in: Whether the world may have options beyond the defaults.
     """
 
@@ -58,7 +58,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     chance: int
     intensity: Intensity
     crashes: tuple[Crash, ...] = ()
-    dies_at_unknown: bool = True
+    crashes_at_unknown: bool = True
     opts_in: bool = False
 
 
@@ -86,12 +86,12 @@ def plan_of(seed: int, *, opts_in: bool = False) -> Plan:
 def _plan_of(seed: int) -> Plan:
     turn, is_heavy = divmod(seed, 2)
     if is_heavy:
-        return Plan(seed=seed, world=seed, chance=seed, intensity=HEAVY, crashes=looked_out_for(turn))
-    lap, place = divmod(turn, len(_GENTLE))
+        return Plan(seed=seed, world=seed, chance=seed, intensity=HEAVY, crashes=attempted(turn))
+    cycle, place = divmod(turn, len(_GENTLE))
     if place == _AIMED:
-        world, crashes = aimed(lap)
+        world, crashes = aimed(cycle)
         return Plan(seed=seed, world=world, chance=world, intensity=NONE, crashes=crashes)
-    world, crashes = scheduled(max(0, turn - lap - (place > _AIMED) - 1))
+    world, crashes = scheduled(max(0, turn - cycle - (place > _AIMED) - 1))
     return Plan(seed=seed, world=world, chance=seed, intensity=_GENTLE[place], crashes=crashes)
 
 
@@ -131,7 +131,7 @@ def _play_on(world: World, drawn: DrawnWorld, judge: CallJudge) -> None:
     """Run until the world has settled or its time is over."""
     clock, start = world.clock, drawn.scenario.start
     last = max((step.at for step in drawn.scenario.steps), default=timedelta(0))
-    clock.run_until(start + max(drawn.troubled, last) + RESTING)
+    clock.run_until(start + max(drawn.fault_time, last) + RESTING)
     end = start + drawn.scenario.duration
     while clock.now() < end and not _has_settled(world, judge):
         clock.run_until(min(end, clock.now() + CHECKED_EVERY))
@@ -153,12 +153,12 @@ def _has_settled(world: World, judge: CallJudge) -> bool:
 def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
     """Begin the seed's faults."""
     rng = stream(plan.chance, "faults")
-    until = drawn.scenario.start + drawn.troubled
-    for period in draw_fault_periods(rng, plan.intensity, drawn.troubled):
+    until = drawn.scenario.start + drawn.fault_time
+    for period in draw_fault_periods(rng, plan.intensity, drawn.fault_time):
         world.clock.after(period.after, partial(_begin, world, period))
     kinds = CRASHES if plan.seed % 4 < 2 else CRASHES[::-1]
-    deaths = Deaths(plan.crashes, recorded().sites(), kinds) if plan.dies_at_unknown else None
-    chances = Chances(world.clock, rng, plan.intensity, until, deaths)
+    crashes = WorldCrashes(plan.crashes, recorded().sites(), kinds) if plan.crashes_at_unknown else None
+    chances = Chances(world.clock, rng, plan.intensity, until, crashes)
     world.skew = chances.skew
     world.faults.draw_from(chances.fault_of)
     world.message_faults.draw_from(chances.fault_of_message)

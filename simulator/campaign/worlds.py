@@ -10,12 +10,12 @@ from typing import Any, Final
 import msgspec
 
 from simulator.aws.region import Region
-from simulator.campaign.happenings import draw_steps
 from simulator.campaign.market import campaign_region
 from simulator.campaign.options import Options, draw_options
 from simulator.campaign.pools import draw_pools
 from simulator.campaign.reservations import draw_reservations
 from simulator.campaign.workloads import NAMESPACE, draw_workloads
+from simulator.campaign.world_steps import draw_steps
 from simulator.draws import stream
 from simulator.scenario.scenario import Scenario, scenario_of
 
@@ -39,13 +39,13 @@ class DrawnWorld(msgspec.Struct, frozen=True, kw_only=True):
     """A drawn world.
 
     Attributes:
-        troubled: For how long after its start it has faults.
+        fault_time: For how long after its start it has faults.
     """
 
     seed: int
     scenario: Scenario
     region: Region
-    troubled: timedelta
+    fault_time: timedelta
     objects: list[dict[str, Any]]
     steps: list[dict[str, Any]]
 
@@ -59,16 +59,16 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
     """
     rng = stream(seed, "world")
     large = rng.random() < _LARGE
-    troubled = timedelta(minutes=rng.choice((10, 12) if large else (6, 7, 9)))
+    fault_time = timedelta(minutes=rng.choice((10, 12) if large else (6, 7, 9)))
     objects = [*draw_pools(rng), *draw_workloads(rng, large=large)]
     gates = _feature_gates(rng)
     objects += _gated_objects(gates)
-    reservations, reserved_steps = draw_reservations(stream(seed, "reservations"), objects, troubled)
-    steps = draw_steps(rng, objects, troubled, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6))
-    options = draw_options(stream(seed, "options"), objects, steps, troubled) if opts_in else Options()
+    reservations, reserved_steps = draw_reservations(stream(seed, "reservations"), objects, fault_time)
+    steps = draw_steps(rng, objects, fault_time, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6))
+    options = draw_options(stream(seed, "options"), objects, steps, fault_time) if opts_in else Options()
     steps += [*reserved_steps, *options.steps]
     spec = {
-        "duration": (troubled + SETTLING).total_seconds(),
+        "duration": (fault_time + SETTLING).total_seconds(),
         "seed": seed,
         "nodeBootSeconds": rng.choice((20, 45, 90)),
         "featureGates": gates | options.gates,
@@ -82,7 +82,7 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
         seed=seed,
         scenario=msgspec.structs.replace(scenario, manifests=tuple(objects)),
         region=campaign_region(described=rng.random() < _DESCRIBED),
-        troubled=troubled,
+        fault_time=fault_time,
         objects=objects,
         steps=steps,
     )

@@ -13,10 +13,10 @@ from simulator.campaign import call_sites
 from simulator.campaign.call_sites import (
     CRASHES,
     Crash,
-    Deaths,
     Record,
+    WorldCrashes,
     aimed,
-    looked_out_for,
+    attempted,
     recorded,
     scheduled,
     seldom,
@@ -47,14 +47,14 @@ def sites(monkeypatch: pytest.MonkeyPatch) -> Record:
 def read(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this be what was recorded last."""
     monkeypatch.setattr(call_sites, "recorded", lambda: record)
-    for name in ("lap", "rare_lap", "seldom", "turns", "rare_turns"):
+    for name in ("cycle", "rare_cycle", "seldom", "turns", "rare_turns"):
         monkeypatch.setattr(call_sites, name, cache(getattr(call_sites, name).__wrapped__))
 
 
 def test_functions_die_at_all_sites_before_and_after(sites: Record) -> None:
     """If this failed, some call would never be crashed at, however many seeds are played."""
     for number in range(3):
-        crashes = [crash for _, together in call_sites.lap(number) for crash in together]
+        crashes = [crash for _, together in call_sites.cycle(number) for crash in together]
         assert sorted(crash.site for crash in crashes) == sorted(sites.sites())
         assert all(set(crash.kinds) == set(CRASHES) for crash in crashes)
 
@@ -71,7 +71,7 @@ def test_heavy_seeds_look_out_for_what_few_worlds_have(sites: Record, monkeypatc
     """If this failed, a site that one world has would be left out whenever a fault keeps that world from it."""
     many = dict.fromkeys(range(10, 18), sites.worlds[1])
     read(Record(worlds={**sites.worlds, **many}), monkeypatch)
-    found = [looked_out_for(turn) for turn in range(2)]
+    found = [attempted(turn) for turn in range(2)]
     assert {crash.site for crashes in found for crash in crashes} == {("reconcile", "s3:GetObject")}
     assert {crash.kinds for crashes in found for crash in crashes} == {CRASHES, CRASHES[::-1]}
 
@@ -89,16 +89,16 @@ def test_some_seeds_aim_at_the_rarest_sites_in_the_course_that_was_recorded(
 
 def test_all_rare_sites_are_aimed_at_in_two_hundred_seeds() -> None:
     """If this failed, `.ci/run` would leave it to luck whether functions die there."""
-    wanted = {site for site, homes in seldom() if homes < call_sites.RARE * len(recorded().worlds)}
+    wanted = {site for site, worlds_with in seldom() if worlds_with < call_sites.RARE * len(recorded().worlds)}
     assert {crash.site for turn in range(25) for crash in aimed(turn)[1]} == wanted
 
 
 def test_functions_die_at_call_sites_for_a_while_after_all_other_faults() -> None:
     """If this failed, calls that follow only what is decided after the faults would never be crashed at."""
     clock, start = VirtualClock(NOW), NOW
-    deaths = Deaths([Crash(("execute", "ec2:A"), 2, CRASHES)], frozenset())
+    crashes = WorldCrashes([Crash(("execute", "ec2:A"), 2, CRASHES)], frozenset())
     always = Intensity(name="always", calls=1.0)
-    chances = Chances(clock, Random(1), always, start, deaths)  # noqa: S311 - faults of a test
+    chances = Chances(clock, Random(1), always, start, crashes)  # noqa: S311 - faults of a test
     assert [_kind(chances.fault_of("execute", "ec2:A")) for _ in range(4)] == ["", *CRASHES, ""]
     clock.run_until(start + LATE)
     assert chances.fault_of("execute", "ec2:B") is None
@@ -118,8 +118,8 @@ def test_the_worlds_with_the_rarest_sites_are_kept(monkeypatch: pytest.MonkeyPat
 
 def test_seldom_sites_are_looked_out_for_as_often_as_they_are_rare() -> None:
     """If this failed, a hundred heavy seeds would meet some of them seldom and others in each world."""
-    looks = Counter(crash.site for turn in range(100) for crash in looked_out_for(turn))
-    met = [looks[site] * homes / len(recorded().worlds) for site, homes in seldom()]
+    looks = Counter(crash.site for turn in range(100) for crash in attempted(turn))
+    met = [looks[site] * worlds_with / len(recorded().worlds) for site, worlds_with in seldom()]
     usual = 100 * call_sites.MET_TOGETHER / len(recorded().worlds)
     assert met
     assert all(usual / 3 <= often < 2 * usual for often in met)
@@ -128,16 +128,18 @@ def test_seldom_sites_are_looked_out_for_as_often_as_they_are_rare() -> None:
 def test_functions_die_at_two_calls_of_a_planned_site_and_of_one_that_nobody_knows() -> None:
     """If this failed, calls that only faults lead to would never be crashed at."""
     planned, known, unknown = ("execute", "ec2:A"), ("execute", "ec2:B"), ("execute", "ec2:C")
-    deaths = Deaths([Crash(planned, 2, (calls.CRASH_AFTER, calls.CRASH_BEFORE))], frozenset({planned, known}))
-    assert [deaths.at(planned, nth) for nth in (1, 2, 3, 4)] == ["", calls.CRASH_AFTER, calls.CRASH_BEFORE, ""]
-    assert [deaths.at(unknown, nth) for nth in (1, 2, 3)] == [calls.CRASH_BEFORE, calls.CRASH_AFTER, ""]
-    assert [deaths.at(known, nth) for nth in (1, 2, 3)] == ["", "", ""]
+    crashes = WorldCrashes([Crash(planned, 2, (calls.CRASH_AFTER, calls.CRASH_BEFORE))], frozenset({planned, known}))
+    assert [crashes.at(planned, nth) for nth in (1, 2, 3, 4)] == ["", calls.CRASH_AFTER, calls.CRASH_BEFORE, ""]
+    assert [crashes.at(unknown, nth) for nth in (1, 2, 3)] == [calls.CRASH_BEFORE, calls.CRASH_AFTER, ""]
+    assert [crashes.at(known, nth) for nth in (1, 2, 3)] == ["", "", ""]
 
 
 def test_laps_begin_again(sites: Record) -> None:
     """If this failed, the seeds of a later campaign would take minutes to plan, or miss sites."""
     assert scheduled(len(call_sites.turns())) == scheduled(0)
-    assert all(call_sites.rare_lap(number) == call_sites.rare_lap(number + call_sites.LAPS) for number in range(3))
+    assert all(
+        call_sites.rare_cycle(number) == call_sites.rare_cycle(number + call_sites.CYCLES) for number in range(3)
+    )
     assert plan_of(10**9).crashes
 
 

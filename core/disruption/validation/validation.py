@@ -160,10 +160,9 @@ def _voluntary(
     if not part.replacements:
         problem = _more(simulation.claims, part)
         return failed_validation(problem) if problem else part
-    price = sum(candidate.price for candidate in going)
     if not simulation.claims and not goes_on:
-        return msgspec.structs.replace(part, replacements=(), moves=simulation.moves, savings=price)
-    saves = price > sum(claim.price for claim in simulation.claims)
+        return _without_replacements(part, going, simulation)
+    saves = sum(candidate.price for candidate in going) > sum(claim.price for claim in simulation.claims)
     return part if saves else failed_validation("its pods now need new nodes that cost no less")
 
 
@@ -190,10 +189,15 @@ def _whole(going: list[Candidate], command: Command, fresh: DisruptionPass) -> C
     if is_repair:
         return command
     if command.replacements and not simulation.claims:
-        price = sum(candidate.price for candidate in going)
-        return msgspec.structs.replace(command, replacements=(), moves=simulation.moves, savings=price)
+        return _without_replacements(command, going, simulation)
     problem = _more(simulation.claims, command) or _lost_type(simulation, command)
     return failed_validation(problem) if problem else command
+
+
+def _without_replacements(command: Command, going: Sequence[Candidate], simulation: Simulation) -> Command:
+    """Return the command as a deletion: the nodes that stay have room for all pods of these that go."""
+    price = sum(candidate.price for candidate in going)
+    return msgspec.structs.replace(command, replacements=(), moves=simulation.moves, savings=price)
 
 
 def _has_later_waves(snapshot: Snapshot) -> bool:

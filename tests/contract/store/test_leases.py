@@ -12,7 +12,7 @@ from lambdas.ports import ConflictError
 from lambdas.store import PLANNER
 from tests.contract.store.stores import MINUTE, NOW, Store, claim
 
-CROWD = 12
+CALLERS = 12
 
 
 def test_a_planner_whose_lease_expired_stores_nothing(store: Store) -> None:
@@ -38,9 +38,9 @@ def test_a_lease_has_one_holder_until_it_ends_or_is_given_back(store: Store) -> 
 @pytest.mark.e2e
 def test_of_many_concurrent_callers_one_gets_the_lease(on_dynamodb_local: DynamoTable) -> None:
     """Otherwise, two planners launch for the same pods."""
-    leases = DynamoLeases(on_dynamodb_local, "crowd")
-    with ThreadPoolExecutor(CROWD) as crowd:
-        got = list(crowd.map(lambda n: leases.acquire(PLANNER, f"owner-{n}", now=NOW, for_=MINUTE), range(CROWD)))
+    leases = DynamoLeases(on_dynamodb_local, "callers")
+    with ThreadPoolExecutor(CALLERS) as callers:
+        got = list(callers.map(lambda n: leases.acquire(PLANNER, f"owner-{n}", now=NOW, for_=MINUTE), range(CALLERS)))
     assert len([lease for lease in got if lease is not None]) == 1
 
 

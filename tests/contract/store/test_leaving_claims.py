@@ -15,7 +15,7 @@ from lambdas.store import CommandChange, Disrupted
 from tests.contract.store.stores import MINUTE, NOW, Store, counters, dynamo, going, requested
 from tests.unit.lifecycle.records_for_tests import a_command
 
-CROWD = 12
+CALLERS = 12
 ATTEMPTS = 40
 
 
@@ -119,7 +119,7 @@ def test_more_claims_than_a_transaction_takes_go_together(table: DynamoTable) ->
 def test_a_budget_holds_with_any_number_of_concurrent_callers(on_dynamodb_local: DynamoTable) -> None:
     """Otherwise, functions that each validated alone exceed the budget together."""
     store = dynamo(on_dynamodb_local, "stampede")
-    claims = requested(store, *(f"c-{n}" for n in range(CROWD)))
+    claims = requested(store, *(f"c-{n}" for n in range(CALLERS)))
 
     def ask(found: ClaimRecord) -> int:
         for _ in range(ATTEMPTS):
@@ -127,6 +127,6 @@ def test_a_budget_holds_with_any_number_of_concurrent_callers(on_dynamodb_local:
                 return len(store.stores.claims.disrupt(going(found), {"default": 5}).claims)
         return 0
 
-    with ThreadPoolExecutor(CROWD) as crowd:
-        assert sum(crowd.map(ask, claims)) == 5
+    with ThreadPoolExecutor(CALLERS) as callers:
+        assert sum(callers.map(ask, claims)) == 5
     assert counters(store)[1] == 5

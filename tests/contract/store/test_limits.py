@@ -13,7 +13,7 @@ from lambdas.ports import ConflictError, TransientError
 from lambdas.store import ClaimChange, PoolUsage
 from tests.contract.store.stores import Store, claim, counters, dynamo, requested
 
-CROWD = 12
+CALLERS = 12
 ATTEMPTS = 40
 
 
@@ -125,6 +125,6 @@ def test_a_limit_holds_with_any_number_of_concurrent_callers(on_dynamodb_local: 
                 return len(store.stores.claims.request([claim(f"c-{number}")], limits, lease).accepted)
         return 0
 
-    with ThreadPoolExecutor(CROWD) as crowd:
-        assert sum(crowd.map(ask, range(CROWD))) == 5
+    with ThreadPoolExecutor(CALLERS) as callers:
+        assert sum(callers.map(ask, range(CALLERS))) == 5
     assert len(store.stores.claims.all()) == 5

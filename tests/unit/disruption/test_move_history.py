@@ -83,7 +83,7 @@ def test_the_hold_doubles_up_to_a_day_and_ends() -> None:
 def test_two_commands_that_fail_together_count_once() -> None:
     history = after_a_move(before=after_a_move(), name="two")
     held = merged(history, history.after_launch([a_launch(200, WEB)], NOW))
-    assert held.workloads[WEB].regrets == 1
+    assert held.workloads[WEB].unpaid_moves == 1
 
 
 def test_moves_for_another_reason_are_not_charged() -> None:
@@ -146,11 +146,11 @@ def test_a_held_workload_is_left_alone_until_the_hold_ends() -> None:
     assert history.unsettled(NOW + HOUR) == {}
 
 
-def test_a_command_is_regretted_only_once_something_was_launched_for_it() -> None:
+def test_a_command_did_not_pay_only_if_something_was_launched_for_it() -> None:
     outcome = CommandOutcome(command="one", workloads=(WEB,), savings=0, carried_out_at=NOW)
-    assert not outcome.is_regretted
-    assert msgspec.structs.replace(outcome, spent=1).is_regretted
-    assert not msgspec.structs.replace(outcome, savings=3, spent=1).is_regretted
+    assert not outcome.did_not_pay
+    assert msgspec.structs.replace(outcome, spent=1).did_not_pay
+    assert not msgspec.structs.replace(outcome, savings=3, spent=1).did_not_pay
 
 
 def test_a_command_that_moves_nothing_is_not_watched() -> None:
@@ -168,7 +168,7 @@ def test_what_commands_evict_is_remembered_by_node() -> None:
     assert MoveHistory().after_command("one", COMMAND, (WEB,), NOW, drained).evicted_nodes == drained
 
 
-def test_a_regretted_command_holds_its_workloads_once() -> None:
+def test_a_command_that_did_not_pay_holds_its_workloads_once() -> None:
     history = after_a_move()
     history = merged(history, history.after_launch([a_launch(100, WEB)], NOW))
     again = history.after_launch([a_launch(100, WEB)], NOW + MINUTE)
@@ -185,13 +185,13 @@ def test_another_command_that_fails_during_the_hold_does_not_lengthen_it() -> No
 
 def test_a_workload_that_was_forgotten_meanwhile_is_held_nevertheless() -> None:
     history = MoveHistory(outcomes=after_a_move().outcomes)
-    held = MovedWorkload(name=WEB, moving_since=NOW, moved_at=NOW, regrets=1, held_until=NOW + HOUR)
+    held = MovedWorkload(name=WEB, moving_since=NOW, moved_at=NOW, unpaid_moves=1, held_until=NOW + HOUR)
     assert history.after_launch([a_launch(100, WEB)], NOW).workloads == {WEB: held}
 
 
 def test_a_node_stays_for_the_first_of_its_pods_that_must_not_move_again() -> None:
     pods = (pod_on("n", "other", owners=()), pod_on("n", "web"))
-    held = MovedWorkload(name=pods[1].workload, moving_since=NOW, moved_at=NOW, regrets=1, held_until=NOW + HOUR)
+    held = MovedWorkload(name=pods[1].workload, moving_since=NOW, moved_at=NOW, unpaid_moves=1, held_until=NOW + HOUR)
     said = first_reason({held.name: held}, pods, NOW)
     assert said == held.keeps(pods[1], NOW) != ""
     assert first_reason({held.name: held}, pods, NOW + HOUR) == ""

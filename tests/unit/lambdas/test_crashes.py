@@ -25,8 +25,8 @@ BY_HAND: Final[dict[str, Any]] = {
 }
 
 
-class Deaths:
-    """Dies before the n-th call to the table, EC2 or Kubernetes takes effect, or after the n-th write. Zero: never."""
+class CrashingCall:
+    """Crashes the function before the n-th call to the table, EC2 or Kubernetes, or after the n-th write; zero: never."""
 
     def __init__(self, lab: Lab, *, at: int, after: bool) -> None:
         self.calls = 0
@@ -37,8 +37,8 @@ class Deaths:
             else:
                 place.before_call = self._count
 
-    def kill(self, lab: Lab, act: Callable[[Lab], None]) -> bool:
-        """Call `act`; if that kills the function, lose all messages and start a new sandbox. Returns whether it died."""
+    def during(self, lab: Lab, act: Callable[[Lab], None]) -> bool:
+        """Call `act`; if the function crashes, lose all messages and start a new sandbox. Return whether it did."""
         try:
             act(lab)
         except CrashError:
@@ -94,7 +94,7 @@ def empty(lab: Lab) -> None:
         lab.tick(5, seconds=8)
 
 
-def deaths_at_every_call(act: Callable[[Lab], None], *, after: bool) -> Iterator[Lab]:
+def crashes_at_every_call(act: Callable[[Lab], None], *, after: bool) -> Iterator[Lab]:
     """One lab for each call of `act`, after a crash at it; the first lab counts the calls and does not crash."""
     number = total = 0
     while number <= total:
@@ -104,10 +104,10 @@ def deaths_at_every_call(act: Callable[[Lab], None], *, after: bool) -> Iterator
             lab.settle()
             lab.kubernetes.drop(kinds.PODS, "p0", "default")
             lab.kubernetes.drop(kinds.PODS, "p1", "default")
-        deaths = Deaths(lab, at=number, after=after)
-        died = deaths.kill(lab, act)
-        total = max(total, deaths.calls)
-        assert died == bool(number), f"no death at call {number}"
+        crash = CrashingCall(lab, at=number, after=after)
+        crashed = crash.during(lab, act)
+        total = max(total, crash.calls)
+        assert crashed == bool(number), f"no crash at call {number}"
         yield lab
         number += 1
     assert total > (8 if after else 15)
@@ -116,7 +116,7 @@ def deaths_at_every_call(act: Callable[[Lab], None], *, after: bool) -> Iterator
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_crash_while_launching_loses_no_instance_and_no_pod(*, after: bool) -> None:
     """Otherwise, every crash leaves an instance without a claim, or pods that wait forever."""
-    for lab in deaths_at_every_call(launch, after=after):
+    for lab in crashes_at_every_call(launch, after=after):
         schedules_alone(lab, rounds=3)
         assert [claim.phase for claim in lab.claims] == [ClaimPhase.INITIALIZED]
         assert [found.tags[labels.CLAIM] for found in lab.cloud.instances()] == [lab.claim.name]
@@ -126,7 +126,7 @@ def test_a_crash_while_launching_loses_no_instance_and_no_pod(*, after: bool) ->
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_crash_while_removing_leaves_neither_instance_nor_node_nor_claim(*, after: bool) -> None:
     """Otherwise, a crash during a drain leaves a tainted node that is paid for and takes no pods."""
-    for lab in deaths_at_every_call(empty, after=after):
+    for lab in crashes_at_every_call(empty, after=after):
         schedules_alone(lab, rounds=4)
         assert lab.claims == ()
         assert lab.cloud.instances() == ()
@@ -154,9 +154,9 @@ def test_a_crash_while_a_node_claim_made_by_hand_is_taken_on_launches_it_once() 
     number, total = 0, 0
     while number <= total:
         lab = with_an_order()
-        deaths = Deaths(lab, at=number, after=True)
-        assert deaths.kill(lab, order_by_hand) == bool(number)
-        total = max(total, deaths.calls)
+        crash = CrashingCall(lab, at=number, after=True)
+        assert crash.during(lab, order_by_hand) == bool(number)
+        total = max(total, crash.calls)
         for _ in range(3):
             lab.clock.advance(seconds=30)
             order_by_hand(lab)
@@ -176,9 +176,9 @@ def test_one_that_is_deleted_while_it_is_taken_on_leaves_nothing() -> None:
     number, total = 0, 0
     while number <= total:
         lab = with_an_order()
-        deaths = Deaths(lab, at=number, after=True)
-        deaths.kill(lab, order_by_hand)
-        total = max(total, deaths.calls)
+        crash = CrashingCall(lab, at=number, after=True)
+        crash.during(lab, order_by_hand)
+        total = max(total, crash.calls)
         _delete(lab, "mine")
         for _ in range(4):
             lab.clock.advance(seconds=30)

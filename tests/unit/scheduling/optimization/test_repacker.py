@@ -115,8 +115,8 @@ def test_pods_that_must_share_a_node_are_moved_together() -> None:
 
 def test_a_pod_is_not_moved_beside_one_whose_rule_counts_it() -> None:
     """The rule belongs to the other pod, and holds whichever of the two comes last."""
-    loners = tuple(a_pod(f"own-{i}", cpu="1", memory="1Gi", anti_affinity=(APART,)) for i in range(6))
-    _, plan = plans(*loners, *ruled(12))
+    isolated = tuple(a_pod(f"own-{i}", cpu="1", memory="1Gi", anti_affinity=(APART,)) for i in range(6))
+    _, plan = plans(*isolated, *ruled(12))
     for claim in plan.claims:
         has_rule = {pod.startswith("default/own-") for pod in claim.pods if "/own" in pod}
         assert len(has_rule) <= 1

@@ -41,17 +41,17 @@ def test_pods_that_others_follow_evenly_go_to_every_zone() -> None:
 
 def test_thirteen_pods_do_not_wait_because_of_two() -> None:
     """The two large pods go first and use the zone that the spread of thirteen needs."""
-    hermits = workload("hermit", 2, cpu="3", anti_affinity=(away_from("web"),))
+    isolated = workload("isolated", 2, cpu="3", anti_affinity=(away_from("web"),))
     web = workload("web", 16, cpu="500m", spreads=(evenly("web"),))
-    plan = plan_of(types=(TYPE,), pods=(*hermits, *web))
-    assert sorted(reasons_of(plan)) == ["hermit-0", "hermit-1"]
+    plan = plan_of(types=(TYPE,), pods=(*isolated, *web))
+    assert sorted(reasons_of(plan)) == ["isolated-0", "isolated-1"]
 
 
 def test_pods_of_a_higher_priority_keep_their_places() -> None:
-    hermits = workload("hermit", 2, cpu="3", anti_affinity=(away_from("web"),), priority=1000)
+    isolated = workload("isolated", 2, cpu="3", anti_affinity=(away_from("web"),), priority=1000)
     web = workload("web", 16, cpu="500m", spreads=(evenly("web"),))
-    left = reasons_of(plan_of(types=(TYPE,), pods=(*hermits, *web)))
-    assert not {"hermit-0", "hermit-1"} & set(left)
+    left = reasons_of(plan_of(types=(TYPE,), pods=(*isolated, *web)))
+    assert not {"isolated-0", "isolated-1"} & set(left)
 
 
 def test_a_large_pod_keeps_its_place_where_only_a_limit_is_in_the_way() -> None:

@@ -26,7 +26,7 @@ from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests impo
     drifting,
     tainted,
 )
-from tests.unit.lambdas.test_crashes import Deaths, schedules_alone
+from tests.unit.lambdas.test_crashes import CrashingCall, schedules_alone
 
 
 def started() -> Lab:
@@ -118,9 +118,9 @@ def test_a_crash_while_a_command_is_dropped_leaves_nothing_behind(*, after: bool
         lab.tick(2)
         (command,) = lab.rows.commands.values()
         lab.clock.advance(minutes=11)
-        deaths = Deaths(lab, at=number, after=after)
-        deaths.kill(lab, lambda lab, name=command.id: lab.execute({"command": name}))
-        total = max(total, deaths.calls)
+        crash = CrashingCall(lab, at=number, after=after)
+        crash.during(lab, lambda lab, name=command.id: lab.execute({"command": name}))
+        total = max(total, crash.calls)
         lab.kubernetes.put(a_node_pool())
         schedules_alone(lab, rounds=3)
         is_whole(lab)
