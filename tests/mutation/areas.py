@@ -43,7 +43,7 @@ SUITES: Final = {
     "core/approval": ("tests/unit/approval", "tests/unit/lambdas/controllers/approval"),
     "core/counterfactual": ("tests/unit/counterfactual",),
     "core/cost_report": ("tests/unit/cost_report",),
-    "core/catalogue": ("tests/unit/catalogue",),
+    "core/catalogue": ("tests/unit/catalogue", "tests/oracle"),
     "core/price_terms": ("tests/unit/price_terms",),
     "core/manifests": ("tests/unit/manifests", "tests/property/scheduling/test_from_manifests.py"),
     "core/model": (

@@ -38,3 +38,5 @@ def test_other_objects_are_not_decisions(key: str) -> None:
 def test_days_cover_the_span() -> None:
     assert [day.day for day in days(NOW - timedelta(days=2), NOW)] == [20, 21, 22]
     assert [day.day for day in days(NOW, NOW)] == [22]
+    midnight = NOW.replace(hour=0, minute=0)
+    assert [day.day for day in days(NOW - timedelta(days=1), midnight)] == [21, 22]

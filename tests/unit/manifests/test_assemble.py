@@ -200,3 +200,11 @@ def test_an_unreadable_daemon_set_has_the_size_of_its_newest_pod() -> None:
     snapshot, _ = assembled({kinds.DAEMON_SETS: [a_manifest("agent", **spec)], kinds.PODS: [pod]})
     (daemon,) = snapshot.daemon_sets
     assert daemon.spec.requests == {"cpu": 1000, "pods": 1}
+
+
+def test_a_class_that_cannot_be_read_is_kept_with_its_problem() -> None:
+    """Its NodePools would otherwise seem to name a class that does not exist."""
+    bad = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "bad"}, "spec": 3}
+    snapshot, problems = assembled({kinds.EC2_NODE_CLASSES: [bad, a_class_manifest("good")]})
+    assert [(found.name, bool(found.problem)) for found in snapshot.node_classes] == [("bad", True), ("good", False)]
+    assert [problem.resource for problem in problems] == [kinds.EC2_NODE_CLASSES]

@@ -153,3 +153,15 @@ def test_absurd_replica_counts_are_refused(replicas: int) -> None:
     with pytest.raises(InvalidInputError) as caught:
         expanded(kinds.DEPLOYMENTS, replicas=replicas)
     assert (caught.value.subject, caught.value.field) == ("Deployment shop/cart", "spec.replicas")
+
+
+def test_objects_without_a_namespace_are_of_the_default_one() -> None:
+    """A Deployment in a file accounts for its ReplicaSet in either spelling; otherwise, its pods are planned twice."""
+    template = {"spec": {"containers": [{"name": "c"}]}}
+    owner = {"metadata": {"name": "cart"}, "spec": {"template": template}}
+    owned = {"name": "cart-1", "ownerReferences": [{"kind": "Deployment", "name": "cart"}]}
+    objects = {
+        kinds.DEPLOYMENTS: [wire.from_object(kinds.DEPLOYMENTS, owner)],
+        kinds.REPLICA_SETS: [wire.from_object(kinds.REPLICA_SETS, {"metadata": owned, "spec": {"template": template}})],
+    }
+    assert names(expand(objects)) == ["cart-0"]

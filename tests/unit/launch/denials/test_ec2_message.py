@@ -54,3 +54,8 @@ def test_an_answer_about_an_ec2_node_class_has_the_encoded_message_last() -> Non
     assert answer.explanation().endswith(encoded_part(ENCODED))
     said = warning(about_pod("default", "p"), "r", answer.explanation(), NOW, identity="i")["message"]
     assert rule_of("UnauthorizedOperation").advice in said
+
+
+def test_only_a_message_that_is_too_long_is_cut() -> None:
+    assert shortened("x" * SAID_MAX) == "x" * SAID_MAX
+    assert shortened("x" * (SAID_MAX + 1)) == "x" * (SAID_MAX - 1) + "…"

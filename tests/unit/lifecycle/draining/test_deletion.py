@@ -63,3 +63,9 @@ def test_a_node_that_stays_holds_its_share_again() -> None:
     assert (kept.deletion, kept.is_disrupting, kept.cancelled_drains, kept.hold) == (None, False, 1, hold)
     assert kept.reserved == untainted(record).reserved == {"nodes": 1}
     assert not staying(record).is_disrupting
+
+
+def test_one_voluntary_reason_does_not_replace_another() -> None:
+    """The events and the budgets of the first would no longer say the same."""
+    record = a_leaving(reason="Underutilized")
+    assert expedited(record, TerminationReason.DRIFTED, "it has drifted", None) is record

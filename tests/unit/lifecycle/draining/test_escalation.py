@@ -68,6 +68,15 @@ def test_a_voluntary_drain_is_cancelled_after_an_hour(reason: str, tried: str, c
     )
 
 
+def test_a_pod_that_is_terminating_is_named_with_its_time() -> None:
+    pod = a_pod("p", node_name="n", phase="Running", deleted_at=NOW + 5 * MINUTE)
+    record = a_leaving(reason="NodePoolDeleted", tainted=5 * MINUTE)
+    step = next_claim_step(record, ClaimFacts(nodes=(LEAVING,), pods=(pod,)), NOW)
+    assert isinstance(step, steps.Escalate)
+    assert [blocker.reason for blocker in step.blockers] == ["Terminating"]
+    assert step.message.startswith(f"pod default/p is terminating until {NOW + 5 * MINUTE:%Y-%m-%dT%H:%M:%SZ}")
+
+
 def test_the_protected_pod_is_named() -> None:
     pod = a_pod("p", node_name="n", phase="Running", annotations={labels.DO_NOT_DISRUPT: "true"})
     record = a_leaving(reason="NodePoolDeleted", tainted=5 * MINUTE)

@@ -41,6 +41,9 @@ def test_the_object_is_valid_and_reads_back_as_planned() -> None:
     )
     obj = written(a_record(plan=plan))
     assert problems(obj) == ()
+    assert obj["spec"]["taints"] == [{"key": "team", "effect": "NoSchedule", "value": "a"}]
+    assert obj["spec"]["startupTaints"] == [{"key": "boot", "effect": "NoExecute"}]
+    assert (obj["spec"]["expireAfter"], obj["spec"]["terminationGracePeriod"]) == ("720h", "90s")
     read = node_claim(obj)
     for field in ("requirements", "resources", "taints", "startup_taints", "node_class", "termination_grace_period"):
         assert getattr(read, field) == getattr(plan, field), field

@@ -120,3 +120,17 @@ def test_one_object_is_decoded_like_a_page() -> None:
     assert pod == wire.decode_page(kinds.PODS, a_page(a_manifest("a", nodeName="n"))).items[0]
     with pytest.raises(InvalidInputError, match="not JSON"):
         wire.decode(kinds.PODS, b"{")
+
+
+@pytest.mark.parametrize(
+    ("obj", "name"),
+    [
+        ({"metadata": {"name": "a", "namespace": "shop"}}, "shop/a"),
+        ({"metadata": {"name": "a"}}, "a"),
+        ({"metadata": {}}, "without a name"),
+        ({"metadata": "a"}, "without a name"),
+        ("a", "without a name"),
+    ],
+)
+def test_any_object_has_a_name_in_messages(obj: object, name: str) -> None:
+    assert wire.name_of(obj) == name
