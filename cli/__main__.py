@@ -196,6 +196,8 @@ def _refuse(command: str, unknown: Sequence[str]) -> NoReturn:
     parser = command_parser(command)
     options = sorted(parser._option_string_actions)  # noqa: SLF001 - argparse has no other way
     near = difflib.get_close_matches(unknown[0].partition("=")[0], options, n=1, cutoff=0.7)
+    if "-f" in options and not unknown[0].startswith("-"):
+        near = [f"-f {unknown[0]}"]
     meant = f", did you mean {near[0]!r}?" if near else ""
     parser.error(f"it does not take {' '.join(unknown)!r}{meant}")
 

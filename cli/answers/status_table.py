@@ -177,7 +177,7 @@ def _claims(document: JsonObject, *, shows_all: bool) -> str:
         for claim in shown
     ]
     headings = ("NODECLAIM", "NODE", "TYPE", "$/H", "STATE", "LAST TROUBLE")
-    return output.table(headings, rows, whole=(0,)) if rows else ""
+    return output.table(headings, rows, whole=(0, 1, 2)) if rows else ""
 
 
 def _state(claim: Mapping[str, Any]) -> str:

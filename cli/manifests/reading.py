@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import shlex
@@ -20,6 +21,8 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 COMPRESSED: Final = ".zst"
 STANDARD_INPUT: Final = "-"
 _ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""How UTF-16 begins, which Windows PowerShell writes for `kubectl get … > cluster.yaml`. kubectl reads it, too."""
 _LISTS_DEEP_MAX: Final = 16
 _HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
 """An escaped surrogate. Python's reader accepts a single half, which cannot be written to files or terminals."""
@@ -90,15 +93,18 @@ def read_text(path: str) -> str:
     """Return the text of one file or of standard input.
 
     Raises:
-        InputError: If it cannot be read or is not UTF-8.
+        InputError: If it cannot be read, or is neither UTF-8 nor UTF-16 with a byte order mark.
     """
     try:
         raw = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
-        return _decompressed(raw, path).decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", source=path) from error
+    raw = _decompressed(raw, path)
+    encoding, name = ("utf-16", "UTF-16") if raw.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")
+    try:
+        return raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 text (byte {error.start})", source=path) from error
+        raise InputError(f"is not {name} text (byte {error.start})", source=path) from error
 
 
 def _decompressed(raw: bytes, source: str) -> bytes:

@@ -91,7 +91,7 @@ def _why(fleet: TargetFleet, search: TargetSearch, node: int, candidate: Candida
         text = "its pods would need a new spot node, and the feature gate SpotToSpotConsolidation is off"
         return NodeReason.SPOT_TO_SPOT, text
     pods, price = len(candidate.pods), int(fleet.rows.problem.move_prices[node])
-    text = f"no place for its {pods} pods costs less than the node itself"
+    text = f"no place for its {'pod' if pods == 1 else f'{pods} pods'} costs less than the node itself"
     if price:
         text += f", with {price / 10**9:.4f} $/h for the moves"
     return NodeReason.NO_CHEAPER_OPTION, text

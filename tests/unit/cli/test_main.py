@@ -195,6 +195,14 @@ def test_an_input_that_is_nested_too_deeply_is_the_inputs_fault(
     assert "nested too deeply" in capsys.readouterr().err
 
 
+def test_a_file_without_its_option_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    """The commonest slip of the first minute; it said only that the word is not taken."""
+    assert program.main(["plan", "pods.yaml"]) == 2
+    assert "did you mean '-f pods.yaml'?" in capsys.readouterr().err
+    assert program.main(["replay", "--ledger", "x", "--nope"]) == 2
+    assert "-f" not in capsys.readouterr().err
+
+
 def test_without_a_command_the_help_is_shown_as_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     """A newcomer types the name alone, and wants to see what there is."""
     assert program.main([]) == 2

@@ -105,9 +105,19 @@ def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
 def test_bytes_that_are_not_text_are_an_error(tmp_path: Path) -> None:
     """The user named a wrong file."""
     file = tmp_path / "x.yaml"
-    file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="not UTF-8"):
-        read([str(file)])
+    for content, name in ((b"\xff\x00", "UTF-8"), (b"\xff\xfe\x00", "UTF-16")):
+        file.write_bytes(content)
+        with pytest.raises(InputError, match=f"not {name} text"):
+            read([str(file)])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
+def test_text_with_a_byte_order_mark_is_read(encoding: str, tmp_path: Path) -> None:
+    """Windows PowerShell writes UTF-16 where `kubectl get` is redirected to a file; it was refused."""
+    file = tmp_path / "x.yaml"
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    file.write_bytes(f"{mark}kind: Pod\r\nmetadata: {{name: é}}\r\n".encode(encoding))
+    assert [document.name for document in read([str(file)])] == ["é"]
 
 
 @pytest.mark.parametrize(

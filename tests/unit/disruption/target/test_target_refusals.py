@@ -35,6 +35,7 @@ def test_the_reason_is_the_one_that_was_found() -> None:
     refuse_the_rest(this_pass, search, WaveOutcome(keeps=keeps))
     found = {name: block.reason for name, block in this_pass.refusals.items()}
     assert found == {"a": NodeReason.PODS_UNSCHEDULABLE, "b": NodeReason.NO_CHEAPER_OPTION}
+    assert this_pass.refusals["b"].message.startswith("no place for its pod costs less")
 
 
 def test_a_node_of_the_target_that_stays_now_goes_later() -> None:
