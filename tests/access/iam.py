@@ -39,6 +39,11 @@ class Statement(msgspec.Struct, frozen=True):
     conditions: dict[str, dict[str, tuple[str, ...]]] = {}
     allows: bool = True
 
+    @property
+    def scope(self) -> tuple[tuple[str, ...], dict[str, dict[str, tuple[str, ...]]]]:
+        """Its resources and conditions."""
+        return self.resources, self.conditions
+
     def matches(self, request: Request) -> bool:
         """Return whether the statement applies to the request."""
         return (
@@ -62,6 +67,16 @@ class Policy:
         """Return whether the role may make the request."""
         matching = [statement for statement in self.statements if statement.matches(request)]
         return bool(matching) and all(statement.allows for statement in matching)
+
+    def without(self, number: int, action: str) -> Policy:
+        """Return a policy without the action in the statement of this number, and in others about the same resources."""
+        scope = self.statements[number].scope
+        return Policy(
+            [
+                msgspec.structs.replace(one, actions=tuple(a for a in one.actions if a != action or one.scope != scope))
+                for one in self.statements
+            ]
+        )
 
     def actions(self) -> frozenset[str]:
         """Return every action that a statement allows."""

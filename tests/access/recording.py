@@ -25,6 +25,7 @@ class Access:
 
     Attributes:
         used: AWS actions that were requested and allowed.
+        requests: Those requests, by their description.
         granted: The same actions, each with the number of the policy statement that allowed it.
         verbs: The same for Kubernetes verbs.
         refused: A description of each refused call.
@@ -35,6 +36,7 @@ class Access:
         self._verbs = verbs
         self._authorizations = authorizations
         self.used: set[str] = set()
+        self.requests: dict[str, Request] = {}
         self.granted: set[tuple[int, str]] = set()
         self.verbs: set[Verb] = set()
         self.refused: set[str] = set()
@@ -62,6 +64,7 @@ class Access:
                 name.partition(":")[2],
             )
         self.used.add(request.action)
+        self.requests[str(request)] = request
         statements = enumerate(self._policy.statements)
         self.granted |= {(number, request.action) for number, statement in statements if statement.matches(request)}
 

@@ -55,6 +55,17 @@ def test_every_permission_is_used_or_has_a_reason(
     assert deployment.policy(function).actions() - used - reasons.keys() - BY_LAMBDA.keys() == set()
 
 
+@pytest.mark.parametrize("function", sorted(BY_NAME))
+def test_each_used_permission_is_missed_once_it_is_dropped(
+    played: dict[str, Access], deployment: Deployment, function: str
+) -> None:
+    """If this failed, the check would pass a role that has lost the permission, or a wider statement would grant it, too."""
+    policy, access = deployment.policy(function), played[function]
+    assert access.granted
+    dropped = {found: policy.without(*found) for found in access.granted}
+    assert {f for f, left in dropped.items() if all(map(left.allows, access.requests.values()))} == set()
+
+
 @pytest.mark.parametrize("function", sorted(RULES_OF))
 def test_every_verb_is_used_or_has_a_reason(played: dict[str, Access], function: str) -> None:
     """If this failed, a stolen role could do in the cluster what its function never does."""
