@@ -145,6 +145,21 @@ def test_a_fresh_plan_is_valid(snapshot: Snapshot) -> None:
 
 @few
 @given(worlds())
+def test_the_commands_of_a_fresh_target_are_valid_together(snapshot: Snapshot) -> None:
+    """No command takes, when it is checked, room that a later one of the same target needs."""
+    plan = disrupt(snapshot)
+    if snapshot.options.karpenter_moves_only:
+        return  # Karpenter's commands follow each other: a later one is decided after the earlier ones
+    rest = after_commands(plan.target, plan.commands, snapshot.pods, {}) if plan.target is not None else None
+    commands = startable(plan)
+    validation = Validation(commands, msgspec.structs.replace(snapshot, stored_target=rest))
+    for command in commands:
+        assert validation.check(command) == ValidCommand(command)
+        validation.carry_out(command)
+
+
+@few
+@given(worlds())
 def test_commands_checked_together_stay_within_the_budgets_together(snapshot: Snapshot) -> None:
     """Budget that one command uses is not available to the next."""
     plan = disrupt(snapshot)
