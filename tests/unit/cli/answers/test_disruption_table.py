@@ -73,3 +73,10 @@ def test_nodes_of_one_code_with_many_messages_share_an_entry_that_quotes_one_of_
     assert "6 nodes stay [Nominated], such as n0: pod shop/web-0 is expected on it\n  n1, n2, n3 +2" in text
     assert "every node: --all, or fleetwright explain n0" in text
     assert "n5 stays [Nominated]: pod shop/web-5 is expected on it" in disruption_table(document, shows_all=True)
+
+
+def test_each_command_says_what_replaces_its_nodes() -> None:
+    document = a_document(a_command(NODES[:1]), a_command(NODES[1:2], replacements=[], moves=[]))
+    first, second = (line for line in disruption_table(document).splitlines() if line.startswith("ip-10-0"))
+    assert "general-0" in first
+    assert "nothing" in second

@@ -98,3 +98,9 @@ def test_schedule_and_duration_belong_together() -> None:
         is_active(Budget("1", schedule="@daily"), NOW)
     with pytest.raises(InvalidInputError):
         is_active(Budget("1", duration=timedelta(hours=1)), NOW)
+
+
+def test_digits_of_other_scripts_are_no_numbers() -> None:
+    """Go reads ASCII digits only."""
+    with pytest.raises(InvalidInputError, match="is not a number"):
+        Schedule.parse("\N{ARABIC-INDIC DIGIT THREE} * * * *")
