@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from infra.config import ClusterConfig
+from infra.conflicts import conflicts_between, conflicts_within
 from infra.vpc import VpcConfig, parsed
 from lambdas.settings import Settings, problem_of
 
@@ -62,7 +63,7 @@ def clusters(context: Mapping[str, Any], *, account: str | None, region: str | N
         region: The credentials' region, used if the context names none.
 
     Raises:
-        ContextError: If a key is not known, a value is not allowed, or two entries are the same cluster.
+        ContextError: If a key is not known, a value is not allowed, or values do not go together (`infra.conflicts`).
     """
     given = {key: value for key, value in context.items() if ":" not in key and not key.startswith(("@", "aws-cdk"))}
     entries = given.pop(CLUSTERS, [{}])
@@ -77,7 +78,7 @@ def clusters(context: Mapping[str, Any], *, account: str | None, region: str | N
         problems += [f"{where if line.partition(' ')[0] in entry else ''}{line}" for line in wrong]
         if config is not None:
             found.append(config)
-    problems += _doubles(found)
+    problems += conflicts_between(found)
     if problems:
         raise ContextError(dict.fromkeys(problems))
     return tuple(found)
@@ -93,7 +94,7 @@ def _cluster(given: Mapping[str, Any]) -> tuple[ClusterConfig | None, list[str]]
         config = ClusterConfig.model_validate({**own, "settings": settings})
     except ValidationError as error:
         return None, problems + [_wrong(own, found["loc"], found["msg"]) for found in error.errors()]
-    return config, problems
+    return config, problems + conflicts_within(config)
 
 
 def _unknown(key: str) -> str:
@@ -144,16 +145,7 @@ def _allowed(hint: Any) -> str:
 
 
 def _as_text(value: object) -> str:
-    """Return a value in the form of an environment variable: objects as JSON, `true` and `false` in lower case."""
+    """Return a value in the form of an environment variable: lists of texts with commas, all else but texts as JSON."""
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return ",".join(value)
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _doubles(found: Iterable[ClusterConfig]) -> list[str]:
-    seen: set[tuple[str | None, str, str]] = set()
-    problems = []
-    for config in found:
-        identity = (config.account, config.region, config.cluster)
-        if identity in seen:
-            problems.append(f"{CLUSTERS}: {config.cluster} in {config.region} is listed twice")
-        seen.add(identity)
-    return problems

@@ -20,8 +20,11 @@ _ENDPOINTS_EXPECTED: Final = f"all, or names among {', '.join(ENDPOINTS)}"
 
 
 def names(given: object) -> object:
-    """Parse a list from `cdk.json`, or a text with commas from `-c`."""
-    return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+    """Parse a list from `cdk.json`, or a text with commas from `-c`; a name that is given twice counts once."""
+    listed = [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+    if isinstance(listed, list) and all(isinstance(name, str) for name in listed):
+        return list(dict.fromkeys(listed))
+    return listed
 
 
 def parsed(given: object) -> object:
@@ -35,7 +38,7 @@ def parsed(given: object) -> object:
 def _endpoints(given: object) -> object:
     listed = names(given)
     wanted = ENDPOINTS if listed == ["all"] else listed
-    if not isinstance(wanted, list | tuple) or not set(wanted) <= set(ENDPOINTS):
+    if not isinstance(wanted, list | tuple) or not all(service in ENDPOINTS for service in wanted):
         raise ValueError(_ENDPOINTS_EXPECTED)
     return sorted(set(wanted))
 

@@ -77,10 +77,11 @@ def _subscription(name: str, account: Account, _: datetime) -> AccountFinding:
 def _concurrency(name: str, account: Account, _: datetime) -> AccountFinding:
     limits = (account.ask("lambda", "GetAccountSettings") or {}).get("AccountLimit", {})
     free = int(limits.get("UnreservedConcurrentExecutions", 0))
+    limit = int(limits.get("ConcurrentExecutions", free))
     wanted = UNRESERVED_MIN + (0 if account.is_deployed() else RESERVED)
     if free < wanted:
         code = "--service-code lambda --quota-code L-B99A9384"
-        mends = f"aws service-quotas request-service-quota-increase {code} --desired-value {max(1000, free + RESERVED)}"
+        mends = f"aws service-quotas request-service-quota-increase {code} --desired-value {max(1000, limit + wanted - free)}"
         return AccountFinding(name, PROBLEM, f"{free} concurrent executions are unreserved, {wanted} are needed", mends)
     return AccountFinding(name, OK, f"{free} concurrent executions are unreserved")
 

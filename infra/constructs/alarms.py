@@ -27,6 +27,9 @@ LAST_RESORT: Final = ("reconcile", "disrupt")
 `reconcile` repairs what every other function leaves undone. `mode: shadow` has no `reconcile`; its product are the records of
 `disrupt`."""
 
+DISPLAY_NAME_MAX: Final = 100
+"""Characters of a topic's display name: emails show it as the sender. A cluster's name alone may have as many."""
+
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 
 
@@ -84,7 +87,8 @@ class Alarms(Construct):
         if config.alarm_topic_arn:
             self.topic: sns.ITopic = sns.Topic.from_topic_arn(self, "Topic", config.alarm_topic_arn)
         else:
-            self.topic = sns.Topic(self, "Topic", display_name=f"Fleetwright on {self._cluster}", enforce_ssl=True)
+            display_name = f"Fleetwright on {self._cluster}"[:DISPLAY_NAME_MAX]
+            self.topic = sns.Topic(self, "Topic", display_name=display_name, enforce_ssl=True)
             # A topic policy replaces the default policy, which lets everything in the account publish.
             self.topic.grant_publish(for_this_account(self, "cloudwatch.amazonaws.com"))
         if config.alarm_email:

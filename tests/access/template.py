@@ -43,7 +43,12 @@ class Deployment:
 
     def settings(self, function: str) -> Settings:
         """Return the settings in the function's environment."""
-        return Settings.from_environment(self._value(self._lambda(function)["Environment"]["Variables"]))
+        return Settings.from_environment(self.environment(function))
+
+    def environment(self, function: str) -> dict[str, str]:
+        """Return the function's environment variables."""
+        variables: dict[str, str] = self._value(self._lambda(function)["Environment"]["Variables"])
+        return variables
 
     def policy(self, function: str) -> Policy:
         """Return everything that the function's role may do."""

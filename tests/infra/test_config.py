@@ -71,7 +71,13 @@ def test_a_setting_reads_alike_in_the_file_and_on_the_command_line(given: object
         ),
         ({"clusters": "a"}, "expected a list with an object per cluster"),
         ({"clusters": [{"cluster": "a"}, {"cluster": "b", "pollSeconds": 0}]}, "clusters[1].pollSeconds = 0"),
-        ({"clusters": [{"cluster": "a"}, {"cluster": "a"}]}, "a in us-east-1 is listed twice"),
+        ({"canaryMinutes": True}, "canaryMinutes = true is not allowed: expected a whole number of minutes"),
+        ({"logRetentionDays": True}, "logRetentionDays = true is not allowed: expected one of 1, 3, 5"),
+        (
+            {"vpc": {"id": VPC, "subnets": SUBNETS, "endpoints": [["s3"]]}},
+            'vpc.endpoints = [["s3"]] is not allowed: expected all',
+        ),
+        ({"pausingAlarms": [f"alarm-{n}" for n in range(101)]}, "expected names of alarms, 100 at most"),
     ],
 )
 def test_a_wrong_value_stops_the_synthesis_with_key_value_and_what_is_allowed(
@@ -91,6 +97,24 @@ def test_every_wrong_key_is_told_at_once() -> None:
 def test_keys_of_the_toolkit_are_passed_over() -> None:
     given = {"@aws-cdk/aws-iam:minimizePolicies": True, "aws:cdk:bundling-stacks": [], "vpc-provider:account=1": {}}
     assert clusters(given, account=None, region=None) == (one(),)
+
+
+@pytest.mark.parametrize(
+    ("field", "key", "given"),
+    [
+        ("approve_namespaces", "approveNamespaces", ["payments", "core-*"]),
+        ("feature_gates", "featureGates", ["NodeOverlay=true", "StaticCapacity=false"]),
+    ],
+)
+def test_a_setting_with_commas_may_be_a_list(field: str, key: str, given: list[str]) -> None:
+    """As JSON, the namespaces would match no pod, so no command would wait for approval because of them."""
+    assert one(**{key: given}).settings[field] == ",".join(given)
+
+
+def test_a_name_that_is_given_twice_counts_once() -> None:
+    """Otherwise, two access entries for one role end the synthesis with an error of the CDK."""
+    assert one(nodeRoles=["Nodes", "GpuNodes", "Nodes"]).node_roles == ("Nodes", "GpuNodes")
+    assert one(nodeRoles="Nodes, Nodes").node_roles == ("Nodes",)
 
 
 def test_an_entry_takes_what_stands_beside_the_list_unless_it_says_otherwise() -> None:

@@ -105,6 +105,16 @@ def test_a_broken_account_gets_a_complete_list_of_problems_and_fixes(session: bo
     assert "security, search" in problems["subscription"].says
 
 
+@pytest.mark.parametrize(
+    ("limit", "free", "wanted"), [(10, 10, 1000), (1000, 101, 1018), (3000, 100, 3019)], ids=["new", "usual", "raised"]
+)
+def test_a_quota_is_raised_by_what_is_missing(session: boto3.Session, limit: int, free: int, wanted: int) -> None:
+    """Service Quotas refuses a request for no more than the present value."""
+    limits = {"ConcurrentExecutions": limit, "UnreservedConcurrentExecutions": free}
+    answer(session, "lambda.GetAccountSettings", {"AccountLimit": limits})
+    assert found(session)["concurrency"].mends.endswith(f"--desired-value {wanted}")
+
+
 def test_a_correct_account_has_no_problem(session: boto3.Session) -> None:
     described = {
         "resourcesVpcConfig": {"endpointPublicAccess": True, "publicAccessCidrs": ["0.0.0.0/0"]},

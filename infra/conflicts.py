@@ -1,0 +1,108 @@
+"""Finds values of the context that are allowed each by itself and not together: within one cluster, or between two."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final
+
+from pydantic.alias_generators import to_camel
+
+from infra.config import ClusterConfig
+
+ENVIRONMENT_MAX: Final = 4096
+"""Bytes that Lambda accepts for all environment variables of a function together, measured as one JSON object."""
+
+_FILLED_IN: Final = 1450
+"""Bytes of the variables that the stack fills in, without the names in them: keys, ARNs, queue URLs, generated suffixes."""
+
+_CLUSTER_NAMES, _STACK_NAMES = 4, 8
+"""How often those variables contain the cluster's name and the stack's."""
+
+_TOPIC: Final = re.compile(r"arn:aws[a-z0-9-]*:sns:(?P<region>[a-z0-9-]+):\d{12}:[a-zA-Z0-9_-]{1,256}(\.fifo)?")
+
+Owned = Callable[[ClusterConfig], Iterable[Hashable]]
+"""Returns what a cluster has to itself within its account and region."""
+
+_OWNED: Final[tuple[tuple[Owned, str], ...]] = (
+    (lambda c: [c.stack_name.lower()], "the name of another in other case, which IAM ignores in names of roles"),
+    (lambda c: [c.table_name] if c.table_name else [], "the tableName of another"),
+    (lambda c: [c.audit_log_group] if c.audit_log_group else [], "the auditLogGroup of another"),
+    (
+        lambda c: [(c.vpc.id, service) for service in c.vpc.endpoints] if c.vpc else [],
+        "the vpc.endpoints of another: a VPC takes one of each, so leave them out in all entries but one",
+    ),
+)
+"""What a cluster has to itself, and the end of the message if two have it."""
+
+
+def conflicts_within(config: ClusterConfig) -> list[str]:
+    """Return a line for each conflict among the values of one cluster."""
+    topics = {
+        "alarmTopicArn": config.alarm_topic_arn,
+        "approvalTopicArn": str(config.settings.get("approval_topic_arn", "")),
+    }
+    problems = [_problem_of_topic(key, arn, config.region) for key, arn in topics.items() if arn]
+    return [problem for problem in (*problems, _problem_of_size(config)) if problem]
+
+
+def conflicts_between(configs: Iterable[ClusterConfig]) -> list[str]:
+    """Return a line for each thing that two clusters may not share, and that their entries give to both."""
+    distinct: dict[tuple[str | None, str, str], ClusterConfig] = {}
+    twice: list[ClusterConfig] = []
+    for config in configs:
+        identity = (config.account, config.region, config.cluster)
+        if distinct.setdefault(identity, config) is not config:
+            twice.append(config)
+    problems = [f"clusters: {config.cluster} in {config.region} is listed twice" for config in twice]
+    for owned, says in _OWNED:
+        problems += _shared(distinct.values(), owned, says)
+    return problems + _vpcs_in_two_regions(distinct.values())
+
+
+def _shared(found: Iterable[ClusterConfig], owned: Owned, says: str) -> list[str]:
+    """Return a line for each cluster that owns what an earlier one of its account and region owns."""
+    seen: set[Hashable] = set()
+    problems = []
+    for config in found:
+        things = {(config.account, config.region, thing) for thing in owned(config)}
+        if things & seen:
+            problems.append(f"clusters: {config.cluster} in {config.region} has {says}")
+        seen |= things
+    return problems
+
+
+def _vpcs_in_two_regions(found: Iterable[ClusterConfig]) -> list[str]:
+    home: dict[str, str] = {}
+    problems = []
+    for config in found:
+        if config.vpc and home.setdefault(config.vpc.id, config.region) != config.region:
+            other = home[config.vpc.id]
+            problems.append(f"clusters: {config.cluster} in {config.region} has vpc.id = {config.vpc.id} of {other}")
+    return problems
+
+
+def _problem_of_topic(key: str, arn: str, region: str) -> str:
+    """Return why nothing can be sent to the topic: it is none, or CloudWatch and the functions are in another region."""
+    topic = _TOPIC.fullmatch(arn)
+    if topic is None:
+        return f"{key} = {json.dumps(arn)} is not allowed: expected the ARN of an SNS topic"
+    if topic["region"] != region:
+        return f"{key} = {json.dumps(arn)} is not allowed: expected a topic in {region}, the cluster's region"
+    return ""
+
+
+def _problem_of_size(config: ClusterConfig) -> str:
+    """Return why the functions cannot get their settings; the message names the longest."""
+    values = {field: str(value) for field, value in config.settings.items() if value}
+    own = values | {"pausing_alarms": "\n".join(config.pausing_alarms)}
+    names = _CLUSTER_NAMES * len(config.cluster) + _STACK_NAMES * len(config.stack_name)
+    size = len(json.dumps(own, separators=(",", ":"))) + _FILLED_IN + names
+    if size <= ENVIRONMENT_MAX:
+        return ""
+    longest = max(sorted(own), key=lambda field: len(own[field]))
+    return (
+        f"the settings of {config.cluster} take about {size} bytes as environment variables, and Lambda accepts "
+        f"{ENVIRONMENT_MAX}: shorten {to_camel(longest)}, the longest with {len(own[longest])}"
+    )
