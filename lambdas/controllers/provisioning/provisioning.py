@@ -38,8 +38,6 @@ from lambdas.settings import Settings
 from lambdas.store import PLANNER, Lease, Leases, Requested
 
 BUSY: Final = timedelta(seconds=5)
-RETRY: Final = timedelta(seconds=5)
-"""The time from a failed call to the next run of the same chain: three times until a chain of `FRESH_CHAIN` ends."""
 
 
 @dataclass(kw_only=True)
@@ -77,19 +75,7 @@ class Provisioning:
             deadline: No work begins close to it.
             until: A further run is requested only if it comes by then, see `chain_ends_at`.
             cause: What started the run. After an event, static NodePools may lack nodes.
-
-        Raises:
-            PortError: If a call failed. If messages started the run, another is requested: the schedule's may be a minute away.
         """
-        try:
-            self._run(report, owner, deadline, until, cause)
-        except PortError:
-            if cause is not WokenBy.SCHEDULE:
-                with suppress(PortError):  # the first error is the one to report
-                    self.next_run.ask("a call failed", until, RETRY)
-            raise
-
-    def _run(self, report: RunReport, owner: str, deadline: datetime, until: datetime, cause: WokenBy) -> None:
         heard_at = self.clock.now()
         if self.next_run.is_too_early(cause):
             report.count("spacedRuns")
