@@ -60,7 +60,8 @@ def problems(context: Mapping[str, Any]) -> str:
     ],
 )
 def test_values_that_do_not_go_together_stop_the_synthesis(context: Mapping[str, Any], says: str) -> None:
-    assert problems(context).splitlines() == [says] or says in problems(context)
+    (line,) = problems(context).splitlines()
+    assert says in line
 
 
 @pytest.mark.parametrize(
