@@ -28,6 +28,7 @@ from core.catalogue import document
 from core.catalogue.reservations import with_reservations
 from core.errors import InvalidInputError
 from core.gc_pause import collector_paused
+from core.lifecycle.in_flight_addresses import addresses_left
 from core.manifests.assemble import assemble
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
@@ -202,7 +203,8 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str)
     snapshot = with_price_terms(snapshot, getattr(arguments, "price_terms", None), classes)
     catalogue = with_reservations(snapshot.catalogue, classes, in_reservations, snapshot.now)
     quotas = _from_file(arguments.catalog, document.vcpu_quotas) if arguments.catalog else {}
-    return msgspec.structs.replace(snapshot, catalogue=catalogue, vcpu_quotas=quotas)
+    addresses = addresses_left(classes, (), snapshot.now)
+    return msgspec.structs.replace(snapshot, catalogue=catalogue, vcpu_quotas=quotas, subnet_addresses=addresses)
 
 
 def region_of(arguments: argparse.Namespace, documents: Sequence[Document]) -> str:

@@ -85,6 +85,9 @@ definition of the class has no field for it, and the API server drops fields tha
 PLACEMENT_GROUP: Final = "fleetwright.dev/placement-group"
 """Annotation of an EC2NodeClass: the placement group that it selects, as JSON (`core.catalogue.discovered.placement_group`)."""
 
+SUBNET_ADDRESSES: Final = "fleetwright.dev/subnet-addresses"
+"""Annotation of an EC2NodeClass: its subnets with few free addresses, as JSON (`core.catalogue.discovered.address_reading`)."""
+
 LAUNCH_VALIDATION: Final = "fleetwright.dev/launch-validation"
 """Annotation of an EC2NodeClass: EC2's last answer about launches from it (`core.launch.validation`)."""
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from cli.cluster.public_names import (
     has_public_text,
     has_public_values,
@@ -21,7 +23,9 @@ from cli.cluster.public_names import (
 )
 from core import labels
 from core.api.objects import JsonObject
+from core.catalogue.discovered.address_reading import read_reading
 from core.catalogue.discovered.node_memory import with_renamed_images
+from core.catalogue.node_class import AddressReading
 
 Rename = Callable[[str], str]
 
@@ -256,10 +260,17 @@ class _Walk:
         if key == labels.RESERVATION_PLACES:
             places = _read(text)
             return None if places is None else json.dumps({self._any(own): count for own, count in places.items()})
+        if key == labels.SUBNET_ADDRESSES:
+            reading = read_reading(text)
+            return None if reading is None else self._addresses(reading)
         if key == labels.PLACEMENT_GROUP:
             group = _read(text)
             return None if group is None else json.dumps(self._mapping(group))
         return text if has_public_text(key) else None
+
+    def _addresses(self, reading: AddressReading) -> str:
+        free = {self._any(subnet): count for subnet, count in reading.free.items()}
+        return msgspec.json.encode(msgspec.structs.replace(reading, free=free)).decode()
 
     def _driver(self, driver: str) -> str:
         return driver if is_public_driver(driver) else self._any(driver)

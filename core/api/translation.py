@@ -24,6 +24,7 @@ from core.api.schemas.node_overlay import NodeOverlayObject
 from core.api.schemas.node_pool import DisruptionPolicy, NodePoolObject
 from core.api.schemas.requirement import ClaimRequirement, RequirementEntry
 from core.api.schemas.taint import TaintEntry
+from core.catalogue.discovered.address_reading import reading_of
 from core.catalogue.discovered.placement_group import placement_group_of
 from core.catalogue.discovered.reservation_end import leaves_at
 from core.catalogue.node_class import EC2NodeClass, read_node_class
@@ -143,6 +144,7 @@ def _node_class(obj: JsonObject) -> NodeClass:
         reservations=_reservations(found),
         reservation_ends=_reservation_ends(resolved),
         placement_group=_placement_group(resolved),
+        addresses_per_node=_addresses_per_node(resolved),
         zone_ids={str(net["zoneID"]): str(net["zone"]) for net in subnets if net.get("zoneID") and net.get("zone")},
         own_annotations=status.annotations_of(present),
         spec_hash=drift_hash.of_node_class(spec, present["spec"]),
@@ -172,6 +174,11 @@ def _reservation_ends(resolved: EC2NodeClass | None) -> dict[str, datetime]:
 def _placement_group(resolved: EC2NodeClass | None) -> str:
     found = placement_group_of(resolved) if resolved is not None else None
     return found.id if found is not None else ""
+
+
+def _addresses_per_node(resolved: EC2NodeClass | None) -> int:
+    found = reading_of(resolved) if resolved is not None else None
+    return found.per_node if found is not None else 1
 
 
 def node_claim(obj: JsonObject) -> NodeClaim:

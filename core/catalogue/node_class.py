@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -204,11 +205,26 @@ class CapacityReservation(_Wire, frozen=True, kw_only=True):
     places: int | None = None
 
 
+class AddressReading(_Wire, frozen=True, kw_only=True):
+    """The subnets of the class that had few free addresses (`core.catalogue.discovered.address_reading`).
+
+    Attributes:
+        read_at: When EC2 was asked.
+        per_node: How many addresses of its subnet a node takes at launch.
+        free: Subnet id → its free addresses; a subnet with plenty is missing.
+    """
+
+    read_at: datetime
+    per_node: int = 1
+    free: dict[str, int] = {}
+
+
 class NodeClassStatus(_Wire, frozen=True, kw_only=True):
     """`status`: the resolved parts of the class.
 
     Attributes:
         placement_group: It comes from an annotation (`labels.PLACEMENT_GROUP`), not the status.
+        subnet_addresses: The same (`labels.SUBNET_ADDRESSES`).
     """
 
     subnets: tuple[Subnet, ...] = ()
@@ -217,6 +233,7 @@ class NodeClassStatus(_Wire, frozen=True, kw_only=True):
     capacity_reservations: tuple[CapacityReservation, ...] = ()
     instance_profile: str = ""
     placement_group: PlacementGroup | None = None
+    subnet_addresses: AddressReading | None = None
 
 
 class Metadata(_Wire, frozen=True, kw_only=True):

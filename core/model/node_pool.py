@@ -117,6 +117,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
         reservations: Ids of capacity reservations, also of those that take no more instances; None where unknown.
         reservation_ends: Id of a capacity reservation → when its nodes have to leave it, or become on-demand ones.
         placement_group: Id of the group that it launches into, empty if it selects none or the group is unknown.
+        addresses_per_node: How many addresses of its subnet a node takes at launch; known while a subnet has few.
         zone_ids: Zone id → zone, of the subnets.
         own_annotations: Hash annotations, for drift.
         spec_hash: Hash of the spec, for drift.
@@ -132,6 +133,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     reservations: tuple[str, ...] | None = None
     reservation_ends: dict[str, datetime] = {}
     placement_group: str = ""
+    addresses_per_node: int = 1
     zone_ids: dict[str, str] = {}
     own_annotations: dict[str, str] = {}
     spec_hash: str = ""

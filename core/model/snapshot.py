@@ -77,6 +77,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         evicted_nodes: NodeClaim → evictions by commands from its node in the last hour.
         vcpu_quotas: Code of an EC2 quota → vCPUs that this cluster may run in total: the quota less the usage of others in the
             account. Missing quotas are unknown and limit nothing.
+        subnet_addresses: Id of a subnet with few free addresses → how many are left beside launches in flight.
         moved_workloads: Workload (`Pod.workload`) → its recent moves; settled ones are missing.
     """
 
@@ -100,6 +101,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     workload_selectors: tuple[WorkloadSelector, ...] = ()
     catalogue: Catalogue = Catalogue()
     vcpu_quotas: dict[str, int] = {}
+    subnet_addresses: dict[str, int] = {}
     marked_for_deletion: tuple[str, ...] = ()
     paused_pools: dict[str, str] = {}
     nominated_until: dict[str, datetime] = {}

@@ -122,6 +122,11 @@ class PodReason(ReasonCode):
         "A new node could run the pod, but a vCPU quota of EC2 has no room for one; the message has its code.",
         "Request an increase in Service Quotas, or allow another capacity type or other families in the NodePool.",
     )
+    NO_FREE_ADDRESS = (
+        "NoFreeAddress",
+        "A new node could run the pod, but no subnet of the EC2NodeClass has a free address where the pod may run.",
+        "Free addresses in the subnets that the message names, or let subnetSelectorTerms find further subnets.",
+    )
     MIN_VALUES_NOT_MET = (
         "MinValuesNotMet",
         "Too few instance types remain to meet the minValues of the NodePool.",

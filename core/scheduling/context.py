@@ -16,6 +16,8 @@ from core.model.values.requirements import Requirement, Requirements
 from core.model.values.resources import subtract
 from core.model.values.taints import Toleration, first_untolerated
 from core.pods.disruption_budgets import DisruptionBudgets
+from core.scheduling.capacity.address_accounting import RemainingAddresses
+from core.scheduling.capacity.address_fit import fitted
 from core.scheduling.capacity.daemon_overhead import daemon_pods
 from core.scheduling.capacity.existing_node import ExistingNodes
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
@@ -28,6 +30,7 @@ from core.scheduling.constraints.commitment_charges import CommitmentCharges
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas
+from core.scheduling.constraints.free_addresses import FreeAddresses
 from core.scheduling.constraints.plan_constraints import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
 from core.scheduling.pod_grouping import PodGroups
 from core.scheduling.pods.pending_pods import pending_pods
@@ -135,6 +138,7 @@ class SchedulingContext:
             self._quotas_left(),
             self._charges,
             self.uncommitted(vanished),
+            self._addresses(),
         )
         return PlanConstraints.of(self.constraints, start)
 
@@ -155,20 +159,26 @@ class SchedulingContext:
         other.constraints = (*others, LateCommitments)
         return other
 
-    def fit_quotas(self, claims: Sequence[InFlightClaim]) -> bool:
-        """Restrict the claims of a plan so that no EC2 quota can be exceeded, and return whether that is possible.
+    def stricter(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
+        """Restrict the claims of a plan so that they exceed no EC2 quota and no subnet runs out of addresses.
 
-        If not, a plan of the context `within_quotas` has to replace this one.
+        Returns:
+            None if that is possible, else the context in which another plan has to replace this one: the same with the
+            constraints that this one breaks. The plan of a context always keeps to its own constraints.
         """
-        if not self.snapshot.vcpu_quotas or not claims or Ec2Quotas in self.constraints:
-            return True
-        return fit(claims, RemainingQuotas(self._quotas_left()))
-
-    def within_quotas(self) -> SchedulingContext:
-        """Return the same context with EC2's vCPU quotas among the constraints; everything else is shared."""
+        checks = ((Ec2Quotas, self._fits_quotas), (FreeAddresses, self._fits_addresses)) if claims else ()
+        broken = tuple(kind for kind, fits in checks if kind not in self.constraints and not fits(claims))
+        if not broken:
+            return None
         other = copy(self)
-        other.constraints = (*self.constraints, Ec2Quotas)
+        other.constraints = (*self.constraints, *broken)
         return other
+
+    def _fits_quotas(self, claims: Sequence[InFlightClaim]) -> bool:
+        return not self.snapshot.vcpu_quotas or fit(claims, RemainingQuotas(self._quotas_left()))
+
+    def _fits_addresses(self, claims: Sequence[InFlightClaim]) -> bool:
+        return not self.snapshot.subnet_addresses or fitted(claims, self._addresses()) is not None
 
     def remaining_limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
         """Return for each template the rest of its NodePool's limits; leaving and vanished nodes use nothing."""
@@ -194,6 +204,10 @@ class SchedulingContext:
         every = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
         types = {found.name: found for types in every for found in types}
         return quotas_left(snapshot.vcpu_quotas, self.states, self._unlaunched(), types.values())
+
+    def _addresses(self) -> RemainingAddresses:
+        """Return the free addresses of subnets; nodes that a plan removes keep theirs until their replacements run."""
+        return RemainingAddresses.of(self.snapshot, self.templates)
 
     def _unlaunched(self) -> list[NodeClaim]:
         """Return the claims without an instance, except leaving ones."""

@@ -94,7 +94,9 @@ class Planner:
         return self._improved(out_of_time)[0]
 
     def _improved(self, out_of_time: Callable[[], float] | None) -> tuple[Plan, Solution]:
-        solution, cost = _within_quotas(self._context, partial(_searched, out_of_time=out_of_time, search=self._search))
+        _, (solution, cost) = _within_reach(
+            self._context, partial(_searched, out_of_time=out_of_time, search=self._search)
+        )
         plan = self._results(solution, []).plan
         if cost is not None and self._context.coverage.commitments:
             cost = Cost(plan.cost.hourly, max(0, (cost.lower_bound or 0) - self._context.committed_worth()))
@@ -116,10 +118,7 @@ class Planner:
         """
         context = self._context
         first = frozenset(int(context.pod_groups.of(pod).index) for pod in (*context.pending, *context.moving))
-        solution, displaced = _drained(context, drains, first)
-        if not context.fit_quotas(solution.claims):
-            context = context.within_quotas()
-            solution, displaced = _drained(context, drains, first)
+        context, (solution, displaced) = _within_reach(context, partial(_drained, drains=drains, first=first))
         results = partial(self._results, displaced=displaced)
         return DrainedFleet(results(solution), context, solution, results, self._search)
 
@@ -175,8 +174,8 @@ class Planner:
     def _solution(
         self, gone: frozenset[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
     ) -> tuple[Solution, list[Pod]]:
-        """Return the greedy plan within EC2's quotas, and the pods that it displaces."""
-        return _within_quotas(self._context, partial(_greedy, gone=gone, consolidation=consolidation, closed=closed))
+        """Return the greedy plan within EC2's quotas and the free addresses, and the pods that it displaces."""
+        return _within_reach(self._context, partial(_greedy, gone=gone, consolidation=consolidation, closed=closed))[1]
 
     def _results(
         self, solution: Solution, displaced: list[Pod], unexplained: Collection[str] = ()
@@ -185,12 +184,18 @@ class Planner:
         return scheduling_results(self._context, solution, displaced, explains)
 
 
-def _within_quotas(
+def _within_reach(
     context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
-) -> tuple[Solution, Extra]:
-    """Return a plan within EC2's quotas: a second one, with the quotas among the constraints, if the first exceeds them."""
+) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
+    """Return a plan within EC2's quotas and the free addresses, and its context.
+
+    If the first plan exceeds one of them, further plans have it among their constraints.
+    """
     found = plan(context)
-    return found if context.fit_quotas(found[0].claims) else plan(context.within_quotas())
+    while (stricter := context.stricter(found[0].claims)) is not None:
+        context = stricter
+        found = plan(context)
+    return context, found
 
 
 def _ways(context: SchedulingContext, gone: frozenset[int]) -> tuple[SchedulingContext, ...]:

@@ -154,6 +154,7 @@ class Observer:
         snapshot, problems = self._assembled(objects, now, without_denied(market, denials))
         if with_market:
             snapshot = self.open_market.without_shifted_zones(self.open_market.with_quotas(snapshot))
+            snapshot = self.open_market.with_addresses(snapshot, objects[kinds.EC2_NODE_CLASSES], records)
         if self._user_data_problem is not None:
             snapshot = without_oversized_pools(snapshot, _by_name(node_classes), self._user_data_problem)
         current = with_pod_events(records, snapshot.pods, now, self._stores.pod_ends.latest(now))

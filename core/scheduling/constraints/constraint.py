@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from core.model.pod import Pod
+from core.scheduling.capacity.address_accounting import RemainingAddresses
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.existing_node import ExistingNode
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
@@ -30,6 +31,7 @@ class PlanStart(msgspec.Struct, frozen=True):
         quotas: EC2's quota code → the rest of it (`RemainingQuotas.left`).
         charges: How much of commitments launches would use.
         uncommitted: [commitment], the amount that nodes leave unused.
+        addresses: What the subnets with few free addresses have left.
     """
 
     templates: Sequence[NodeClaimTemplate]
@@ -38,6 +40,7 @@ class PlanStart(msgspec.Struct, frozen=True):
     quotas: Mapping[str, int] = msgspec.field(default_factory=dict)
     charges: CommitmentCharges = msgspec.field(default_factory=lambda: CommitmentCharges((), ()))
     uncommitted: Sequence[int] = ()
+    addresses: RemainingAddresses = msgspec.field(default_factory=RemainingAddresses)
 
 
 class Constraint:
@@ -103,6 +106,10 @@ class Constraint:
 
     def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
         """Return the draft of a new claim, narrowed before its topology domains are chosen."""
+        return draft
+
+    def narrowed_after_topology(self, draft: ClaimDraft) -> ClaimDraft:
+        """Return the draft of a new claim, narrowed once its topology domains are chosen; it must stay possible."""
         return draft
 
     @property

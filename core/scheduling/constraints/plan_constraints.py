@@ -21,8 +21,10 @@ ConstraintTypes = tuple[type[Constraint], ...]
 CONSTRAINTS: Final[ConstraintTypes] = (HostPorts, AttachLimits, NodePoolLimits, Reservations)
 """The constraints of every plan, in the order in which explanations name them. A new constraint is one more entry.
 
-Two join a plan only where they apply (`SchedulingContext`): `Commitments` where some are in force, `Ec2Quotas` where a quota
-falls short."""
+Three join a plan only where they apply (`SchedulingContext`): `Commitments` where some are in force, `Ec2Quotas` where a quota
+falls short, `FreeAddresses` where subnets lack addresses."""
+
+_AT_LAUNCH: Final = (Constraint.launchable, Constraint.narrowed, Constraint.open)
 
 _Kind = TypeVar("_Kind", bound=Constraint)
 
@@ -34,6 +36,7 @@ class PlanConstraints:
         all: All of them.
         concerning: Group of pods → the constraints that concern it; none for most groups.
         at_launch: The constraints on new claims: types to launch, requirements to keep, reservations to record.
+        after_topology: Those among them that narrow a new claim once more when its topology domains are chosen.
         limits: The NodePool limits, for code that makes room in them.
         reservations: The capacity reservations, for code that chooses among them.
         commitments: The commitments for new claims, None if there are none.
@@ -43,7 +46,8 @@ class PlanConstraints:
     def __init__(self, constraints: Sequence[Constraint]) -> None:
         self.all = tuple(constraints)
         self.concerning: Callable[[PodGroup], tuple[Constraint, ...]] = memo(partial(_concerning, self.all))
-        self.at_launch = tuple(constraint for constraint in self.all if _speaks_at_launch(type(constraint)))
+        self.at_launch = tuple(one for one in self.all if _has(one, *_AT_LAUNCH))
+        self.after_topology = tuple(one for one in self.all if _has(one, Constraint.narrowed_after_topology))
         self.limits = _only(self.all, NodePoolLimits)
         self.reservations = _only(self.all, Reservations)
         self.commitments = next((one for one in self.all if isinstance(one, Commitments)), None)
@@ -69,9 +73,9 @@ def _read(reading: Sequence[type[Constraint]], pod: Pod) -> ConstraintFacts:
     return tuple((constraint, constraint.reads(pod)) for constraint in reading)
 
 
-def _speaks_at_launch(constraint: type[Constraint]) -> bool:
-    hooks = (Constraint.launchable, Constraint.narrowed, Constraint.open)
-    return any(getattr(constraint, hook.__name__) is not hook for hook in hooks)
+def _has(constraint: Constraint, *hooks: Callable[..., object]) -> bool:
+    """Whether a constraint has its own version of one of these methods."""
+    return any(getattr(type(constraint), hook.__name__) is not hook for hook in hooks)
 
 
 def _concerning(constraints: Sequence[Constraint], pods: PodGroup) -> tuple[Constraint, ...]:

@@ -138,6 +138,8 @@ class NewClaims:
             if held is None:
                 return None
             draft = draft.narrowed(held)
+        for constraint in self._constraints.after_topology:
+            draft = constraint.narrowed_after_topology(draft)
         reservations: tuple[str, ...] = ()
         if self._reservations.left:
             chosen = self._reservations.choose(draft)

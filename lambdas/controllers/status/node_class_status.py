@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
+
 from core import labels
-from core.api.objects import generation_of, name_of
+from core.api.objects import generation_of, mapping, name_of
 from core.api.status import readiness
+from core.catalogue.discovered.address_reading import lacks_addresses, written_reading
 from core.catalogue.discovered.node_memory import with_seen
 from core.catalogue.discovered.placement_group import written_group
-from core.catalogue.node_class import read_node_class
+from core.catalogue.node_class import AddressReading, read_node_class
 from core.catalogue.reservations import selects_reservations, written_places
 from core.errors import InvalidInputError
 from core.labels import HASH_VERSION
@@ -27,11 +30,12 @@ from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, CloudProvider, JsonObject
 from lambdas.run_report import RunReport
 
-RESERVATIONS_EVERY: Final = timedelta(minutes=1)
-"""The same for a class that selects capacity reservations: others use them too, and they end (Karpenter)."""
-
 RESOLVE_EVERY: Final = timedelta(minutes=5)
 """How often a ready class is resolved again; images and subnets may change without an event (Karpenter)."""
+
+SHORT_EVERY: Final = timedelta(minutes=1)
+"""The same for a class that selects capacity reservations, which others use too and which end (Karpenter), and for one with a
+subnet without room for another node."""
 
 
 class NodeClassStatus:
@@ -62,15 +66,18 @@ class NodeClassStatus:
         status, places = _without_places(self._cloud.resolve(manifest, node_pools))
         validated = str(status.pop("launchValidation", ""))
         group = status.pop("placementGroup", None)
+        addresses = _read_addresses(status.pop("subnetAddresses", None))
         status = {**status, "conditions": [*status.get("conditions", ()), *more]}
         self._resolved[_revision(manifest)] = self._clock.now()
         if self._objects.write_status(kinds.EC2_NODE_CLASSES, manifest, status):
             report.count(CHANGED_NODE_CLASSES)
+        free_before = _annotations(manifest).get(labels.SUBNET_ADDRESSES, "")
         own: dict[str, str | None] = {
             labels.NODECLASS_HASH: node_class.spec_hash,
             labels.NODECLASS_HASH_VERSION: HASH_VERSION,
             labels.RESERVATION_PLACES: written_places(places) if places else None,
             labels.PLACEMENT_GROUP: None if group is None else written_group(group),
+            labels.SUBNET_ADDRESSES: written_reading(addresses, free_before),
         }
         if validated:
             own[labels.LAUNCH_VALIDATION] = validated
@@ -98,12 +105,21 @@ class NodeClassStatus:
 
     def _is_due(self, manifest: JsonObject) -> bool:
         last = self._resolved.get(_revision(manifest))
-        every = RESERVATIONS_EVERY if selects_reservations(manifest) else RESOLVE_EVERY
+        is_short = selects_reservations(manifest) or lacks_addresses(_annotations(manifest))
+        every = SHORT_EVERY if is_short else RESOLVE_EVERY
         return last is None or self._clock.now() >= last + every
 
 
 def _revision(manifest: JsonObject) -> tuple[str, int]:
     return name_of(manifest), generation_of(manifest)
+
+
+def _annotations(manifest: JsonObject) -> JsonObject:
+    return mapping(mapping(manifest.get("metadata")).get("annotations"))
+
+
+def _read_addresses(found: JsonObject | None) -> AddressReading | None:
+    return None if found is None else msgspec.convert(found, AddressReading)
 
 
 def _without_places(status: JsonObject) -> tuple[JsonObject, dict[str, int]]:

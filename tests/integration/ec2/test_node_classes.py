@@ -38,7 +38,17 @@ def test_a_class_that_resolves_is_ready(account: Account) -> None:
     assert [s["zone"] for s in status["subnets"]] == ["us-east-1b", "us-east-1a", "us-east-1b"]
     assert status["subnets"][0]["id"] == account.subnets["b23"]
     assert status["subnets"][0]["zoneID"] == "use1-az1"
+    assert all(set(subnet) == {"id", "zone", "zoneID"} for subnet in status["subnets"]), "the form is Karpenter's"
     assert status["securityGroups"] == [{"id": account.group, "name": "nodes"}]
+
+
+def test_subnets_with_few_addresses_are_told_beside_the_status(account: Account) -> None:
+    """A plan takes no more of them than there are."""
+    resolved = account.cloud.resolve(a_manifest(ipPrefixCount=1))
+    assert resolved["subnetAddresses"]["perNode"] == 17
+    few = resolved["subnetAddresses"]["free"]
+    assert few
+    assert set(few) <= {subnet["id"] for subnet in resolved["subnets"]}
 
 
 def test_each_architecture_gets_its_image(account: Account) -> None:
@@ -248,6 +258,7 @@ def test_a_condition_keeps_the_time_of_its_last_change(account: Account) -> None
     first = account.cloud.resolve(a_manifest())
     account.clock.pass_by(timedelta(minutes=5))
     again = account.cloud.resolve({**a_manifest(), "status": first})
+    assert again.pop("subnetAddresses")["free"] == first.pop("subnetAddresses")["free"], "its time is not compared"
     assert again == first
     broken = account.cloud.resolve({**a_manifest(role="NoSuchRole"), "status": first})
     assert condition(broken, "Ready")["lastTransitionTime"] == "2026-11-20T00:05:00Z"

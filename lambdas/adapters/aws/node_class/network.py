@@ -17,16 +17,21 @@ class NetworkSelection:
         self._ec2 = ec2
 
     def subnets(self, terms: Iterable[SelectorTerm]) -> list[JsonObject]:
-        """Return `status.subnets`: most free addresses first, ties by id. Raises PortError."""
+        """Return `status.subnets`, each with its free addresses as `free`; most first, ties by id. Raises PortError."""
         found: dict[str, Any] = {}
         for filters in term_filters(terms, id_filter="subnet-id"):
             for subnet in self._ec2.items("DescribeSubnets", "Subnets", Filters=filters, MaxResults=500):
                 found[subnet["SubnetId"]] = subnet
-        ordered = sorted(found.values(), key=lambda s: (-int(s.get("AvailableIpAddressCount", 0)), s["SubnetId"]))
-        return [
-            {"id": s["SubnetId"], "zone": s["AvailabilityZone"], "zoneID": s.get("AvailabilityZoneId", "")}
-            for s in ordered
+        entries = [
+            {
+                "id": subnet["SubnetId"],
+                "zone": subnet["AvailabilityZone"],
+                "zoneID": subnet.get("AvailabilityZoneId", ""),
+                "free": int(subnet.get("AvailableIpAddressCount", 0)),
+            }
+            for subnet in found.values()
         ]
+        return sorted(entries, key=lambda entry: (-entry["free"], entry["id"]))
 
     def security_groups(self, terms: Iterable[SelectorTerm]) -> list[JsonObject]:
         """Return `status.securityGroups`, by id. Raises PortError."""

@@ -12,6 +12,7 @@ from core import api, labels
 from core.ami_families.bootstrap import Cluster, registered_taints
 from core.ami_families.registry import family_of
 from core.api.objects import generation_of
+from core.catalogue.discovered.address_reading import address_reading
 from core.catalogue.kubelet import expressions
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.catalogue.sizing import sizing_of
@@ -75,7 +76,7 @@ class NodeClassResolver:
     ) -> JsonObject:
         """Return the whole status, with the `places` of each capacity reservation and EC2's answer as `launchValidation`.
 
-        If the class selects a placement group, it is `placementGroup`.
+        If the class selects a placement group, it is `placementGroup`; subnets with few addresses are `subnetAddresses`.
 
         A part that AWS denies or does not find makes its condition False.
 
@@ -96,6 +97,7 @@ class NodeClassResolver:
             return {"conditions": self._conditions(manifest, verdicts)}
         found: JsonObject = {}
         verdicts = self._selected(found, node_class, described, now)
+        _split_addresses(found, node_class, described, now)
         verdicts["PlacementGroupReady"] = self._placed(found, node_class)
         verdicts[VALID] = _judged(manifest) or _validated(node_class, described, verdicts)
         found["capacityReservations"] = None  # with the gate off, the status does not list them
@@ -192,6 +194,15 @@ def _resolve(found: JsonObject, field: str, missing: str, read: Callable[[], Any
     except DeniedError as error:
         return _Verdict("NotAllowed", str(error))
     return _Verdict() if found[field] else _Verdict(missing, "the selector terms match nothing")
+
+
+def _split_addresses(found: JsonObject, node_class: EC2NodeClass, described: ClusterDescription, now: datetime) -> None:
+    """Move the free addresses out of `subnets`, whose form is Karpenter's."""
+    subnets = found.get("subnets") or []
+    free = {str(subnet["id"]): int(subnet.pop("free")) for subnet in subnets}
+    reading = address_reading(node_class, free, is_ipv6=described.cluster.is_ipv6, read_at=now)
+    if reading is not None:
+        found["subnetAddresses"] = msgspec.to_builtins(reading)
 
 
 def _reserved(

@@ -52,11 +52,12 @@ def test_only_a_plan_that_would_exceed_a_quota_is_made_with_the_constraint() -> 
     world = {"types": TYPES, "pods": (a_pod(cpu="7"),), "vcpu_quotas": {STANDARD.on_demand: 5, STANDARD.spot: 5}}
     context = context_of(**world)
     assert Ec2Quotas not in context.constraints
-    assert Ec2Quotas in context.within_quotas().constraints
     queue = queue_of(context, [(context.pending, False)])
     claims = GreedyScheduler(context, queue, frozenset(), frozenset()).run().claims
-    assert not context.fit_quotas(claims)
-    assert context.within_quotas().fit_quotas(claims), "its plan keeps to them already"
+    stricter = context.stricter(claims)
+    assert stricter is not None
+    assert Ec2Quotas in stricter.constraints
+    assert stricter.stricter(claims) is None, "its plan keeps to them already"
 
 
 def test_the_reason_names_the_quota_and_what_is_missing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from core.labels import HASH_VERSION
 from core.launch.validation.launch_validation import next_validation, written_validation
 from core.manifests.wire import api_resources as kinds
 from core.model.node_pool import NodeClass
-from lambdas.controllers.status.node_class_status import RESERVATIONS_EVERY, RESOLVE_EVERY, NodeClassStatus
+from lambdas.controllers.status.node_class_status import RESOLVE_EVERY, SHORT_EVERY, NodeClassStatus
 from lambdas.controllers.status.status_writer import condition
 from lambdas.controllers.status.user_objects import UserObjects
 from lambdas.controllers.status.validation_events import ValidationEvents
@@ -70,7 +71,7 @@ def test_a_class_is_resolved_and_remembers_the_hash_of_its_spec() -> None:
 
 @pytest.mark.parametrize(
     ("spec", "every"),
-    [({}, RESOLVE_EVERY), ({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}, RESERVATIONS_EVERY)],
+    [({}, RESOLVE_EVERY), ({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}, SHORT_EVERY)],
 )
 def test_a_ready_class_is_resolved_again_after_a_while(spec: dict[str, Any], every: Any) -> None:
     """Images change without an event; others use the same reservations."""
@@ -126,6 +127,33 @@ def test_places_of_reservations_are_kept_beside_the_status_in_karpenters_form() 
     world.clock.advance(hours=1)
     world.write()
     assert labels.RESERVATION_PLACES not in world.annotations
+
+
+def test_subnets_with_few_addresses_are_kept_beside_the_status_and_written_only_when_they_change() -> None:
+    """Otherwise every reading would be a write, and would wake whoever watches the class."""
+    world = World()
+    few = {"readAt": "2026-07-01T00:00:00Z", "perNode": 1, "free": {"subnet-1": 7}}
+    later = {**few, "readAt": "2026-07-01T00:05:00Z"}
+    fewer = {**later, "free": {"subnet-1": 6}}
+    for found, written in ((few, few), (later, few), (fewer, fewer)):
+        world.cloud.resolution = {**world.cloud.resolution, "subnetAddresses": found}
+        world.write()
+        assert "subnetAddresses" not in world.manifest["status"]
+        assert json.loads(world.annotations[labels.SUBNET_ADDRESSES]) == written
+        world.clock.advance(hours=1)
+    world.cloud.resolution = {key: found for key, found in world.cloud.resolution.items() if key != "subnetAddresses"}
+    world.write()
+    assert labels.SUBNET_ADDRESSES not in world.annotations
+
+
+def test_a_class_with_a_full_subnet_is_resolved_every_minute() -> None:
+    """Pods may wait for an address."""
+    world = World()
+    full = {"readAt": "2026-07-01T00:00:00Z", "perNode": 2, "free": {"subnet-1": 1, "subnet-2": 9}}
+    world.cloud.resolution = {**world.cloud.resolution, "subnetAddresses": full}
+    world.write()
+    world.clock.advance(seconds=SHORT_EVERY.total_seconds())
+    assert (world.write(), world.resolved) == (True, 2)
 
 
 def test_what_ec2_said_of_a_launch_is_kept_and_told_once() -> None:

@@ -1,0 +1,72 @@
+"""Counts the addresses of subnets that launches in flight take beside what EC2 reported last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from core.catalogue.discovered.address_reading import has_reading, reading_of
+from core.catalogue.node_class import AddressReading, EC2NodeClass, read_node_class
+from core.errors import InvalidInputError
+from core.lifecycle.records import ClaimRecord
+
+COUNTED_FOR: Final = timedelta(minutes=10)
+"""How long a launched claim counts at most: twice the period of readings. A reading with the same numbers is not stored."""
+
+
+def addresses_left(
+    node_classes: Iterable[Mapping[str, Any]], records: Iterable[ClaimRecord], now: datetime
+) -> dict[str, int]:
+    """Return subnet id → free addresses, of subnets with few: as last read, less the claims launched since.
+
+    `node_classes` are manifests with their status. A claim without an instance counts in every zone in which it may get one,
+    in the subnet there with the most left.
+    """
+    classes = {found.name: found for found in map(_readable, filter(has_reading, node_classes)) if found is not None}
+    readings = {name: found for name in sorted(classes) if (found := reading_of(classes[name])) is not None}
+    latest: dict[str, AddressReading] = {}
+    for reading in sorted(readings.values(), key=lambda one: one.read_at):
+        latest |= dict.fromkeys(reading.free, reading)
+    left = {subnet: latest[subnet].free[subnet] for subnet in sorted(latest)}
+    for record in sorted(records, key=lambda record: record.name) if left else ():
+        name = record.plan.node_class.name
+        if name in readings:
+            for subnet in _subnets_of(record, classes[name], latest, left, now):
+                left[subnet] -= readings[name].per_node
+    return left
+
+
+def _readable(manifest: Mapping[str, Any]) -> EC2NodeClass | None:
+    try:
+        return read_node_class(manifest)
+    except InvalidInputError:
+        return None  # the class launches nothing, and its validation explains why
+
+
+def _subnets_of(
+    record: ClaimRecord,
+    node_class: EC2NodeClass,
+    latest: Mapping[str, AddressReading],
+    left: Mapping[str, int],
+    now: datetime,
+) -> list[str]:
+    """Return the subnets in which a claim takes addresses that no reading counts."""
+    machine = record.machine
+    if machine is not None:
+        reading = latest.get(machine.subnet_id)
+        launched_at = record.moments.launched_at or record.phase_since  # an adopted launch has no moment of its own
+        is_uncounted = reading is not None and launched_at > max(reading.read_at, now - COUNTED_FOR)
+        return [machine.subnet_id] if is_uncounted else []
+    if record.deletion is not None:
+        return []
+    zones = {offering.zone for offering in record.offerings} or set(record.plan.zones)
+    return [subnet for zone in sorted(zones) for subnet in _roomiest(node_class, zone, left)]
+
+
+def _roomiest(node_class: EC2NodeClass, zone: str, left: Mapping[str, int]) -> list[str]:
+    """Return the subnet of the zone with the most addresses left; none if one has plenty."""
+    own = [subnet.id for subnet in node_class.status.subnets if subnet.zone == zone]
+    if not own or any(subnet not in left for subnet in own):
+        return []
+    return [max(own, key=lambda subnet: (left[subnet], subnet))]

@@ -1,0 +1,92 @@
+"""Tracks the free addresses of subnets: every node takes at least one of its subnet, before any pod runs on it.
+
+Only zones count in which every subnet of an EC2NodeClass has few addresses; EC2 launches into any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from core.model.node_pool import NodeClass
+from core.model.snapshot import Snapshot
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+
+
+class ZoneSubnets(NamedTuple):
+    """The subnets of an EC2NodeClass in one zone.
+
+    Attributes:
+        subnets: Their ids, sorted.
+        per_node: How many addresses of one of them a node takes.
+    """
+
+    subnets: tuple[str, ...]
+    per_node: int
+
+
+class RemainingAddresses:
+    """The addresses that the subnets of each zone have left within one plan.
+
+    Attributes:
+        left: Subnets of a zone → addresses that nodes can still take there; negative if the plan takes too many.
+    """
+
+    def __init__(
+        self, by_template: Sequence[Mapping[str, ZoneSubnets]] = (), left: Mapping[ZoneSubnets, int] | None = None
+    ) -> None:
+        self._by_template = by_template
+        self.left = dict(left or {})
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, templates: Iterable[NodeClaimTemplate]) -> RemainingAddresses:
+        """Return what the snapshot leaves to each NodePool; nothing is limited where all subnets have plenty."""
+        classes = {node_class.name: node_class for node_class in snapshot.node_classes}
+        free = snapshot.subnet_addresses
+        by_template = [_short_zones(classes.get(one.pool.node_class.name), free) for one in templates]
+        left = {
+            found: sum(max(0, free[subnet]) // found.per_node * found.per_node for subnet in found.subnets)
+            for zones in by_template
+            for found in zones.values()
+        }
+        return cls(by_template, left)
+
+    def copy(self) -> RemainingAddresses:
+        """Return an independent copy."""
+        return RemainingAddresses(self._by_template, self.left)
+
+    def short_zones(self, template: NodeClaimTemplate) -> Mapping[str, ZoneSubnets]:
+        """Return zone → subnets, for the zones in which the NodePool's nodes are counted."""
+        return self._by_template[template.index] if self._by_template else {}
+
+    def has_room(self, template: NodeClaimTemplate, zone: str) -> bool:
+        """Whether one more node of the NodePool can start in a zone."""
+        found = self.short_zones(template).get(zone)
+        return found is None or self.left[found] >= found.per_node
+
+    def take(self, template: NodeClaimTemplate, zone: str) -> None:
+        """Charge a node. Where EC2NodeClasses share only some subnets, it counts in all zones that it may be in."""
+        found = self.short_zones(template).get(zone)
+        if found is None:
+            return
+        for other in self.left:
+            if not set(other.subnets).isdisjoint(found.subnets):
+                self.left[other] -= found.per_node
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether more was taken than there is."""
+        return any(amount < 0 for amount in self.left.values())
+
+
+def _short_zones(node_class: NodeClass | None, free: Mapping[str, int]) -> dict[str, ZoneSubnets]:
+    """Return zone → its subnets, for the zones of a class in which all subnets have few addresses."""
+    by_zone: dict[str, list[str]] = {}
+    for subnet, zone in sorted(node_class.subnets) if node_class is not None and free else ():
+        by_zone.setdefault(zone, []).append(subnet)
+    each = node_class.addresses_per_node if node_class is not None else 1
+    return {
+        zone: ZoneSubnets(tuple(subnets), each)
+        for zone, subnets in by_zone.items()
+        if all(subnet in free for subnet in subnets)
+    }

@@ -1,0 +1,82 @@
+"""Applies the free addresses of subnets to a plan that would take more than there are.
+
+Most plans are far from that and are only compared with them (`core.scheduling.capacity.address_fit`). If one is not, this
+constraint is part of the plan: each claim may be launched in at most one zone with few addresses, and is charged there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core import labels
+from core.model.values.requirements import Requirement, Requirements
+from core.reasons.pod import PodReason
+from core.scheduling.capacity.address_fit import fitted, in_one_short_zone, zones_of
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.constraints.constraint import Constraint, PlanStart
+
+
+class FreeAddresses(Constraint):
+    """The free addresses that the plan leaves."""
+
+    def __init__(self, start: PlanStart) -> None:
+        super().__init__(start)
+        self._start = start
+        self._table = start.table
+        self._addresses = start.addresses.copy()
+
+    def copy(self) -> FreeAddresses:
+        """Return an independent copy of the free addresses."""
+        other = FreeAddresses(self._start)
+        other._addresses = self._addresses.copy()
+        return other
+
+    @property
+    def changes_drafts(self) -> bool:
+        """Always true: each claim takes addresses."""
+        return True
+
+    def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
+        """Return the draft without zones in which no subnet has an address left."""
+        full = self._full(draft)
+        if not full:
+            return draft
+        others = self._table.intern(Requirements([Requirement(labels.ZONE, True, full)]))
+        return draft.narrowed(self._table.narrowed(draft.reqs, asked=others))
+
+    def narrowed_after_topology(self, draft: ClaimDraft) -> ClaimDraft:
+        """Return the draft in one zone with few addresses at most, so that a charge there is exact."""
+        return in_one_short_zone(draft, self._addresses)
+
+    def open(self, claim: InFlightClaim) -> None:
+        """Charge the claim's zone, if it has few addresses."""
+        draft = ClaimDraft(claim.template, claim.reqs, claim.allowed, claim.used, claim.min_values)
+        for zone in zones_of(draft):
+            self._addresses.take(claim.template, zone)
+
+    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
+        """Name the subnets without addresses, by zone."""
+        short = self._addresses.short_zones(draft.template)
+        named = "; ".join(f"{zone}: {', '.join(short[zone].subnets)}" for zone in self._full(draft))
+        name = draft.template.pool.node_class.name
+        return PodReason.NO_FREE_ADDRESS, f"no subnet of EC2NodeClass {name} has a free address for its node ({named})"
+
+    def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
+        """Only claims in zones with plenty: the greedy plan decides who gets the last addresses."""
+        short = self._addresses.short_zones(claim.template)
+        draft = ClaimDraft(claim.template, claim.reqs, claim.allowed, claim.used, claim.min_values)
+        return not any(zone in short for zone in zones_of(draft))
+
+    def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
+        """Restrict the claims found to zones that have addresses beside all other claims; return False if none fit."""
+        left = fitted(found, self._addresses)
+        if left is None:
+            return False
+        self._addresses = left
+        return True
+
+    def _full(self, draft: ClaimDraft) -> tuple[str, ...]:
+        """Return the zones without room for a node of the NodePool, sorted."""
+        zones = sorted(self._addresses.short_zones(draft.template))
+        return tuple(zone for zone in zones if not self._addresses.has_room(draft.template, zone))

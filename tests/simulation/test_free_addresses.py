@@ -1,0 +1,51 @@
+"""Plans stay within the free addresses of subnets, so EC2 has nothing to refuse, and whoever waits is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from core.reasons.pod import PodReason
+from simulator.run import Result
+from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
+
+
+def _free(zone: str, addresses: int) -> dict[str, Any]:
+    return {"at": "0s", "subnet": {"zone": zone, "freeAddresses": addresses}}
+
+
+def _play(tmp_path: Path, **free: int) -> Result:
+    """Pods of which each needs a node of its own, under subnets with so many addresses."""
+    steps = [_free(f"zone-{zone}", addresses) for zone, addresses in free.items()]
+    return play(tmp_path, node_pool(), deployment(9, cpu="12"), steps=steps, duration="6m")
+
+
+def test_a_zone_gets_no_more_nodes_than_its_subnet_has_addresses(tmp_path: Path) -> None:
+    """EC2 refused the rest, which closed the subnet for minutes, and nothing was known of it before."""
+    result = _play(tmp_path, a=3)
+    assert_lawful(result)
+    assert result.summary["podsPending"] == 0
+    assert not named(result, "launchRefused")
+    assert Counter(one["zone"] for one in named(result, "instanceLaunched"))["zone-a"] <= 3
+
+
+def test_pods_beyond_the_last_address_wait_and_are_told(tmp_path: Path) -> None:
+    """Nobody asks EC2 for them."""
+    result = _play(tmp_path, a=3, b=2)
+    assert_lawful(result)
+    assert not named(result, "launchRefused")
+    assert Counter(one["zone"] for one in named(result, "instanceLaunched")) == {"zone-a": 3, "zone-b": 2}
+    assert result.summary["podsUnschedulable"] == {PodReason.NO_FREE_ADDRESS: 4}
+    events = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "Event"]
+    assert "has a free address" in " ".join(o["message"] for o in events if o["involvedObject"]["kind"] == "Pod")
+
+
+def test_addresses_that_come_free_are_used(tmp_path: Path) -> None:
+    """By the next reading at the latest."""
+    later = {"at": "3m", "subnet": {"zone": "zone-a", "freeAddresses": 50}}
+    steps = [_free("zone-a", 1), _free("zone-b", 1), later]
+    result = play(tmp_path, node_pool(), deployment(5, cpu="12"), steps=steps, duration="12m")
+    assert_lawful(result)
+    assert result.summary["podsPending"] == 0
+    assert not named(result, "launchRefused")

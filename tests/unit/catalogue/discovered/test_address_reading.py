@@ -1,0 +1,89 @@
+"""Subnets with few addresses."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.catalogue.discovered.address_reading import (
+    FEW_NODES,
+    address_reading,
+    addresses_per_node,
+    has_reading,
+    lacks_addresses,
+    read_reading,
+    reading_of,
+    written_reading,
+)
+from core.catalogue.node_class import AddressReading, EC2NodeClass, read_node_class
+from tests.builders import NOW, a_class_manifest
+
+PRIMARY = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
+READING = AddressReading(read_at=NOW, per_node=1, free={"subnet-1": 7})
+
+
+def node_class(**spec: Any) -> EC2NodeClass:
+    return read_node_class(a_class_manifest(**spec))
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_ipv6", "each"),
+    [
+        ({}, False, 1),
+        ({"ipPrefixCount": 2}, False, 33),
+        ({"ipPrefixCount": 2}, True, 1),
+        ({"networkInterfaces": [PRIMARY, {**PRIMARY, "deviceIndex": 1}]}, False, 2),
+        ({"networkInterfaces": [PRIMARY, {**PRIMARY, "deviceIndex": 1}], "ipPrefixCount": 1}, False, 34),
+        ({"networkInterfaces": [PRIMARY, {**PRIMARY, "deviceIndex": 1, "interfaceType": "efa-only"}]}, False, 1),
+    ],
+)
+def test_a_node_takes_an_address_for_each_interface_and_sixteen_for_each_prefix(
+    spec: dict[str, Any], is_ipv6: bool, each: int
+) -> None:
+    """Prefixes of IPv6 are not taken from the subnet's IPv4 addresses, and an interface for EFA alone has none."""
+    assert addresses_per_node(node_class(**spec), is_ipv6=is_ipv6) == each
+
+
+def test_only_subnets_with_few_addresses_are_named() -> None:
+    """Most clusters have none, so their classes get no annotation."""
+    free = {"subnet-2": FEW_NODES - 1, "subnet-1": FEW_NODES}
+    found = address_reading(node_class(), free, is_ipv6=False, read_at=NOW)
+    assert found == AddressReading(read_at=NOW, per_node=1, free={"subnet-2": FEW_NODES - 1})
+    assert address_reading(node_class(), {"subnet-1": FEW_NODES}, is_ipv6=False, read_at=NOW) is None
+    prefixes = address_reading(node_class(ipPrefixCount=1), {"subnet-1": FEW_NODES}, is_ipv6=False, read_at=NOW)
+    assert prefixes is not None
+
+
+def test_what_is_written_is_read_again() -> None:
+    text = written_reading(READING, "")
+    assert text is not None
+    manifest = a_class_manifest(metadata={"annotations": {labels.SUBNET_ADDRESSES: text}})
+    assert has_reading(manifest)
+    assert reading_of(read_node_class(manifest)) == READING
+    assert written_reading(AddressReading(read_at=NOW + timedelta(1), per_node=1, free=READING.free), text) == text
+    assert written_reading(AddressReading(read_at=NOW, per_node=2, free=READING.free), text) != text
+    assert written_reading(None, text) is None
+
+
+def test_a_class_without_a_reading_has_none() -> None:
+    assert not has_reading(a_class_manifest())
+    assert reading_of(node_class()) is None
+
+
+NO_NODE = '{"readAt":"2026-07-01T00:00:00Z","perNode":0}'
+NO_ZONE = '{"readAt":"2026-07-01T00:00:00"}'
+
+
+@pytest.mark.parametrize("text", ["", "[}", "[]", '{"perNode":1}', NO_NODE, NO_ZONE])
+def test_whatever_somebody_wrote_there_is_no_reading(text: str) -> None:
+    assert read_reading(text) is None
+
+
+@pytest.mark.parametrize(("free", "each", "lacks"), [(1, 1, False), (0, 1, True), (16, 17, True), (17, 17, False)])
+def test_a_subnet_lacks_addresses_when_no_further_node_fits(free: int, each: int, lacks: bool) -> None:
+    text = written_reading(AddressReading(read_at=NOW, per_node=each, free={"a": 90, "b": free}), "")
+    assert lacks_addresses({labels.SUBNET_ADDRESSES: text}) is lacks
+    assert not lacks_addresses({})

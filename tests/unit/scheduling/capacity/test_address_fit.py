@@ -1,0 +1,81 @@
+"""Fitting claims into the free addresses of subnets."""
+
+from __future__ import annotations
+
+import pytest
+
+from core import labels
+from core.scheduling.capacity.address_accounting import RemainingAddresses
+from core.scheduling.capacity.address_fit import fitted, in_one_short_zone, zones_of
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.context import SchedulingContext
+from tests.builders import a_snapshot, a_type
+from tests.unit.scheduling.subnets import A, B, C, a_class
+
+TYPES = (a_type(zones=(A, B, C)),)
+
+
+class World:
+    """Claims that may be launched anywhere, and what subnets leave them."""
+
+    def __init__(self, *zones: str, number: int, **free: int) -> None:
+        subnets = {f"subnet-{zone}": amount for zone, amount in free.items()}
+        snapshot = a_snapshot(types=TYPES, node_classes=(a_class(),), subnet_addresses=subnets)
+        context = SchedulingContext(snapshot)
+        (template,) = context.templates
+        reqs = context.table.with_value(template.offered, labels.ZONE, zones[0]) if zones else template.offered
+        self.addresses = RemainingAddresses.of(snapshot, context.templates)
+        self.claims = [InFlightClaim(n, template, reqs, template.mask, context.axis.zero) for n in range(number)]
+
+    def zones(self) -> list[tuple[str, ...]]:
+        """The zones of each claim."""
+        return [zones_of(draft_of(claim)) for claim in self.claims]
+
+    def fit(self) -> bool:
+        """Whether the claims fit."""
+        return fitted(self.claims, self.addresses) is not None
+
+
+def draft_of(claim: InFlightClaim) -> ClaimDraft:
+    return ClaimDraft(claim.template, claim.reqs, claim.allowed, claim.used)
+
+
+def test_claims_keep_all_their_zones_while_every_subnet_could_take_all_of_them() -> None:
+    """More zones are more capacity."""
+    world = World(number=2, a=2, b=2)
+    assert world.fit()
+    assert world.zones() == [(A, B, C)] * 2
+
+
+def test_claims_leave_the_short_zones_to_others_where_one_has_plenty() -> None:
+    world = World(number=3, a=2, b=2)
+    assert world.fit()
+    assert world.zones() == [(C,)] * 3
+
+
+@pytest.mark.parametrize(("free", "fits"), [({"a": 2, "b": 0, "c": 1}, True), ({"a": 1, "b": 0, "c": 1}, False)])
+def test_claims_are_spread_over_what_is_left(free: dict[str, int], fits: bool) -> None:
+    """Wherever EC2 launches them, there is an address; if there is not, no claim is changed."""
+    world = World(number=3, **free)
+    assert world.fit() is fits
+    assert sorted(world.zones()) == ([(A,), (A,), (C,)] if fits else [(A, B, C)] * 3)
+
+
+def test_claims_that_are_bound_to_a_zone_come_first() -> None:
+    """The other one can go elsewhere."""
+    world = World(number=2, a=1, b=1, c=0)
+    bound = world.claims[1]
+    bound.reqs = bound.template.types.table.with_value(bound.reqs, labels.ZONE, A)
+    assert world.fit()
+    assert world.zones() == [(B,), (A,)]
+
+
+def test_more_claims_than_addresses_in_their_only_zone_do_not_fit() -> None:
+    assert World(A, number=2, a=2).fit()
+    assert not World(A, number=3, a=2).fit()
+
+
+def test_of_two_short_zones_the_one_with_more_left_is_taken() -> None:
+    world = World(number=1, a=1, b=3, c=2)
+    assert zones_of(in_one_short_zone(draft_of(world.claims[0]), world.addresses)) == (B,)
