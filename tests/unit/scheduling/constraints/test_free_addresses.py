@@ -12,9 +12,12 @@ from core.model.plan import Plan
 from core.model.pod import TopologySpread
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
+from core.scheduling.constraints.free_addresses import FreeAddresses
+from core.scheduling.greedy.queue import queue_of
+from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.planner import Planner
 from tests.builders import a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
-from tests.unit.scheduling.reading import plan_of, reasons_of
+from tests.unit.scheduling.reading import context_of, plan_of, reasons_of
 from tests.unit.scheduling.subnets import A, B, C, a_class
 
 TYPES = (a_type(zones=(A, B, C)), a_type("m5.xlarge", cpu="4", price=0.2, zones=(A, B, C)))
@@ -68,6 +71,19 @@ def test_zones_with_plenty_take_what_is_left() -> None:
 def test_a_plan_that_fits_keeps_every_zone() -> None:
     """More zones are more capacity."""
     assert [claim.zones for claim in planned(2, a=2, b=2, c=2).claims] == [(A, B, C)] * 2
+
+
+@pytest.mark.parametrize(("free", "joins"), [(2, True), (5, False)])
+def test_only_a_plan_that_would_take_too_many_is_made_with_the_constraint(free: int, joins: bool) -> None:
+    """It costs each plan that is far from the last address."""
+    addresses = dict.fromkeys(("subnet-a", "subnet-b", "subnet-c"), free)
+    world: dict[str, Any] = {"node_pools": (in_zone(A),), "node_classes": (a_class(),), "subnet_addresses": addresses}
+    context = context_of(types=TYPES, pods=pods(5), **world)
+    claims = (
+        GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run().claims
+    )
+    stricter = context.stricter(claims)
+    assert (stricter is not None and FreeAddresses in stricter.constraints) is joins
 
 
 def test_more_pods_than_addresses_share_larger_nodes_or_wait() -> None:
