@@ -25,10 +25,10 @@ from cli.terminal.printable import write_stderr
 from core import labels
 from core.api.objects import JsonObject
 from core.catalogue import document
+from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import with_reservations
 from core.errors import InvalidInputError
 from core.gc_pause import collector_paused
-from core.lifecycle.in_flight_addresses import addresses_left
 from core.manifests.assemble import assemble
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
@@ -203,8 +203,12 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str)
     snapshot = with_price_terms(snapshot, getattr(arguments, "price_terms", None), classes)
     catalogue = with_reservations(snapshot.catalogue, classes, in_reservations, snapshot.now)
     quotas = _from_file(arguments.catalog, document.vcpu_quotas) if arguments.catalog else {}
-    addresses = addresses_left(classes, (), snapshot.now)
-    return msgspec.structs.replace(snapshot, catalogue=catalogue, vcpu_quotas=quotas, subnet_addresses=addresses)
+    snapshot = msgspec.structs.replace(snapshot, catalogue=catalogue, vcpu_quotas=quotas)
+    if not any(map(has_address_reading, classes)):
+        return snapshot
+    from core.lifecycle.in_flight_addresses import addresses_left  # most clusters have plenty
+
+    return msgspec.structs.replace(snapshot, subnet_addresses=addresses_left(classes, (), snapshot.now))
 
 
 def region_of(arguments: argparse.Namespace, documents: Sequence[Document]) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from core import labels
 from core.ami_families.family import AmiFamily
 from core.ami_families.registry import family_of
+from core.api.objects import mapping
 from core.errors import InvalidInputError
 
 RAID0: Final = "RAID0"
@@ -275,6 +276,12 @@ class EC2NodeClass(_Wire, frozen=True, kw_only=True):
     def zones(self) -> tuple[str, ...]:
         """Zones of its resolved subnets, in order; empty if none is resolved yet."""
         return tuple(sorted({subnet.zone for subnet in self.status.subnets}))
+
+
+def has_address_reading(manifest: Mapping[str, Any]) -> bool:
+    """Whether a manifest says that a subnet had few addresses."""
+    written = mapping(mapping(manifest.get("metadata")).get("annotations"))
+    return labels.SUBNET_ADDRESSES in written or "subnetAddresses" in mapping(manifest.get("status"))
 
 
 def read_node_class(manifest: Mapping[str, Any]) -> EC2NodeClass:

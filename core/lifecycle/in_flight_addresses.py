@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from core.catalogue.discovered.address_reading import has_reading, reading_of
-from core.catalogue.node_class import AddressReading, EC2NodeClass, read_node_class
+from core.catalogue.discovered.address_reading import reading_of
+from core.catalogue.node_class import AddressReading, EC2NodeClass, has_address_reading, read_node_class
 from core.errors import InvalidInputError
 from core.lifecycle.records import ClaimRecord
 
@@ -23,7 +23,8 @@ def addresses_left(
     `node_classes` are manifests with their status. A claim without an instance counts in every zone in which it may get one,
     in the subnet there with the most left.
     """
-    classes = {found.name: found for found in map(_readable, filter(has_reading, node_classes)) if found is not None}
+    known = map(_readable, filter(has_address_reading, node_classes))
+    classes = {found.name: found for found in known if found is not None}
     readings = {name: found for name in sorted(classes) if (found := reading_of(classes[name])) is not None}
     latest: dict[str, AddressReading] = {}
     for reading in sorted(readings.values(), key=lambda one: one.read_at):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import partial
+from typing import TYPE_CHECKING
 
 from core import labels
 from core.commitments.coverage import coverage_of
@@ -16,8 +17,6 @@ from core.model.values.requirements import Requirement, Requirements
 from core.model.values.resources import subtract
 from core.model.values.taints import Toleration, first_untolerated
 from core.pods.disruption_budgets import DisruptionBudgets
-from core.scheduling.capacity.address_accounting import RemainingAddresses
-from core.scheduling.capacity.address_fit import fitted
 from core.scheduling.capacity.daemon_overhead import daemon_pods
 from core.scheduling.capacity.existing_node import ExistingNodes
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
@@ -30,7 +29,6 @@ from core.scheduling.constraints.commitment_charges import CommitmentCharges
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas
-from core.scheduling.constraints.free_addresses import FreeAddresses
 from core.scheduling.constraints.plan_constraints import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
 from core.scheduling.pod_grouping import PodGroups
 from core.scheduling.pods.pending_pods import pending_pods
@@ -42,6 +40,9 @@ from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis
 from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import Namespaces
+
+if TYPE_CHECKING:
+    from core.scheduling.capacity.address_accounting import RemainingAddresses
 
 
 class SchedulingContext:
@@ -166,19 +167,26 @@ class SchedulingContext:
             None if that is possible, else the context in which another plan has to replace this one: the same with the
             constraints that this one breaks. The plan of a context always keeps to its own constraints.
         """
-        checks = ((Ec2Quotas, self._fits_quotas), (FreeAddresses, self._fits_addresses)) if claims else ()
-        broken = tuple(kind for kind, fits in checks if kind not in self.constraints and not fits(claims))
+        broken = (*self._broken_quotas(claims), *self._broken_addresses(claims)) if claims else ()
         if not broken:
             return None
         other = copy(self)
         other.constraints = (*self.constraints, *broken)
         return other
 
-    def _fits_quotas(self, claims: Sequence[InFlightClaim]) -> bool:
-        return not self.snapshot.vcpu_quotas or fit(claims, RemainingQuotas(self._quotas_left()))
+    def _broken_quotas(self, claims: Sequence[InFlightClaim]) -> ConstraintTypes:
+        if not self.snapshot.vcpu_quotas or Ec2Quotas in self.constraints:
+            return ()
+        return () if fit(claims, RemainingQuotas(self._quotas_left())) else (Ec2Quotas,)
 
-    def _fits_addresses(self, claims: Sequence[InFlightClaim]) -> bool:
-        return not self.snapshot.subnet_addresses or fitted(claims, self._addresses()) is not None
+    def _broken_addresses(self, claims: Sequence[InFlightClaim]) -> ConstraintTypes:
+        left = self._addresses()
+        if left is None:
+            return ()
+        from core.scheduling.capacity.address_fit import fitted
+        from core.scheduling.constraints.free_addresses import FreeAddresses
+
+        return () if FreeAddresses in self.constraints or fitted(claims, left) is not None else (FreeAddresses,)
 
     def remaining_limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
         """Return for each template the rest of its NodePool's limits; leaving and vanished nodes use nothing."""
@@ -205,8 +213,15 @@ class SchedulingContext:
         types = {found.name: found for types in every for found in types}
         return quotas_left(snapshot.vcpu_quotas, self.states, self._unlaunched(), types.values())
 
-    def _addresses(self) -> RemainingAddresses:
-        """Return the free addresses of subnets; nodes that a plan removes keep theirs until their replacements run."""
+    def _addresses(self) -> RemainingAddresses | None:
+        """Return the free addresses of subnets, None if all have plenty.
+
+        Nodes that a plan removes keep theirs until their replacements run.
+        """
+        if not self.snapshot.subnet_addresses:
+            return None
+        from core.scheduling.capacity.address_accounting import RemainingAddresses
+
         return RemainingAddresses.of(self.snapshot, self.templates)
 
     def _unlaunched(self) -> list[NodeClaim]:

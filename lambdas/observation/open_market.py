@@ -9,10 +9,10 @@ from datetime import datetime
 import msgspec
 
 from core.api.objects import name_of
+from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import with_reservations
 from core.launch.denials.denial import LaunchDenial, revision_of
 from core.launch.denials.subnets import subnets_of
-from core.lifecycle.in_flight_addresses import addresses_left
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.reserved_places import held_places
 from core.manifests.zone_ids import zones_by_id
@@ -89,8 +89,12 @@ class OpenMarket:
         self, snapshot: Snapshot, node_classes: Iterable[JsonObject], claims: Iterable[ClaimRecord]
     ) -> Snapshot:
         """Return the snapshot with the free addresses of subnets that have few, beside all claims in flight."""
-        left = addresses_left(node_classes, claims, snapshot.now)
-        return msgspec.structs.replace(snapshot, subnet_addresses=left) if left else snapshot
+        manifests = tuple(node_classes)
+        if not any(map(has_address_reading, manifests)):
+            return snapshot
+        from core.lifecycle.in_flight_addresses import addresses_left  # most clusters have plenty
+
+        return msgspec.structs.replace(snapshot, subnet_addresses=addresses_left(manifests, claims, snapshot.now))
 
     def _whole(self, manifests: Sequence[JsonObject], claims: Iterable[ClaimRecord], now: datetime) -> Catalogue:
         return with_reservations(self._catalogues.catalogue(manifests), manifests, held_places(claims), now)

@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from core.api.objects import mapping
 from core.catalogue.node_class import AddressReading, EC2NodeClass
 
 FEW_NODES: Final = 256
@@ -47,12 +46,6 @@ def addresses_per_node(node_class: EC2NodeClass, *, is_ipv6: bool) -> int:
     interfaces = max(1, len(spec.network_interfaces) - spec.efa_only_interfaces)
     prefixes = 0 if is_ipv6 else spec.ip_prefix_count
     return interfaces * (1 + prefixes * _PREFIX)
-
-
-def has_reading(manifest: Mapping[str, Any]) -> bool:
-    """Whether an EC2NodeClass manifest says that a subnet had few addresses."""
-    found = mapping(mapping(manifest.get("metadata")).get("annotations"))
-    return labels.SUBNET_ADDRESSES in found or "subnetAddresses" in mapping(manifest.get("status"))
 
 
 def reading_of(node_class: EC2NodeClass) -> AddressReading | None:

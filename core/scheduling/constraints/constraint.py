@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from core.model.pod import Pod
-from core.scheduling.capacity.address_accounting import RemainingAddresses
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.existing_node import ExistingNode
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
@@ -19,6 +18,9 @@ from core.scheduling.pods.pod_group import PodGroup, PodSignature
 from core.scheduling.pods.volumes import VolumeNeeds
 from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.requirement_table import RequirementTable
+
+if TYPE_CHECKING:
+    from core.scheduling.capacity.address_accounting import RemainingAddresses
 
 
 class PlanStart(msgspec.Struct, frozen=True):
@@ -31,7 +33,7 @@ class PlanStart(msgspec.Struct, frozen=True):
         quotas: EC2's quota code → the rest of it (`RemainingQuotas.left`).
         charges: How much of commitments launches would use.
         uncommitted: [commitment], the amount that nodes leave unused.
-        addresses: What the subnets with few free addresses have left.
+        addresses: What the subnets with few free addresses have left; None if all have plenty.
     """
 
     templates: Sequence[NodeClaimTemplate]
@@ -40,7 +42,7 @@ class PlanStart(msgspec.Struct, frozen=True):
     quotas: Mapping[str, int] = msgspec.field(default_factory=dict)
     charges: CommitmentCharges = msgspec.field(default_factory=lambda: CommitmentCharges((), ()))
     uncommitted: Sequence[int] = ()
-    addresses: RemainingAddresses = msgspec.field(default_factory=RemainingAddresses)
+    addresses: RemainingAddresses | None = None
 
 
 class Constraint:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from core import labels
 from core.model.values.requirements import Requirement, Requirements
 from core.reasons.pod import PodReason
+from core.scheduling.capacity.address_accounting import RemainingAddresses
 from core.scheduling.capacity.address_fit import fitted, in_one_short_zone, zones_of
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
@@ -24,7 +25,7 @@ class FreeAddresses(Constraint):
         super().__init__(start)
         self._start = start
         self._table = start.table
-        self._addresses = start.addresses.copy()
+        self._addresses = RemainingAddresses() if start.addresses is None else start.addresses.copy()
 
     def copy(self) -> FreeAddresses:
         """Return an independent copy of the free addresses."""

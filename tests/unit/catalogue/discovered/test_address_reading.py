@@ -12,13 +12,12 @@ from core.catalogue.discovered.address_reading import (
     FEW_NODES,
     address_reading,
     addresses_per_node,
-    has_reading,
     lacks_addresses,
     read_reading,
     reading_of,
     written_reading,
 )
-from core.catalogue.node_class import AddressReading, EC2NodeClass, read_node_class
+from core.catalogue.node_class import AddressReading, EC2NodeClass, has_address_reading, read_node_class
 from tests.builders import NOW, a_class_manifest
 
 PRIMARY = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
@@ -61,7 +60,7 @@ def test_what_is_written_is_read_again() -> None:
     text = written_reading(READING, "")
     assert text is not None
     manifest = a_class_manifest(metadata={"annotations": {labels.SUBNET_ADDRESSES: text}})
-    assert has_reading(manifest)
+    assert has_address_reading(manifest)
     assert reading_of(read_node_class(manifest)) == READING
     assert written_reading(AddressReading(read_at=NOW + timedelta(1), per_node=1, free=READING.free), text) == text
     assert written_reading(AddressReading(read_at=NOW, per_node=2, free=READING.free), text) != text
@@ -69,7 +68,7 @@ def test_what_is_written_is_read_again() -> None:
 
 
 def test_a_class_without_a_reading_has_none() -> None:
-    assert not has_reading(a_class_manifest())
+    assert not has_address_reading(a_class_manifest())
     assert reading_of(node_class()) is None
 
 
