@@ -14,7 +14,6 @@ import msgspec
 from core import labels
 from core.ami_families.family import AmiFamily
 from core.ami_families.registry import family_of
-from core.api.objects import mapping
 from core.errors import InvalidInputError
 
 RAID0: Final = "RAID0"
@@ -280,8 +279,8 @@ class EC2NodeClass(_Wire, frozen=True, kw_only=True):
 
 def has_address_reading(manifest: Mapping[str, Any]) -> bool:
     """Whether a manifest says that a subnet had few addresses."""
-    written = mapping(mapping(manifest.get("metadata")).get("annotations"))
-    return labels.SUBNET_ADDRESSES in written or "subnetAddresses" in mapping(manifest.get("status"))
+    written, status = (manifest.get("metadata") or {}).get("annotations") or {}, manifest.get("status")
+    return labels.SUBNET_ADDRESSES in written or (isinstance(status, Mapping) and "subnetAddresses" in status)
 
 
 def read_node_class(manifest: Mapping[str, Any]) -> EC2NodeClass:
