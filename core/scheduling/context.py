@@ -42,7 +42,7 @@ from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import Namespaces
 
 if TYPE_CHECKING:
-    from core.scheduling.capacity.address_accounting import RemainingAddresses
+    from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
 
 
 class SchedulingContext:
@@ -183,7 +183,7 @@ class SchedulingContext:
         left = self._addresses()
         if left is None:
             return ()
-        from core.scheduling.capacity.address_fit import fitted
+        from core.scheduling.capacity.addresses.address_fit import fitted
         from core.scheduling.constraints.free_addresses import FreeAddresses
 
         return () if FreeAddresses in self.constraints or fitted(claims, left) is not None else (FreeAddresses,)
@@ -220,7 +220,7 @@ class SchedulingContext:
         """
         if not self.snapshot.subnet_addresses:
             return None
-        from core.scheduling.capacity.address_accounting import RemainingAddresses
+        from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
 
         return RemainingAddresses.of(self.snapshot, self.templates)
 

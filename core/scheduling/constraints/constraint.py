@@ -20,7 +20,7 @@ from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.requirement_table import RequirementTable
 
 if TYPE_CHECKING:
-    from core.scheduling.capacity.address_accounting import RemainingAddresses
+    from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
 
 
 class PlanStart(msgspec.Struct, frozen=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core import labels
-from core.scheduling.capacity.address_accounting import RemainingAddresses
-from core.scheduling.capacity.address_fit import fitted, in_one_short_zone, zones_of
+from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
+from core.scheduling.capacity.addresses.address_fit import fitted, in_one_short_zone, zones_of
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext

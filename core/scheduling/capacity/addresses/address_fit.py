@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from core import labels
 from core.model.values.requirements import Requirement, Requirements
-from core.scheduling.capacity.address_accounting import RemainingAddresses
+from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 

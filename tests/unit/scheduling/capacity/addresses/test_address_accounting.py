@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.model.node_claim import ObjectRef
-from core.scheduling.capacity.address_accounting import RemainingAddresses
+from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
 from core.scheduling.context import SchedulingContext
 from tests.builders import a_pool, a_snapshot, a_type
 from tests.unit.scheduling.subnets import A, B, a_class
