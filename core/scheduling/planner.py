@@ -114,11 +114,9 @@ class Planner:
     def drained(self, drains: Drains) -> DrainedFleet[SchedulingResults]:
         """Return the plan without many nodes, with intended places for their pods.
 
-        Pending pods get their places first, as they would without the move.
+        Pending pods get their places first, as they would without the move, and new nodes of their own.
         """
-        context = self._context
-        first = frozenset(int(context.pod_groups.of(pod).index) for pod in (*context.pending, *context.moving))
-        context, (solution, displaced) = _within_reach(context, partial(_drained, drains=drains, first=first))
+        context, (solution, displaced) = _within_reach(self._context, partial(_drained, drains=drains))
         results = partial(self._results, displaced=displaced)
         return DrainedFleet(results(solution), context, solution, results, self._search)
 
@@ -262,7 +260,7 @@ def _planned(
     return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
 
 
-def _drained(context: SchedulingContext, drains: Drains, first: frozenset[int]) -> tuple[Solution, list[Pod]]:
+def _drained(context: SchedulingContext, drains: Drains) -> tuple[Solution, list[Pod]]:
     """Return the greedy plan without the drained nodes, and the pods that these lose."""
     gone = drains.leaving | drains.mandatory
     pods = {
@@ -271,9 +269,10 @@ def _drained(context: SchedulingContext, drains: Drains, first: frozenset[int]) 
     }
     mandatory = [pod for position, own in pods.items() if position in drains.mandatory for pod in own]
     voluntary = [pod for position, own in pods.items() if position not in drains.mandatory for pod in own]
-    queue = queue_of(context, [((*context.pending, *context.moving, *mandatory), False), (voluntary, True)])
+    waiting = (*context.pending, *context.moving, *mandatory)
+    queue = queue_of(context, [(waiting, False), (voluntary, True)], {pod.key for pod in mandatory + voluntary})
     closed = context.leaving | gone | drains.closed
-    solution = GreedyScheduler(context, queue, closed, frozenset(pods), first, slots=drains.slots).run()
+    solution = GreedyScheduler(context, queue, closed, frozenset(pods), slots=drains.slots).run()
     return solution.settle_commitments(), mandatory + voluntary
 
 

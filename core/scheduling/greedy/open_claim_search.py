@@ -17,7 +17,7 @@ from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.instance_types.min_values import unmet
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.bit_set import positions
-from core.scheduling.primitives.handles import ClaimMask, PodGroupId, RequirementId, TypeMask
+from core.scheduling.primitives.handles import NO_CLAIMS, ClaimMask, PodGroupId, RequirementId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector, plus
 from core.scheduling.topology.domain_choice import DomainChoice
 
@@ -36,15 +36,18 @@ class OpenClaimSearch:
         self._unfit: dict[tuple[PodGroupId, int], ClaimMask] = {}
         self.claims: list[InFlightClaim] = []
 
-    def find(self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> PodPlacement | None:
+    def find(
+        self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector, barred: ClaimMask = NO_CLAIMS
+    ) -> PodPlacement | None:
         """Return the claim with the fewest pods that takes one more of the group, ties by age.
 
         Args:
             pod_group: The waiting pods.
             step: Their demands.
             smallest: The smallest requests of any waiting pod; a claim without room for these is not tried again.
+            barred: Claims that they must not join.
         """
-        left = self._candidates(pod_group, step)
+        left = self._candidates(pod_group, step) & ~barred
         # by_count goes from the emptiest claims to the fullest; the lowest set bit of each set is the oldest claim in it.
         for among in self._index.by_count if left else ():
             here = among & left

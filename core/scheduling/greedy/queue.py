@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,7 +16,9 @@ _NOT_CREATED: Final = datetime.max.replace(tzinfo=UTC)
 """Sort key of pods without a creation time: they come after all others of their size."""
 
 
-def queue_of(context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], bool]]) -> list[PendingGroup]:
+def queue_of(
+    context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], bool]], displaced: Collection[str] = ()
+) -> list[PendingGroup]:
     """Return pods in the order of placement: most CPU first, then most memory, then the oldest; equal pods together.
 
     Virtual pods of capacity buffers come last: they must not use up limits that a waiting pod needs.
@@ -24,15 +26,17 @@ def queue_of(context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], boo
     Args:
         context: The snapshot.
         pods: Lists of pods, each with whether these must avoid recently changed nodes.
+        displaced: Keys of the pods that a target moves.
     """
-    grouped: dict[tuple[int, bool, bool], PendingGroup] = {}
+    grouped: dict[tuple[int, bool, bool, bool], PendingGroup] = {}
     for some, avoids_recently_changed in pods:
         for pod in some:
             pod_group = context.pod_groups.of(pod)
-            key = (pod_group.index, avoids_recently_changed, bool(pod.annotations) and is_virtual(pod))
+            is_displaced = pod.key in displaced
+            key = (pod_group.index, avoids_recently_changed, is_displaced, bool(pod.annotations) and is_virtual(pod))
             pending_group = grouped.get(key)
             if pending_group is None:
-                pending_group = grouped[key] = PendingGroup(pod_group, [], avoids_recently_changed)
+                pending_group = grouped[key] = PendingGroup(pod_group, [], avoids_recently_changed, is_displaced)
             pending_group.pods.append(pod)
     for pending_group in grouped.values():
         if len(pending_group.pods) > 1:

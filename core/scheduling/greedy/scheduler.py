@@ -21,6 +21,7 @@ from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.greedy.queue import least_of, least_requests_from
 from core.scheduling.pods.pending_pods import is_virtual
 from core.scheduling.pods.pod_group import PendingGroup, RelaxationStep, with_all_preferences
+from core.scheduling.primitives.handles import NO_CLAIMS, ClaimMask
 from core.scheduling.primitives.resource_vector import Vector, minus
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.domain_counts import NO_DEPARTURES, Departures, DomainCounts
@@ -35,6 +36,7 @@ class Solution(msgspec.Struct, eq=False):
         unplaced: Groups with pods left over.
         state: The state after the placements.
         before_buffers: The state before the virtual pods of capacity buffers, if real pods were left over then.
+        held: Keys of pods that wait in any case, if a target moves others: their claims stay as they are.
     """
 
     claims: list[InFlightClaim]
@@ -42,6 +44,7 @@ class Solution(msgspec.Struct, eq=False):
     unplaced: list[PendingGroup]
     state: PlanState
     before_buffers: PlanState | None = None
+    held: frozenset[str] = frozenset()
 
     @property
     def refusing_state(self) -> PlanState:
@@ -70,9 +73,9 @@ class GreedyScheduler:
             in their domains.
         first: Groups of pods that are placed before the others.
         guide: Domains that pods leave to others or take in turn during the first pass; None for no guidance.
-        slots: Group of pods that consolidation moves → nodes and how many of the pods each takes, before all groups except
-            `first`.
+        slots: Group of pods that a target moves → nodes and how many of the pods each takes, after pods that wait in any case.
         shares_node: Whether one new node should take all pods that no existing node takes.
+        opened: Whether a target moves the pods → the claims opened for them.
     """
 
     context: SchedulingContext
@@ -88,7 +91,8 @@ class GreedyScheduler:
     claims: OpenClaimSearch = field(init=False)
     new: NewClaims = field(init=False)
     bound: list[tuple[Pod, int]] = field(default_factory=list)
-    unplaceable: set[tuple[int, int, bool]] = field(default_factory=set)
+    unplaceable: set[tuple[int, int, bool, bool]] = field(default_factory=set)
+    opened: dict[bool, ClaimMask] = field(default_factory=lambda: {False: NO_CLAIMS, True: NO_CLAIMS})
 
     def __post_init__(self) -> None:
         domain_counts = DomainCounts(self.context.topology, self._departures())
@@ -122,7 +126,8 @@ class GreedyScheduler:
         queue = [group for group in self.pending_groups if not group.pod_group.reason]
         spare = [group for group in queue if is_virtual(group.pods[0])]
         real = [group for group in queue if group not in spare] if spare else queue
-        leading = [group for group in real if group.pod_group.index in self.first] if self.first else []
+        waiting = [group for group in real if not group.is_displaced] if any(g.is_displaced for g in real) else []
+        leading = waiting or [group for group in real if group.pod_group.index in self.first]
         if leading:
             self._rounds(leading, least_requests_from(queue)[0])
         if self.slots:
@@ -135,7 +140,8 @@ class GreedyScheduler:
         before = self.state.copy() if spare and any(group.waiting for group in real) else None
         self._place_all(spare)
         unplaced = [group for group in self.pending_groups if group.waiting]
-        return Solution(self.claims.claims, self.bound, unplaced, self.state, before)
+        held = frozenset(pod.key for group in waiting for pod in group.pods)
+        return Solution(self.claims.claims, self.bound, unplaced, self.state, before, held)
 
     def _fill_slots(self, queue: list[PendingGroup]) -> None:
         """Put pods on their intended nodes if every rule allows it; the others stay in the queue."""
@@ -200,14 +206,18 @@ class GreedyScheduler:
     def _try(self, pod: Pod, group: PendingGroup, step: RelaxationStep, smallest: Vector) -> bool:
         """Place a pod with its demands at one relaxation step."""
         pod_group = group.pod_group
-        key = (pod_group.index, step.number, group.avoids_recently_changed)
+        key = (pod_group.index, step.number, group.avoids_recently_changed, group.is_displaced)
         if key in self.unplaceable:
             return False
         if self._joins(pod, group, step):
             return True
-        placement = self.claims.find(pod_group, step, smallest)
+        # A pod that waits in any case gets its node from provisioning: a command neither launches nor pays for it.
+        barred = NO_CLAIMS if is_virtual(pod) else self.opened[not group.is_displaced]
+        placement = self.claims.find(pod_group, step, smallest, barred)
         placement = placement or self.new.open(len(self.claims.claims), pod_group, step)
         if placement is not None:
+            if placement.claim.index == len(self.claims.claims):
+                self.opened[group.is_displaced] |= ClaimMask(1 << placement.claim.index)
             self.claims.place(placement, pod, pod_group)
             return True
         if step.is_monotone:

@@ -163,9 +163,12 @@ class Repacker:
 
 
 def _may_repack(claim: InFlightClaim, solution: Solution, *, pods_wait: bool) -> bool:
-    """Whether all constraints allow a claim to be replaced."""
+    """Whether a claim may be replaced: it has no held pod, and all constraints allow it."""
     constraints = solution.state.constraints.all
-    return not claim.min_values_relaxed and all(c.may_replace(claim, pods_wait=pods_wait) for c in constraints)
+    is_held = solution.held and any(pod.key in solution.held for pod in claim.pods)
+    return not (claim.min_values_relaxed or is_held) and all(
+        c.may_replace(claim, pods_wait=pods_wait) for c in constraints
+    )
 
 
 def _charged_instead(

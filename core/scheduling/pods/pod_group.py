@@ -124,11 +124,14 @@ class PendingGroup(msgspec.Struct, eq=False):
 
     Attributes:
         avoids_recently_changed: Whether consolidation moves them, so that they must avoid nodes whose pods changed recently.
+        is_displaced: Whether a target moves them: they are placed after the pods that wait in any case, and share no new node
+            with those.
     """
 
     pod_group: PodGroup
     pods: list[Pod]
     avoids_recently_changed: bool = False
+    is_displaced: bool = False
     placed: int = 0
 
     @property

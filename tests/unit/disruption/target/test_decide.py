@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import msgspec
+import pytest
 
 from core import labels
 from core.disruption import disrupt
@@ -12,7 +13,7 @@ from core.disruption.consolidation.payback import WORTHWHILE
 from core.model.node_pool import BALANCED, Budget, Disruption
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Options, Snapshot
-from tests.builders import a_node_of, a_pool, a_snapshot, a_type
+from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     MIDDLE,
@@ -46,6 +47,18 @@ def test_one_node_becomes_two_where_they_are_cheaper() -> None:
     assert (command.method, len(command.replacements), command.wave) == ("repack", 2, 1)
     assert checked(command, snapshot) == command
     assert disrupt(msgspec.structs.replace(snapshot, options=KARPENTER)).commands == ()
+
+
+@pytest.mark.parametrize("cpu", ["4500m", "12"])
+def test_a_pod_that_waits_for_a_node_of_its_own_takes_no_saving(cpu: str) -> None:
+    """Whatever its node costs: it is launched with and without the moves."""
+    running = world(a_node_of(MIDDLE, "n"), pods=(pod_on("n", cpu="400m"),), options=WHOLE_WAY)
+    waiting = a_pod("waits", cpu=cpu, is_marked_unschedulable=True)
+    snapshot = msgspec.structs.replace(running, pods=(*running.pods, waiting))
+    (command,), (alone,) = disrupt(snapshot).commands, disrupt(running).commands
+    assert command.savings == alone.savings > 0
+    assert [claim.pods for claim in command.replacements] == [("default/on-n",)]
+    assert checked(command, snapshot) == command
 
 
 def test_three_nodes_become_two_of_another_type() -> None:

@@ -73,6 +73,14 @@ class TestCost:
         assert [claim.price for claim in found.claims] == [found.cost]
         assert found.cost > 0
 
+    def test_leaves_out_the_new_nodes_of_pods_that_wait_in_any_case(self) -> None:
+        """Otherwise, moved pods join such a node, and its whole price counts against their move."""
+        alone = realized(a_and_b(), False, False)
+        waiting = a_pod("waits", cpu="12", is_marked_unschedulable=True)
+        beside = realized(msgspec.structs.replace(a_and_b(), pods=(*a_and_b().pods, waiting)), False, False)
+        assert (beside.cost, beside.displaces) == (alone.cost, False)
+        assert [claim.pods for claim in beside.claims] == [claim.pods for claim in alone.claims]
+
     def test_counts_the_moves_of_the_nodes_that_go(self) -> None:
         prices = fleet_of(a_and_b()).rows.problem.move_prices.tolist()
         assert [realized(a_and_b(), *keeps).moves for keeps in ((False, True), (True, False))] == prices

@@ -33,6 +33,16 @@ def test_pods_that_may_not_use_resting_nodes_form_their_own_group() -> None:
     assert queue[0].pod_group is queue[1].pod_group
 
 
+def test_pods_that_a_target_moves_form_their_own_group() -> None:
+    """Otherwise, equal pods of both kinds get places in the order of their age: pods that wait in any case come first."""
+    context = context_of(types=(a_type(),), pods=(a_pod("a"), a_pod("b")))
+    queue = queue_of(context, [(context.pending, False)], {"default/b"})
+    assert [([pod.name for pod in group.pods], group.is_displaced) for group in queue] == [
+        (["a"], False),
+        (["b"], True),
+    ]
+
+
 def test_an_absent_bound_does_not_bound() -> None:
     """Otherwise, the last pod of a queue is compared with nothing."""
     assert (least_of((3, 4), None), least_of((3, 4), (4, 1))) == ((3, 4), (3, 1))
