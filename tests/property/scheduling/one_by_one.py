@@ -14,6 +14,7 @@ from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.pods.pod_group import PendingGroup, PodGroup, PodSignature, RelaxationStep, TopologyRule
 from core.scheduling.primitives.bit_set import positions
+from core.scheduling.primitives.handles import NO_CLAIMS, ClaimMask
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus, within
 from core.scheduling.topology.domain_choice import ClaimDraft, DomainChoice
@@ -72,9 +73,12 @@ class EachClaim(OpenClaimSearch):
 
     plain_choice: DomainChoice
 
-    def find(self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> PodPlacement | None:
+    def find(
+        self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector, barred: ClaimMask = NO_CLAIMS
+    ) -> PodPlacement | None:
         """As the planner's."""
-        in_order = sorted(self.claims, key=lambda claim: (len(claim.pods), claim.index))
+        joinable = [claim for claim in self.claims if not barred >> claim.index & 1]
+        in_order = sorted(joinable, key=lambda claim: (len(claim.pods), claim.index))
         return next((placement for claim in in_order for placement in self._fits(claim, pod_group, step)), None)
 
     def _fits(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> Iterator[PodPlacement]:

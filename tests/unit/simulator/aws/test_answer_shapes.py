@@ -47,7 +47,7 @@ def heard_in(seed: int) -> Answers:
     with seeded(seed), open_world(drawn.scenario, drawn.region, seed, Recorder(clock), clock, QUICK) as world:
         world.account.wire.listen(answers.hear)
         world.play([])
-        clock.run_until(drawn.scenario.start + drawn.troubled + AFTER_STEPS)
+        clock.run_until(drawn.scenario.start + drawn.fault_time + AFTER_STEPS)
         world.finish()
     return answers
 
