@@ -28,7 +28,7 @@ Owned = Callable[[ClusterConfig], Iterable[Hashable]]
 _OWNED: Final[tuple[tuple[Owned, str], ...]] = (
     (lambda c: [c.stack_name.lower()], "the name of another in other case, which IAM ignores in names of roles"),
     (lambda c: [c.table_name] if c.table_name else [], "the tableName of another"),
-    (lambda c: [c.audit_log_group] if c.audit_log_group else [], "the auditLogGroup of another"),
+    (lambda c: [c.log_group_of_audit_log] if c.log_group_of_audit_log else [], "the auditLogGroup of another"),
     (
         lambda c: [(c.vpc.id, service) for service in c.vpc.endpoints] if c.vpc else [],
         "the vpc.endpoints of another: a VPC takes one of each, so leave them out in all entries but one",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -214,9 +214,9 @@ class AddressReading(_Wire, frozen=True, kw_only=True):
         free: Subnet id → its free addresses; a subnet with plenty is missing.
     """
 
-    read_at: datetime
-    per_node: int = 1
-    free: dict[str, int] = {}
+    read_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    per_node: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)] = 1
+    free: dict[str, Annotated[int, msgspec.Meta(ge=0, le=1 << 32)]] = {}
 
 
 class NodeClassStatus(_Wire, frozen=True, kw_only=True):

@@ -27,14 +27,15 @@ def addresses_left(
     classes = {found.name: found for found in known if found is not None}
     readings = {name: found for name in sorted(classes) if (found := reading_of(classes[name])) is not None}
     latest: dict[str, AddressReading] = {}
-    for reading in sorted(readings.values(), key=lambda one: one.read_at):
-        latest |= dict.fromkeys(reading.free, reading)
+    for name, reading in sorted(readings.items(), key=lambda one: one[1].read_at):
+        own = {subnet.id for subnet in classes[name].status.subnets}
+        latest |= {subnet: reading for subnet in reading.free if subnet in own}
     left = {subnet: latest[subnet].free[subnet] for subnet in sorted(latest)}
     for record in sorted(records, key=lambda record: record.name) if left else ():
         name = record.plan.node_class.name
-        if name in readings:
-            for subnet in _subnets_of(record, classes[name], latest, left, now):
-                left[subnet] -= readings[name].per_node
+        each = readings[name].per_node if name in readings else 1
+        for subnet in _subnets_of(record, classes.get(name), latest, left, now):
+            left[subnet] -= each
     return left
 
 
@@ -47,7 +48,7 @@ def _readable(manifest: Mapping[str, Any]) -> EC2NodeClass | None:
 
 def _subnets_of(
     record: ClaimRecord,
-    node_class: EC2NodeClass,
+    node_class: EC2NodeClass | None,
     latest: Mapping[str, AddressReading],
     left: Mapping[str, int],
     now: datetime,
@@ -60,6 +61,8 @@ def _subnets_of(
         is_uncounted = reading is not None and launched_at > max(reading.read_at, now - COUNTED_FOR)
         return [machine.subnet_id] if is_uncounted else []
     if record.deletion is not None:
+        return []
+    if node_class is None:
         return []
     zones = {offering.zone for offering in record.offerings} or set(record.plan.zones)
     return [subnet for zone in sorted(zones) for subnet in _roomiest(node_class, zone, left)]

@@ -167,11 +167,12 @@ class SchedulingContext:
             None if that is possible, else the context in which another plan has to replace this one: the same with the
             constraints that this one breaks. The plan of a context always keeps to its own constraints.
         """
-        broken = (*self._broken_quotas(claims), *self._broken_addresses(claims)) if claims else ()
+        # Addresses close zones, and a quota's charge depends on the zones that are left.
+        broken = (*self._broken_addresses(claims), *self._broken_quotas(claims)) if claims else ()
         if not broken:
             return None
         other = copy(self)
-        other.constraints = (*self.constraints, *broken)
+        other.constraints = tuple(sorted((*self.constraints, *broken), key=lambda one: one is Ec2Quotas))
         return other
 
     def _broken_quotas(self, claims: Sequence[InFlightClaim]) -> ConstraintTypes:

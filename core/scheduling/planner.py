@@ -98,8 +98,11 @@ class Planner:
             self._context, partial(_searched, out_of_time=out_of_time, search=self._search)
         )
         plan = self._results(solution, []).plan
-        if cost is not None and self._context.coverage.commitments:
-            cost = Cost(plan.cost.hourly, max(0, (cost.lower_bound or 0) - self._context.committed_worth()))
+        if cost is not None:
+            bound = cost.lower_bound
+            if self._context.coverage.commitments:
+                bound = max(0, (bound or 0) - self._context.committed_worth())
+            cost = Cost(plan.cost.hourly, bound)  # claims may have left a zone without addresses since the search
         return (plan if cost is None else msgspec.structs.replace(plan, cost=cost)), solution
 
     def outcome(self) -> SchedulingResults:

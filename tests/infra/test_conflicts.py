@@ -43,6 +43,10 @@ def problems(context: Mapping[str, Any]) -> str:
             "clusters: b in eu-west-1 has the auditLogGroup of another",
         ),
         (
+            {"clusters": [{"cluster": "a"}, {"cluster": "b", "auditLogGroup": "/aws/eks/a/cluster"}]},
+            "clusters: b in eu-west-1 has the auditLogGroup of another",
+        ),
+        (
             {"clusters": TWO, "vpc": {**VPC, "endpoints": ["ec2"]}},
             "clusters: b in eu-west-1 has the vpc.endpoints of another: a VPC takes one of each",
         ),

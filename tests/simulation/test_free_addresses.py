@@ -38,7 +38,7 @@ def test_pods_beyond_the_last_address_wait_and_are_told(tmp_path: Path) -> None:
     assert Counter(one["zone"] for one in named(result, "instanceLaunched")) == {"zone-a": 3, "zone-b": 2}
     assert result.summary["podsUnschedulable"] == {PodReason.NO_FREE_ADDRESS: 4}
     events = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "Event"]
-    assert "has a free address" in " ".join(o["message"] for o in events if o["involvedObject"]["kind"] == "Pod")
+    assert "has the free addresses" in " ".join(o["message"] for o in events if o["involvedObject"]["kind"] == "Pod")
 
 
 def test_addresses_that_come_free_are_used(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from core import labels
 from core.catalogue.node_class import AddressReading, EC2NodeClass
 
 FEW_NODES: Final = 256
-"""A subnet with addresses for fewer nodes has few: it is smaller than a /24, or nearly used up. A plan rarely launches more."""
+"""A subnet with addresses for fewer nodes has few: it is a /24 or smaller, or nearly used up. A plan rarely launches more."""
 
 _PREFIX: Final = 16
 """IPv4 addresses in a prefix that EC2 assigns (a /28)."""
@@ -62,7 +62,8 @@ def written_reading(reading: AddressReading | None, before: str) -> str | None:
     known = read_reading(before)
     if reading is None:
         return None
-    if known is not None and msgspec.structs.replace(known, read_at=reading.read_at) == reading:
+    is_older = known is not None and known.read_at <= reading.read_at
+    if known is not None and is_older and msgspec.structs.replace(known, read_at=reading.read_at) == reading:
         return before
     return msgspec.json.encode(reading).decode()
 
@@ -76,7 +77,6 @@ def lacks_addresses(annotations: Mapping[str, Any]) -> bool:
 def read_reading(text: str) -> AddressReading | None:
     """Read the annotation, None if it has no reading: users may write anything there."""
     try:
-        found = msgspec.json.decode(text, type=AddressReading) if text else None
-    except msgspec.MsgspecError:
+        return msgspec.json.decode(text, type=AddressReading) if text else None
+    except (msgspec.MsgspecError, RecursionError, ValueError):  # nested too deep, or no valid Unicode
         return None
-    return found if found is not None and found.per_node > 0 and found.read_at.tzinfo is not None else None

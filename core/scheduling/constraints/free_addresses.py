@@ -61,7 +61,10 @@ class FreeAddresses(Constraint):
         short = self._addresses.short_zones(draft.template)
         named = "; ".join(f"{zone}: {', '.join(short[zone].subnets)}" for zone in self._full(draft))
         name = draft.template.pool.node_class.name
-        return PodReason.NO_FREE_ADDRESS, f"no subnet of EC2NodeClass {name} has a free address for its node ({named})"
+        return (
+            PodReason.NO_FREE_ADDRESS,
+            f"no subnet of EC2NodeClass {name} has the free addresses that its node takes ({named})",
+        )
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Only claims in zones with plenty: the greedy plan decides who gets the last addresses."""

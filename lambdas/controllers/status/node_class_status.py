@@ -102,6 +102,8 @@ class NodeClassStatus:
         report.decide(DecisionKind.SKIP, f"EC2NodeClass {node_class.name}", RunReason.VALIDATION_FAILED, problem)
         conditions = [condition(kind, "False", problem) for kind in ("ValidationSucceeded", "Ready")]
         self._objects.write_status(kinds.EC2_NODE_CLASSES, manifest, {"conditions": [*conditions, *more]})
+        # Other classes share the subnets, and nobody reads their addresses for this class any more.
+        self._objects.annotate(kinds.EC2_NODE_CLASSES, manifest, {labels.SUBNET_ADDRESSES: None})
 
     def _is_due(self, manifest: JsonObject) -> bool:
         last = self._resolved.get(_revision(manifest))

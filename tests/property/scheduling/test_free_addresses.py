@@ -28,6 +28,7 @@ def test_no_plan_takes_an_address_that_does_not_exist(first: int) -> None:
         snapshot = _cluster(seed)
         plan = schedule(snapshot)
         assert list(address_violations(snapshot, plan)) == [], f"seed {seed}"
+        assert plan.cost.hourly == sum(claim.price for claim in plan.claims), f"seed {seed}"
         refused += sum(pod.reason == PodReason.NO_FREE_ADDRESS for pod in plan.unschedulable)
     assert refused
 

@@ -80,6 +80,20 @@ def test_classes_share_their_subnets_and_the_latest_reading_counts() -> None:
     assert addresses_left(classes[::-1], [], NOW) == {"subnet-1": 60}
 
 
+def test_a_class_says_nothing_about_subnets_that_it_does_not_select() -> None:
+    """Whoever may annotate one class cannot close another's subnets."""
+    forged = a_class("other", read_at=NOW, subnet_9=0)
+    selects = {**a_class_manifest(), "status": {"subnets": [{"id": "subnet-9", "zone": "zone-a"}]}}
+    assert addresses_left([forged, selects], [], NOW) == {}
+
+
+def test_an_instance_of_a_class_without_a_reading_takes_an_address() -> None:
+    """Its class may be gone, or was resolved before the subnet had few."""
+    reading = a_class("other", subnet_1=5)
+    assert addresses_left([reading], [launched("subnet-1", timedelta(minutes=1))], NOW) == {"subnet-1": 4}
+    assert addresses_left([reading], [requested("zone-a")], NOW) == {"subnet-1": 5}
+
+
 def test_nothing_is_counted_where_all_subnets_have_plenty() -> None:
     assert addresses_left([a_class_manifest()], [requested("zone-a")], NOW) == {}
 

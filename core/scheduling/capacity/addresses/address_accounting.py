@@ -1,6 +1,7 @@
 """Tracks the free addresses of subnets: every node takes at least one of its subnet, before any pod runs on it.
 
-Only zones count in which every subnet of an EC2NodeClass has few addresses; EC2 launches into any of them.
+Only zones count in which every subnet of an EC2NodeClass has few addresses. Their sum counts: once EC2 refuses one subnet,
+launches go to the next.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class RemainingAddresses:
         free = snapshot.subnet_addresses
         by_template = [_short_zones(classes.get(one.pool.node_class.name), free) for one in templates]
         left = {
-            found: sum(max(0, free[subnet]) // found.per_node * found.per_node for subnet in found.subnets)
+            found: _usable([max(0, free[subnet]) for subnet in found.subnets], found.per_node)
             for zones in by_template
             for found in zones.values()
         }
@@ -77,6 +78,11 @@ class RemainingAddresses:
     def is_exceeded(self) -> bool:
         """Whether more was taken than there is."""
         return any(amount < 0 for amount in self.left.values())
+
+
+def _usable(free: Sequence[int], per_node: int) -> int:
+    """Return the addresses that nodes can take; the rest of each of several subnets is too small for one."""
+    return sum(count // per_node * per_node for count in free) if len(free) > 1 else sum(free)
 
 
 def _short_zones(node_class: NodeClass | None, free: Mapping[str, int]) -> dict[str, ZoneSubnets]:

@@ -28,9 +28,9 @@ def fitted(claims: Sequence[InFlightClaim], addresses: RemainingAddresses) -> Re
     left = addresses.copy()
     narrowed = [_draft(claim) for claim in claims]
     has_choice = [len(zones_of(draft)) > 1 for draft in narrowed]
-    for draft in (one for one, free in zip(narrowed, has_choice, strict=True) if not free):
+    for draft in (one for one, may_choose in zip(narrowed, has_choice, strict=True) if not may_choose):
         _take_all(draft, left)
-    for position in (position for position, free in enumerate(has_choice) if free):
+    for position in (position for position, may_choose in enumerate(has_choice) if may_choose):
         narrowed[position] = in_one_short_zone(narrowed[position], left)
         _take_all(narrowed[position], left)
     if left.is_exceeded:

@@ -17,7 +17,10 @@ class NetworkSelection:
         self._ec2 = ec2
 
     def subnets(self, terms: Iterable[SelectorTerm]) -> list[JsonObject]:
-        """Return `status.subnets`, each with its free addresses as `free`; most first, ties by id. Raises PortError."""
+        """Return `status.subnets`, each with its free IPv4 addresses as `free` (None: unknown); most first, ties by id.
+
+        Raises PortError.
+        """
         found: dict[str, Any] = {}
         for filters in term_filters(terms, id_filter="subnet-id"):
             for subnet in self._ec2.items("DescribeSubnets", "Subnets", Filters=filters, MaxResults=500):
@@ -27,11 +30,11 @@ class NetworkSelection:
                 "id": subnet["SubnetId"],
                 "zone": subnet["AvailabilityZone"],
                 "zoneID": subnet.get("AvailabilityZoneId", ""),
-                "free": int(subnet.get("AvailableIpAddressCount", 0)),
+                "free": None if subnet.get("Ipv6Native") else subnet.get("AvailableIpAddressCount"),
             }
             for subnet in found.values()
         ]
-        return sorted(entries, key=lambda entry: (-entry["free"], entry["id"]))
+        return sorted(entries, key=lambda entry: (-(entry["free"] or 0), entry["id"]))
 
     def security_groups(self, terms: Iterable[SelectorTerm]) -> list[JsonObject]:
         """Return `status.securityGroups`, by id. Raises PortError."""

@@ -199,7 +199,8 @@ def _resolve(found: JsonObject, field: str, missing: str, read: Callable[[], Any
 def _split_addresses(found: JsonObject, node_class: EC2NodeClass, described: ClusterDescription, now: datetime) -> None:
     """Move the free addresses out of `subnets`, whose form is Karpenter's."""
     subnets = found.get("subnets") or []
-    free = {str(subnet["id"]): int(subnet.pop("free")) for subnet in subnets}
+    known = {str(subnet["id"]): subnet.pop("free") for subnet in subnets}
+    free = {subnet: int(count) for subnet, count in known.items() if count is not None}
     reading = address_reading(node_class, free, is_ipv6=described.cluster.is_ipv6, read_at=now)
     if reading is not None:
         found["subnetAddresses"] = msgspec.to_builtins(reading)

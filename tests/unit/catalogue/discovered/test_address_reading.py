@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
@@ -65,6 +66,8 @@ def test_what_is_written_is_read_again() -> None:
     assert written_reading(AddressReading(read_at=NOW + timedelta(1), per_node=1, free=READING.free), text) == text
     assert written_reading(AddressReading(read_at=NOW, per_node=2, free=READING.free), text) != text
     assert written_reading(None, text) is None
+    forged = written_reading(msgspec.structs.replace(READING, read_at=NOW + timedelta(9)), "")
+    assert written_reading(READING, str(forged)) == text
 
 
 def test_a_class_without_a_reading_has_none() -> None:
@@ -76,7 +79,16 @@ NO_NODE = '{"readAt":"2026-07-01T00:00:00Z","perNode":0}'
 NO_ZONE = '{"readAt":"2026-07-01T00:00:00"}'
 
 
-@pytest.mark.parametrize("text", ["", "[}", "[]", '{"perNode":1}', NO_NODE, NO_ZONE])
+FEWER_THAN_NONE = '{"readAt":"2026-07-01T00:00:00Z","free":{"subnet-1":-1}}'
+TOO_MANY_DIGITS = f'{{"readAt":"2026-07-01T00:00:00Z","free":{{"subnet-1":{"9" * 4_300}}}}}'
+TOO_DEEP = '{"a":' + "[" * 1_100
+NO_UNICODE = '{"a":"\ud800"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[}", "[]", '{"perNode":1}', NO_NODE, NO_ZONE, FEWER_THAN_NONE, TOO_MANY_DIGITS, TOO_DEEP, NO_UNICODE],
+)
 def test_whatever_somebody_wrote_there_is_no_reading(text: str) -> None:
     assert read_reading(text) is None
 

@@ -52,7 +52,9 @@ def test_a_zone_takes_as_many_nodes_as_its_subnets_have_addresses_for(free: int,
 
 def test_the_reason_names_zone_and_subnets() -> None:
     (entry,) = planned(1, pool=in_zone(A), a=0).unschedulable
-    assert f"no subnet of EC2NodeClass default has a free address for its node ({A}: subnet-a)" in entry.message
+    assert (
+        f"no subnet of EC2NodeClass default has the free addresses that its node takes ({A}: subnet-a)" in entry.message
+    )
 
 
 def test_the_excess_goes_to_other_zones() -> None:

@@ -115,6 +115,16 @@ def test_an_invalid_class_says_what_is_wrong_and_is_not_resolved() -> None:
     assert (decision.subject, decision.message) == ("EC2NodeClass default", "spec.role is missing")
 
 
+def test_a_class_that_became_invalid_keeps_no_free_addresses() -> None:
+    """Other classes share its subnets, and nobody reads their addresses for this class any more."""
+    world = World()
+    world.kubernetes.patch(
+        kinds.EC2_NODE_CLASSES, "default", {"metadata": {"annotations": {labels.SUBNET_ADDRESSES: "{}"}}}
+    )
+    world.write(NodeClass(name="default", problem="spec.role is missing"))
+    assert labels.SUBNET_ADDRESSES not in world.annotations
+
+
 def test_places_of_reservations_are_kept_beside_the_status_in_karpenters_form() -> None:
     """The schema of the status has no field for them."""
     world = World()

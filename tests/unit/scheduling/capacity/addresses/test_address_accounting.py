@@ -40,6 +40,18 @@ def test_a_node_needs_all_its_addresses_in_one_subnet() -> None:
         assert left.has_room(context.templates[0], A) is room
 
 
+def test_what_several_classes_take_of_one_subnet_may_use_its_last_address() -> None:
+    """Seventeen and one are not more than twenty, though twenty are not twice seventeen."""
+    classes = (a_class(("subnet-1", A), each=17), a_class(("subnet-1", A), name="other"))
+    pools = (a_pool(), a_pool("other", node_class=OTHER))
+    snapshot = a_snapshot(types=TYPES, node_pools=pools, node_classes=classes, subnet_addresses={"subnet-1": 20})
+    templates = {one.pool.name: one for one in SchedulingContext(snapshot).templates}
+    left = RemainingAddresses.of(snapshot, tuple(templates.values()))
+    left.take(templates["default"], A)
+    left.take(templates["other"], A)
+    assert not left.is_exceeded
+
+
 def test_classes_that_share_a_subnet_share_its_addresses() -> None:
     classes = (a_class(("subnet-1", A)), a_class(("subnet-1", A), ("subnet-2", A), name="other"))
     pools = (a_pool(), a_pool("other", node_class=OTHER))
