@@ -12,7 +12,7 @@ from core import labels
 from core.model.values.requirements import Requirement, Requirements
 from core.reasons.pod import PodReason
 from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
-from core.scheduling.capacity.addresses.address_fit import fitted, in_one_short_zone, zones_of
+from core.scheduling.capacity.addresses.address_fit import draft_of, fitted, in_one_short_zone, zones_of
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.constraints.constraint import Constraint, PlanStart
@@ -52,8 +52,7 @@ class FreeAddresses(Constraint):
 
     def open(self, claim: InFlightClaim) -> None:
         """Charge the claim's zone, if it has few addresses."""
-        draft = ClaimDraft(claim.template, claim.reqs, claim.allowed, claim.used, claim.min_values)
-        for zone in zones_of(draft):
+        for zone in zones_of(draft_of(claim)):
             self._addresses.take(claim.template, zone)
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
@@ -69,8 +68,7 @@ class FreeAddresses(Constraint):
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Only claims in zones with plenty: the greedy plan decides who gets the last addresses."""
         short = self._addresses.short_zones(claim.template)
-        draft = ClaimDraft(claim.template, claim.reqs, claim.allowed, claim.used, claim.min_values)
-        return not any(zone in short for zone in zones_of(draft))
+        return not any(zone in short for zone in zones_of(draft_of(claim)))
 
     def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
         """Restrict the claims found to zones that have addresses beside all other claims; return False if none fit."""

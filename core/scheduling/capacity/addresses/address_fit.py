@@ -22,11 +22,11 @@ def fitted(claims: Sequence[InFlightClaim], addresses: RemainingAddresses) -> Re
     """
     worst = addresses.copy()
     for claim in claims:
-        _take_all(_draft(claim), worst)
+        _take_all(draft_of(claim), worst)
     if not worst.is_exceeded:
         return worst
     left = addresses.copy()
-    narrowed = [_draft(claim) for claim in claims]
+    narrowed = [draft_of(claim) for claim in claims]
     has_choice = [len(zones_of(draft)) > 1 for draft in narrowed]
     for draft in (one for one, may_choose in zip(narrowed, has_choice, strict=True) if not may_choose):
         _take_all(draft, left)
@@ -70,5 +70,6 @@ def _take_all(draft: ClaimDraft, addresses: RemainingAddresses) -> None:
         addresses.take(draft.template, zone)
 
 
-def _draft(claim: InFlightClaim) -> ClaimDraft:
+def draft_of(claim: InFlightClaim) -> ClaimDraft:
+    """Return what is open about a claim as a draft."""
     return ClaimDraft(claim.template, claim.reqs, claim.allowed, claim.used, claim.min_values)
