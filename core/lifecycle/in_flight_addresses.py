@@ -60,9 +60,7 @@ def _subnets_of(
         launched_at = record.moments.launched_at or record.phase_since  # an adopted launch has no moment of its own
         is_uncounted = reading is not None and launched_at > max(reading.read_at, now - COUNTED_FOR)
         return [machine.subnet_id] if is_uncounted else []
-    if record.deletion is not None:
-        return []
-    if node_class is None:
+    if record.deletion is not None or node_class is None:
         return []
     zones = {offering.zone for offering in record.offerings} or set(record.plan.zones)
     return [subnet for zone in sorted(zones) for subnet in _roomiest(node_class, zone, left)]

@@ -1,4 +1,4 @@
-"""Plans stay within the free addresses of subnets, so EC2 has nothing to refuse, and whoever waits is told."""
+"""Plans stay within the free addresses of subnets: EC2 refuses no launch, and pods without a place get an event."""
 
 from __future__ import annotations
 
