@@ -99,5 +99,5 @@ def _launched(plan: Plan, pool: NodePool) -> list[str]:
     if not claims:
         return ["this plan launches nothing from it"]
     price = dollars(sum(claim.price for claim in claims))
-    nodes, held = f"{len(claims)} node{'s' * (len(claims) != 1)}", f"{pods} pod{'s' * (pods != 1)}"
-    return [f"this plan launches {nodes} from it for {held}, {price:.4f} $/h"]
+    nodes, placed = f"{len(claims)} node{'s' * (len(claims) != 1)}", f"{pods} pod{'s' * (pods != 1)}"
+    return [f"this plan launches {nodes} from it for {placed}, {price:.4f} $/h"]

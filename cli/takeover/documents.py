@@ -59,8 +59,8 @@ def _candidate(found: AdoptionCandidate) -> JsonObject:
 
 
 def _releasable(found: Releasable) -> JsonObject:
-    record, instance = found.held.record if found.held is not None else None, found.instance
-    node = found.held.node if found.held is not None else None
+    record, instance = found.owned.record if found.owned is not None else None, found.instance
+    node = found.owned.node if found.owned is not None else None
     return {
         "subject": found.subject,
         "state": RELEASABLE if found.objection is None else KEPT,

@@ -14,7 +14,7 @@ from core.errors import invariant
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.takeover import ownership
 from core.lifecycle.takeover.release import (
-    HeldClaim,
+    OwnedClaim,
     ReleaseObjection,
     karpenters_object,
     karpenters_status,
@@ -39,7 +39,7 @@ class Releasable(msgspec.Struct, frozen=True, kw_only=True):
 
     subject: str
     objection: ReleaseObjection | None = None
-    held: HeldClaim | None = None
+    owned: OwnedClaim | None = None
     instance: Instance | None = None
     drift: str = ""
 
@@ -92,30 +92,30 @@ class Releaser:
         Raises:
             PortError: If a part failed; the next run continues from there.
         """
-        environment, held = self._environment, found.held
-        invariant(held is not None, f"{found.subject} is not to be released")
-        assert held is not None  # noqa: S101 - tells the type checker what the line above ensures
-        record = held.record
+        environment, owned = self._environment, found.owned
+        invariant(owned is not None, f"{found.subject} is not to be released")
+        assert owned is not None  # noqa: S101 - tells the type checker what the line above ensures
+        record = owned.record
         if record.machine is None:
             self._give_up(record)
             return
-        uid = self._write_node_claim(held, found.drift)
-        if held.node is not None:
-            environment.patch(kinds.NODES, held.node.name, lambda node: _node_patch(node, (record.name, uid)))
+        uid = self._write_node_claim(owned, found.drift)
+        if owned.node is not None:
+            environment.patch(kinds.NODES, owned.node.name, lambda node: _node_patch(node, (record.name, uid)))
         if found.instance is not None:
             environment.tag(found.instance, ownership.karpenters_tags(record, environment.cluster))
             environment.untag(found.instance, ownership.OURS_ALONE)
         environment.stores.claims.forget(record)
 
-    def _write_node_claim(self, held: HeldClaim, drift: str) -> str:
+    def _write_node_claim(self, owned: OwnedClaim, drift: str) -> str:
         """Write the NodeClaim from which Karpenter continues; return its UID."""
-        environment, record = self._environment, held.record
-        if held.node_claim is None:
+        environment, record = self._environment, owned.record
+        if owned.node_claim is None:
             with suppress(ConflictError):
                 environment.kubernetes.create(kinds.NODE_CLAIMS, karpenters_object(record))
         status = karpenters_status(record, drift)
         environment.kubernetes.patch(kinds.NODE_CLAIMS, record.name, {"status": status}, subresource="status")
-        pool = (record.plan.node_pool, held.pool_uid)
+        pool = (record.plan.node_pool, owned.pool_uid)
         environment.patch(
             kinds.NODE_CLAIMS,
             record.name,
@@ -145,7 +145,7 @@ class Releaser:
                 if instance.tags.get(labels.CLAIM) == name or instance.instance_id == record.instance_id
             )
             pool, claim = pools.get(record.plan.node_pool), claims.get(name)
-            held = HeldClaim(
+            owned = OwnedClaim(
                 record=record,
                 node_claim=objects.get(name),
                 node=_node_of(record, nodes_of),
@@ -156,8 +156,8 @@ class Releaser:
             found.append(
                 Releasable(
                     subject=f"NodeClaim/{name}",
-                    objection=objection(held),
-                    held=held,
+                    objection=objection(owned),
+                    owned=owned,
                     instance=instances.get(record.instance_id),
                     drift=drift.reason(claim, pool) if is_judged and drift and claim and pool else "",
                 )

@@ -19,14 +19,14 @@ ones."""
 
 
 def with_reservations(
-    catalogue: Catalogue, node_classes: Iterable[Mapping[str, Any]], held: Mapping[str, int], now: datetime
+    catalogue: Catalogue, node_classes: Iterable[Mapping[str, Any]], taken: Mapping[str, int], now: datetime
 ) -> Catalogue:
     """Return the catalogue in which each class's types are also offered in its reservations.
 
     Args:
         catalogue: The market. A reservation that it has already is not added again.
         node_classes: EC2NodeClass manifests with their status.
-        held: Reservation id → how many claims have a place in it or are being launched into it.
+        taken: Reservation id → how many claims have a place in it or are being launched into it.
         now: A reservation that has ended by then takes nothing, nor does a capacity block that ends soon.
     """
     by_class = dict(catalogue.by_node_class)
@@ -38,7 +38,7 @@ def with_reservations(
             node_class = read_node_class(manifest)
         except InvalidInputError:
             continue  # the class launches nothing, and its validation explains why
-        by_class[node_class.name] = _with_offerings(catalogue.types_for(node_class.name), node_class, held, now)
+        by_class[node_class.name] = _with_offerings(catalogue.types_for(node_class.name), node_class, taken, now)
     return Catalogue(default=catalogue.default, by_node_class=by_class)
 
 
@@ -75,7 +75,7 @@ def _places(text: str) -> dict[str, int]:
 
 
 def _with_offerings(
-    types: tuple[InstanceType, ...], node_class: EC2NodeClass, held: Mapping[str, int], now: datetime
+    types: tuple[InstanceType, ...], node_class: EC2NodeClass, taken: Mapping[str, int], now: datetime
 ) -> tuple[InstanceType, ...]:
     by_type: dict[str, list[CapacityReservation]] = {}
     for reservation in reservations_of(node_class):
@@ -84,7 +84,7 @@ def _with_offerings(
     def offered(found: InstanceType) -> InstanceType:
         own = {offering.reservation_id for offering in found.offerings}
         added = [
-            _offering(found, one, node_class.zones, held.get(one.id, 0), now)
+            _offering(found, one, node_class.zones, taken.get(one.id, 0), now)
             for one in by_type.get(found.name, ())
             if one.id not in own
         ]
@@ -94,12 +94,12 @@ def _with_offerings(
 
 
 def _offering(
-    found: InstanceType, reservation: CapacityReservation, zones: Iterable[str], held: int, now: datetime
+    found: InstanceType, reservation: CapacityReservation, zones: Iterable[str], taken: int, now: datetime
 ) -> Offering:
     """Return the offering; one that cannot be launched is marked unavailable and still prices running nodes."""
     from core.catalogue.discovered.reservation_end import takes_instances  # most clusters have no reservations
 
-    left = max(0, (reservation.places or 0) - held)
+    left = max(0, (reservation.places or 0) - taken)
     is_open = reservation.state != EXPIRING and takes_instances(reservation, now)
     # The other offerings of the zone say whether the class can run this type at all; a type that is sold in capacity blocks
     # only has none.

@@ -129,8 +129,8 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         }
         unpaid = [c for c in charged.values() if c.did_not_pay and not self.outcomes[c.command].did_not_pay]
         names = sorted({name for found in unpaid for name in found.workloads})
-        held = {name: _with_hold(self.workloads.get(name), name, now) for name in names}
-        return MoveHistory(workloads=held, outcomes=charged)
+        changed = {name: _with_hold(self.workloads.get(name), name, now) for name in names}
+        return MoveHistory(workloads=changed, outcomes=charged)
 
     def after_failure(self, command: Command, now: datetime) -> MoveHistory:
         """Return the changed records when a command fails validation."""

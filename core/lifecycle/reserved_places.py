@@ -13,8 +13,8 @@ def held_places(records: Iterable[ClaimRecord]) -> dict[str, int]:
 
     A leaving claim holds its place until its record is dropped: its instance may still run.
     """
-    held: Counter[str] = Counter()
+    taken: Counter[str] = Counter()
     for record in records:
         offerings = (record.machine.offering,) if record.machine is not None else record.offerings
-        held.update({offering.reservation_id for offering in offerings if offering.reservation_id})
-    return dict(sorted(held.items()))
+        taken.update({offering.reservation_id for offering in offerings if offering.reservation_id})
+    return dict(sorted(taken.items()))

@@ -114,11 +114,11 @@ def with_default_class(
 
 
 def _held_to_labels(terms: tuple[NodeSelectorTerm, ...], own: dict[str, str]) -> tuple[NodeSelectorTerm, ...]:
-    held = [Requirement.one_of(key, *own[key].split("__")) for key in _ZONAL_LABELS if key in own]
-    if not held:
+    zonal = [Requirement.one_of(key, *own[key].split("__")) for key in _ZONAL_LABELS if key in own]
+    if not zonal:
         return terms
     return tuple(
-        NodeSelectorTerm(tuple(sorted({*term.requirements, *held})), term.uses_fields)
+        NodeSelectorTerm(tuple(sorted({*term.requirements, *zonal})), term.uses_fields)
         for term in terms or (NodeSelectorTerm(),)
     )
 

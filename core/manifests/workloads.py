@@ -121,8 +121,8 @@ def _stateful(workload: WireWorkload, wanted: int, existing: set[Owned]) -> Expa
         template = msgspec.structs.replace(spec.template, spec=msgspec.structs.replace(spec.template.spec))
         made = {claim.metadata.name: _claim_of(claim, metadata, n) for claim in spec.volume_claim_templates}
         kept = [volume for volume in spec.template.spec.volumes if volume.name not in made]
-        held = [Volume(name, ClaimSource(claim.metadata.name)) for name, claim in sorted(made.items())]
-        template.spec.volumes = (*kept, *held)
+        claimed = [Volume(name, ClaimSource(claim.metadata.name)) for name, claim in sorted(made.items())]
+        template.spec.volumes = (*kept, *claimed)
         claims += [c for c in made.values() if _key("PersistentVolumeClaim", c.metadata) not in existing]
         extra = {"apps.kubernetes.io/pod-index": str(n), "statefulset.kubernetes.io/pod-name": f"{metadata.name}-{n}"}
         pods.append(_maker(kinds.STATEFUL_SETS, metadata, template, extra)(n))

@@ -198,5 +198,5 @@ def _fit(requests: Ints, capacity: Ints) -> Ints:
     for r in range(requests.shape[1]):
         wanted = requests[:, r][:, None]
         fit = np.where(wanted > 0, np.minimum(fit, capacity[:, r][None, :] // np.maximum(wanted, 1)), fit)
-    held: Ints = np.maximum(fit, 0)
-    return held
+    amounts: Ints = np.maximum(fit, 0)
+    return amounts

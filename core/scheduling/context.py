@@ -83,6 +83,8 @@ class SchedulingContext:
         self.templates = templates_of(snapshot, self.table, self.axis, daemons)
         self._charges = CommitmentCharges(self.coverage.commitments, self.templates)
         self._used = self._usage()
+        self._quotas_left = self._left_of_quotas()
+        self._addresses = _free_addresses(snapshot, self.templates)
         self.budgets = DisruptionBudgets.of(snapshot)
         self.leaving = frozenset(node.index for node in self.existing_nodes if node.is_leaving)
         self.moving = tuple(
@@ -110,9 +112,9 @@ class SchedulingContext:
             node = self.existing_nodes[position]
             for pod in node.state.pods:
                 keys = () if pod.is_daemon else self._signatures.of(pod).signature.domain_keys
-                held = [Requirement.one_of(key, here) for key in keys if (here := node.domain(key)) is not None]
-                if held:
-                    pins[pod.key] = Requirements(held)
+                domains = [Requirement.one_of(key, here) for key in keys if (here := node.domain(key)) is not None]
+                if domains:
+                    pins[pod.key] = Requirements(domains)
         if not pins:
             return self
         other = copy(self)
@@ -136,10 +138,10 @@ class SchedulingContext:
             self.templates,
             self.remaining_limits(vanished),
             self.table,
-            self._quotas_left(),
+            self._quotas_left,
             self._charges,
             self.uncommitted(vanished),
-            self._addresses(),
+            self._addresses,
         )
         return PlanConstraints.of(self.constraints, start)
 
@@ -160,7 +162,7 @@ class SchedulingContext:
         other.constraints = (*others, LateCommitments)
         return other
 
-    def stricter(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
+    def for_another_plan(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
         """Restrict the claims of a plan so that they exceed no EC2 quota and no subnet runs out of addresses.
 
         Returns:
@@ -178,16 +180,17 @@ class SchedulingContext:
     def _broken_quotas(self, claims: Sequence[InFlightClaim]) -> ConstraintTypes:
         if not self.snapshot.vcpu_quotas or Ec2Quotas in self.constraints:
             return ()
-        return () if fit(claims, RemainingQuotas(self._quotas_left())) else (Ec2Quotas,)
+        return () if fit(claims, RemainingQuotas(self._quotas_left)) else (Ec2Quotas,)
 
     def _broken_addresses(self, claims: Sequence[InFlightClaim]) -> ConstraintTypes:
-        left = self._addresses()
-        if left is None:
+        if self._addresses is None:
             return ()
         from core.scheduling.capacity.addresses.address_fit import fitted
         from core.scheduling.constraints.free_addresses import FreeAddresses
 
-        return () if FreeAddresses in self.constraints or fitted(claims, left) is not None else (FreeAddresses,)
+        if FreeAddresses in self.constraints or fitted(claims, self._addresses) is not None:
+            return ()
+        return (FreeAddresses,)
 
     def remaining_limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
         """Return for each template the rest of its NodePool's limits; leaving and vanished nodes use nothing."""
@@ -202,7 +205,7 @@ class SchedulingContext:
             limits.append(RemainingLimits(pool.limits, subtract(self._used[pool.name], gone)))
         return tuple(limits)
 
-    def _quotas_left(self) -> dict[str, int]:
+    def _left_of_quotas(self) -> dict[str, int]:
         """Return quota code → vCPUs that nodes and claims leave of it.
 
         Nodes that a plan removes still count: their replacements launch before they go.
@@ -213,17 +216,6 @@ class SchedulingContext:
         every = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
         types = {found.name: found for types in every for found in types}
         return quotas_left(snapshot.vcpu_quotas, self.states, self._unlaunched(), types.values())
-
-    def _addresses(self) -> RemainingAddresses | None:
-        """Return the free addresses of subnets, None if all have plenty.
-
-        Nodes that a plan removes keep theirs until their replacements run.
-        """
-        if not self.snapshot.subnet_addresses:
-            return None
-        from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
-
-        return RemainingAddresses.of(self.snapshot, self.templates)
 
     def _unlaunched(self) -> list[NodeClaim]:
         """Return the claims without an instance, except leaving ones."""
@@ -252,6 +244,18 @@ class SchedulingContext:
 
 def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Toleration, ...]) -> tuple[bool, ...]:
     return tuple(first_untolerated(template.taints, tolerations) is None for template in templates)
+
+
+def _free_addresses(snapshot: Snapshot, templates: Sequence[NodeClaimTemplate]) -> RemainingAddresses | None:
+    """Return the free addresses of subnets, None if all have plenty.
+
+    Nodes that a plan removes keep theirs until their replacements run.
+    """
+    if not snapshot.subnet_addresses:
+        return None
+    from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
+
+    return RemainingAddresses.of(snapshot, templates)
 
 
 def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:

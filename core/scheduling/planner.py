@@ -94,7 +94,7 @@ class Planner:
         return self._improved(out_of_time)[0]
 
     def _improved(self, out_of_time: Callable[[], float] | None) -> tuple[Plan, Solution]:
-        _, (solution, cost) = _within_reach(
+        _, (solution, cost) = _planned_within_ec2_limits(
             self._context, partial(_searched, out_of_time=out_of_time, search=self._search)
         )
         plan = self._results(solution, []).plan
@@ -119,7 +119,7 @@ class Planner:
 
         Pending pods get their places first, as they would without the move, and new nodes of their own.
         """
-        context, (solution, displaced) = _within_reach(self._context, partial(_drained, drains=drains))
+        context, (solution, displaced) = _planned_within_ec2_limits(self._context, partial(_drained, drains=drains))
         results = partial(self._results, displaced=displaced)
         return DrainedFleet(results(solution), context, solution, results, self._search)
 
@@ -176,7 +176,7 @@ class Planner:
         self, gone: frozenset[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
     ) -> tuple[Solution, list[Pod]]:
         """Return the greedy plan within EC2's quotas and the free addresses, and the pods that it displaces."""
-        return _within_reach(self._context, partial(_greedy, gone=gone, consolidation=consolidation, closed=closed))[1]
+        return _planned_within_ec2_limits(self._context, partial(_greedy, gone=gone, consolidation=consolidation, closed=closed))[1]
 
     def _results(
         self, solution: Solution, displaced: list[Pod], unexplained: Collection[str] = ()
@@ -185,7 +185,7 @@ class Planner:
         return scheduling_results(self._context, solution, displaced, explains)
 
 
-def _within_reach(
+def _planned_within_ec2_limits(
     context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
 ) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
     """Return a plan within EC2's quotas and the free addresses, and its context.
@@ -193,8 +193,8 @@ def _within_reach(
     If the first plan exceeds one of them, further plans have it among their constraints.
     """
     found = plan(context)
-    while (stricter := context.stricter(found[0].claims)) is not None:
-        context = stricter
+    while (again := context.for_another_plan(found[0].claims)) is not None:
+        context = again
         found = plan(context)
     return context, found
 

@@ -52,9 +52,9 @@ class PodGroups:
 
         Unlike a node selector, a pin does not change which nodes the pods' spreads consider.
         """
-        held = copy(self)
-        held._pins = pins  # noqa: SLF001 - a copy of our own kind
-        return held
+        pinned = copy(self)
+        pinned._pins = pins  # noqa: SLF001 - a copy of our own kind
+        return pinned
 
     def of(self, pod: Pod) -> PodGroup:
         """Return the group of a pod that needs a place."""

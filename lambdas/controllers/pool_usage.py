@@ -45,12 +45,12 @@ def recount(store: ClaimStore, mismatch: Mismatch, report: RunReport) -> None:
 
 def _wrong(counted: Iterable[PoolUsage], claims: Iterable[ClaimRecord]) -> list[Mismatch]:
     by_pool = {usage.node_pool: usage for usage in counted}
-    held: dict[str, list[ClaimRecord]] = {}
+    claims_of: dict[str, list[ClaimRecord]] = {}
     for claim in (claim for claim in claims if claim.plan.node_pool):
-        held.setdefault(claim.plan.node_pool, []).append(claim)
+        claims_of.setdefault(claim.plan.node_pool, []).append(claim)
     pairs = [
-        (by_pool.get(pool, PoolUsage(node_pool=pool)), _sum(pool, held.get(pool, ())))
-        for pool in sorted({*by_pool, *held})
+        (by_pool.get(pool, PoolUsage(node_pool=pool)), _sum(pool, claims_of.get(pool, ())))
+        for pool in sorted({*by_pool, *claims_of})
     ]
     return [(before, after) for before, after in pairs if _holds(before) != _holds(after)]
 

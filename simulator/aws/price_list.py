@@ -77,8 +77,8 @@ class PriceListCalls:
         for wanted in request.get("Filters") or []:
             field, value = wanted["Field"], wanted["Value"]
             found = [p for p in found if p["product"]["attributes"].get(field, value) == value]
-        held, token = page(found, request, _PRODUCTS_PAGE)
-        answer: dict[str, Any] = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(p) for p in held]}
+        products, token = page(found, request, _PRODUCTS_PAGE)
+        answer: dict[str, Any] = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(p) for p in products]}
         return answer if token is None else {**answer, "NextToken": token}
 
     def _filtered(self, filters: list[dict[str, Any]]) -> list[dict[str, Any]]:

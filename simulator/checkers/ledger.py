@@ -140,7 +140,7 @@ class Places:
 
     def count(self, pool: str, since: datetime) -> tuple[int, int]:
         """Return how many initialized nodes of the NodePool are leaving, and how many it has or had at `since`."""
-        holding = {instance for held, instance in self._holders.values() if held == pool}
+        holding = {instance for of_pool, instance in self._holders.values() if of_pool == pool}
         # An uninitialized node does not count (Karpenter).
         found = [node for node in self._nodes.values() if node.pool == pool and node.is_initialized]
         alive = [node for node in found if self._ended(node.instance) is None]
@@ -291,5 +291,5 @@ class Ledger:
             self.instances[fields["instance"]].ended_at = moment
 
     @staticmethod
-    def _drop(held: dict[Any, Any], key: Any) -> None:
-        held.pop(key, None)
+    def _drop(rows: dict[Any, Any], key: Any) -> None:
+        rows.pop(key, None)

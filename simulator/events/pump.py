@@ -123,9 +123,9 @@ class Pump:
         self._message_faults.carry(trigger, deliver)
 
     def _deliver_audit(self) -> None:
-        held, self._audit = self._audit, []
+        entries, self._audit = self._audit, []
         now = self._clock.now()
-        event = log_delivery(AUDIT_LOG_GROUP, [(now, json.dumps(entry)) for entry in held])
+        event = log_delivery(AUDIT_LOG_GROUP, [(now, json.dumps(entry)) for entry in entries])
         for function in self._functions:
             if function.reads_audit_log:
                 self._carry(function, event, "auditLog")

@@ -87,9 +87,9 @@ def builtin_market(region: str) -> Market:
     """
     shapes = builtin_shapes()
     on_demand = _prices(region).prices(shapes)
-    held = _offers()[region]
-    zones = {name[-1]: name for name in held.zones}
-    offered = {name: tuple(zones[letter] for letter in letters) for name, letters in held.offered.items()}
+    offers = _offers()[region]
+    zones = {name[-1]: name for name in offers.zones}
+    offered = {name: tuple(zones[letter] for letter in letters) for name, letters in offers.offered.items()}
     spot_capable = {shape.instance_type for shape in shapes if "spot" in shape.supported_usage_classes}
     return Market(
         region=region,
@@ -100,7 +100,7 @@ def builtin_market(region: str) -> Market:
             for name, price in on_demand.items()
             if name in spot_capable
         },
-        zone_ids=held.zones,
+        zone_ids=offers.zones,
     )
 
 

@@ -87,16 +87,16 @@ def _network_reason(node_class: NodeClass, claim: NodeClaim) -> str:
 
 def _reservation_reason(node_class: NodeClass, claim: NodeClaim) -> str:
     """Compare reservations. Once a reservation has ended, its claims lose the label and have not drifted (Karpenter)."""
-    held = claim.labels.get(labels.RESERVATION_ID, "")
-    if node_class.reservations is None or not held or held in node_class.reservations:
+    reservation = claim.labels.get(labels.RESERVATION_ID, "")
+    if node_class.reservations is None or not reservation or reservation in node_class.reservations:
         return ""
     return DriftReason.CAPACITY_RESERVATION_DRIFT
 
 
 def _placement_reason(node_class: NodeClass, claim: NodeClaim) -> str:
     """Compare placement groups. An unknown one on either side is not drift; a changed selector changes the hash."""
-    held = claim.labels.get(labels.PLACEMENT_GROUP_ID, "")
-    if not node_class.placement_group or not held or held == node_class.placement_group:
+    group = claim.labels.get(labels.PLACEMENT_GROUP_ID, "")
+    if not node_class.placement_group or not group or group == node_class.placement_group:
         return ""
     return DriftReason.PLACEMENT_GROUP_DRIFT
 

@@ -83,8 +83,8 @@ def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for claim, present in pods.items():
         protected = next((pod for pod in present if pod.blocks_disruption(snapshot.now)), None)
-        held = next(filter(None, map(budgets.never_evicted, present)), "")
-        why = f"pod {protected.key} has {labels.DO_NOT_DISRUPT}" if protected else held
+        unevictable = next(filter(None, map(budgets.never_evicted, present)), "")
+        why = f"pod {protected.key} has {labels.DO_NOT_DISRUPT}" if protected else unevictable
         if why:
             found[claim] = why
     return found

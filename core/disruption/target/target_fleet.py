@@ -59,8 +59,8 @@ def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
     commands of this pass move pods stay, so that no pod moves twice.
     """
     snapshot, survey = disruption_pass.snapshot, disruption_pass.survey
-    held = {move.to for command in disruption_pass.commands for move in command.moves}
-    chosen = [c for c in survey.candidates if c.name not in held and _may_go(c, disruption_pass)]
+    destinations = {move.to for command in disruption_pass.commands for move in command.moves}
+    chosen = [c for c in survey.candidates if c.name not in destinations and _may_go(c, disruption_pass)]
     if not chosen:
         return None
     context = disruption_pass.planner.context

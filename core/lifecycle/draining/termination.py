@@ -68,13 +68,13 @@ def _remove_nodes(nodes: Sequence[Node], now: datetime) -> ClaimStep | None:
     for node in nodes:
         if node.deleted_at is None or labels.TERMINATION_FINALIZER in node.finalizers:
             return DeleteNode(node.name)
-    held = [node for node in nodes if node.deleted_at is not None]
-    since = max((node.deleted_at for node in held if node.deleted_at is not None), default=now)
-    if not held:
+    deleted = [node for node in nodes if node.deleted_at is not None]
+    since = max((node.deleted_at for node in deleted if node.deleted_at is not None), default=now)
+    if not deleted:
         return None
     if now - since < FINALIZERS_FOR:
-        return Wait(recheck_after(since, now), awaited_finalizers(held[0]))
-    return Forget(ClaimReason.NODE_HELD_BY_FINALIZERS, f"{awaited_finalizers(held[0])}; its instance is gone")
+        return Wait(recheck_after(since, now), awaited_finalizers(deleted[0]))
+    return Forget(ClaimReason.NODE_HELD_BY_FINALIZERS, f"{awaited_finalizers(deleted[0])}; its instance is gone")
 
 
 def awaited_finalizers(node: Node) -> str:

@@ -15,7 +15,7 @@ from core.model.node_claim import DRIFTED, Condition
 from core.reasons.takeover import ReleaseReason
 
 
-class HeldClaim(msgspec.Struct, frozen=True, kw_only=True):
+class OwnedClaim(msgspec.Struct, frozen=True, kw_only=True):
     """One of our claims with its objects and instances.
 
     Attributes:
@@ -39,24 +39,24 @@ class ReleaseObjection(msgspec.Struct, frozen=True):
     message: str
 
 
-def objection(held: HeldClaim) -> ReleaseObjection | None:
+def objection(owned: OwnedClaim) -> ReleaseObjection | None:
     """Return why the claim cannot be released now, None if it can; a claim without an instance is abandoned."""
-    record, claim = held.record, held.node_claim
+    record, claim = owned.record, owned.node_claim
     if record.machine is None:
-        if not held.tagged:
+        if not owned.tagged:
             return None
-        return ReleaseObjection(ReleaseReason.LAUNCHING, f"instance {held.tagged[0]} was launched for it")
+        return ReleaseObjection(ReleaseReason.LAUNCHING, f"instance {owned.tagged[0]} was launched for it")
     if record.deletion is not None and record.deletion.terminated_at is not None:
         return ReleaseObjection(ReleaseReason.LEAVING, f"instance {record.instance_id} is being terminated")
-    if held.node is not None and held.node.deleted_at is not None:
-        return ReleaseObjection(ReleaseReason.LEAVING, f"Node {held.node.name} is being deleted")
+    if owned.node is not None and owned.node.deleted_at is not None:
+        return ReleaseObjection(ReleaseReason.LEAVING, f"Node {owned.node.name} is being deleted")
     if claim is not None and (claim.get("metadata") or {}).get("deletionTimestamp"):
         return ReleaseObjection(ReleaseReason.LEAVING, f"NodeClaim {record.name} is being deleted")
-    if record.instance_id not in held.tagged:
+    if record.instance_id not in owned.tagged:
         return ReleaseObjection(ReleaseReason.GONE, f"EC2 has no running instance {record.instance_id}")
-    if held.node is None and record.phase is not ClaimPhase.LAUNCHED:
+    if owned.node is None and record.phase is not ClaimPhase.LAUNCHED:
         return ReleaseObjection(ReleaseReason.GONE, f"Node {record.node_name} does not exist")
-    if not held.pool_uid:
+    if not owned.pool_uid:
         return ReleaseObjection(ReleaseReason.POOL_NOT_FOUND, f"NodePool {record.plan.node_pool} does not exist")
     known = str(((claim or {}).get("status") or {}).get("providerID") or "")
     if known and known != record.provider_id:

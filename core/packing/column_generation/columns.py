@@ -35,16 +35,16 @@ class Columns(msgspec.Struct, frozen=True, eq=False):
     def of_loads(cls, problem: PackingProblem, loads: Ints) -> Columns:
         """Each load ([load, item]) on the cheapest type that holds it; loads that no type holds are left out."""
         types = problem.cheapest_types(loads)
-        is_held = loads.any(axis=1) & (types != NO_TYPE) & (loads <= problem.fit[:, types].T).all(axis=1)
-        return cls(types[is_held], loads[is_held])
+        is_feasible = loads.any(axis=1) & (types != NO_TYPE) & (loads <= problem.fit[:, types].T).all(axis=1)
+        return cls(types[is_feasible], loads[is_feasible])
 
     @classmethod
     def of_single_items(cls, problem: PackingProblem) -> Columns:
         """Return for each item the type that holds only its pods at the least cost for each."""
-        # held[i, t] = min(fit[i, t], counts[i]); the type with the least price[t] / held[i, t], with held on the diagonal.
-        held = np.minimum(problem.fit, problem.counts[:, None])
-        types = np.argmin(problem.prices / np.maximum(held, 1e-9), axis=1)
-        return cls(types, np.diag(held[np.arange(len(types)), types]))
+        # amounts[i, t] = min(fit[i, t], counts[i]); the type with the least price[t] / amounts[i, t], with amounts on the diagonal.
+        amounts = np.minimum(problem.fit, problem.counts[:, None])
+        types = np.argmin(problem.prices / np.maximum(amounts, 1e-9), axis=1)
+        return cls(types, np.diag(amounts[np.arange(len(types)), types]))
 
     def keys(self) -> Iterator[tuple[int, bytes]]:
         """The identity of each column."""

@@ -155,9 +155,9 @@ def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, left: Ints) ->
     for item in order[left[order] > 0]:
         requests = problem.requests[item]
         requested = np.flatnonzero(requests)
-        held = problem.fit[item, types] - loads[:, item]
+        room = problem.fit[item, types] - loads[:, item]
         if requested.size:
-            held = np.minimum(held, (free[:, requested] // requests[requested]).min(axis=1))
-        amounts = distributed(left[item], np.maximum(held, 0))
+            room = np.minimum(room, (free[:, requested] // requests[requested]).min(axis=1))
+        amounts = distributed(left[item], np.maximum(room, 0))
         loads[:, item] += amounts
         free -= amounts[:, None] * requests

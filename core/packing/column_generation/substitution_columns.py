@@ -41,11 +41,11 @@ class Substitutions(msgspec.Struct, frozen=True, eq=False):
             demand: [item], pods that need a place.
             integrality_tolerance: Smaller flows count as none.
         """
-        held = places.sum(axis=0)
+        totals = places.sum(axis=0)
         passed_on = np.flatnonzero(flows > integrality_tolerance)
         passed_on = passed_on[np.argsort(-flows[passed_on], kind="stable")]
         for source in self.order:
-            excess = int(held[source] - demand[source])
+            excess = int(totals[source] - demand[source])
             if excess <= 0:
                 continue
             for pair in passed_on[self.pairs[passed_on, 0] == source]:
@@ -55,7 +55,7 @@ class Substitutions(msgspec.Struct, frozen=True, eq=False):
                 amount = min(excess, int(np.ceil(flows[pair] - integrality_tolerance)))
                 machines, amounts = _removed(places, ItemIndex(int(source)), amount)
                 places[machines, substitute] += amounts
-                held[substitute] += amount
+                totals[substitute] += amount
                 excess -= amount
             if excess > 0:
                 _removed(places, ItemIndex(int(source)), excess)

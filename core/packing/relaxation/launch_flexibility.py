@@ -31,8 +31,8 @@ def bundled(problem: PackingProblem, settings: LaunchFlexibilitySettings) -> Pac
 
     Types without a bundle are left out, unless some item fits no other type.
     """
-    held = _kept(problem, *_bundle_capacity(problem, settings))
-    return held if (held.fit.max(axis=1, initial=0) > 0).all() else None
+    reduced = _kept(problem, *_bundle_capacity(problem, settings))
+    return reduced if (reduced.fit.max(axis=1, initial=0) > 0).all() else None
 
 
 def with_distinct_values(problem: PackingProblem, wanted: Sequence[DistinctValues]) -> PackingProblem:
@@ -50,8 +50,8 @@ def with_distinct_values(problem: PackingProblem, wanted: Sequence[DistinctValue
         chosen = [MachineTypeIndex(row)]
         is_met[row] = all(_choose_nearest(one, possible, chosen) for one in wanted)
         capacity[row] = problem.capacity[chosen].min(axis=0)
-    held = _kept(problem, capacity, is_met)
-    return held if (held.fit.max(axis=1, initial=0) > 0).all() else problem
+    reduced = _kept(problem, capacity, is_met)
+    return reduced if (reduced.fit.max(axis=1, initial=0) > 0).all() else problem
 
 
 def _choose_nearest(

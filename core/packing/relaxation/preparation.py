@@ -45,9 +45,9 @@ def prepared_with_flexibility(
     plain, limits = prepared(problem, settings), settings.launch_flexibility
     machines = plain.fluid.machines.sum()
     is_small = machines < limits.machines_min or problem.counts.sum() < limits.pods_per_machine_min * machines
-    held = None if is_small or budget.is_spent else bundled(problem, limits)
-    if held is None:
+    reduced = None if is_small or budget.is_spent else bundled(problem, limits)
+    if reduced is None:
         return plain
-    flexible = prepared(held, settings)
+    flexible = prepared(reduced, settings)
     cost_max = plain.fluid.lower_bound * (1 + limits.cost_relative_max)
     return flexible if flexible.fluid.lower_bound <= cost_max else plain

@@ -76,7 +76,7 @@ class ExistingNodes:
         self._daemons = daemons
         self._have_ports = any(daemon.ports for daemon in daemons)
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
-        self._held = _held_by_attachments(snapshot, volumes)
+        self._attached = _attached_volumes(snapshot, volumes)
         self._signatures = signatures
 
     def of(self, states: Iterable[StateNode]) -> tuple[ExistingNode, ...]:
@@ -94,7 +94,7 @@ class ExistingNodes:
             taints=state.taints,
             free=self._free(state, offered),
             ports=self._ports(state, offered),
-            attached=frozenset(attached) | self._held.get(state.name, frozenset()),
+            attached=frozenset(attached) | self._attached.get(state.name, frozenset()),
             attach_limits=state.node.attach_limits if state.node is not None else {},
             is_leaving=state.is_marked_for_deletion(self._snapshot),
             is_recently_changed=_is_recently_changed(state, self._pools.get(state.node_pool), self._snapshot.now),
@@ -133,10 +133,10 @@ def _is_recently_changed(state: StateNode, pool: NodePool | None, now: datetime)
     return since is not None and now - since < after
 
 
-def _held_by_attachments(snapshot: Snapshot, volumes: VolumeIndex) -> dict[str, Attachments]:
-    held: dict[str, set[tuple[str, str]]] = {}
+def _attached_volumes(snapshot: Snapshot, volumes: VolumeIndex) -> dict[str, Attachments]:
+    found_on: dict[str, set[tuple[str, str]]] = {}
     for attachment in snapshot.attachments:
         driver = volumes.driver_of(attachment.volume_name)
         if driver:
-            held.setdefault(attachment.node_name, set()).add((driver, attachment.volume_name))
-    return {node: frozenset(found) for node, found in sorted(held.items())}
+            found_on.setdefault(attachment.node_name, set()).add((driver, attachment.volume_name))
+    return {node: frozenset(found) for node, found in sorted(found_on.items())}

@@ -8,6 +8,7 @@ import msgspec
 
 from core.catalogue.reservations import paid_for
 from core.model.pod import Pod
+from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.pods.pod_group import PodGroup, PodSignature
 from core.scheduling.primitives.handles import NO_TYPES, RequirementId, TypeMask
@@ -46,6 +47,11 @@ class InFlightClaim(msgspec.Struct, eq=False):
     def signatures(self) -> list[PodSignature]:
         """The signatures of its pods, in the same order."""
         return [pod_group.signature for pod_group in self.pod_groups]
+
+    @property
+    def draft(self) -> ClaimDraft:
+        """What may still change about it: its requirements, types and minValues, with its pods' requests."""
+        return ClaimDraft(self.template, self.reqs, self.allowed, self.used, self.min_values)
 
     @property
     def fitting_types(self) -> TypeMask:

@@ -34,11 +34,11 @@ class _Open(NamedTuple):
 def fit(claims: Sequence[InFlightClaim], quotas: RemainingQuotas) -> bool:
     """Restrict claims so that all of them fit together, and return whether they do; if not, none is changed."""
     charged = [one for one in map(_open, claims) if one.capacity_type != labels.RESERVED]
-    short = _exceeded(((one, one.types) for one in charged), quotas)
-    if not short:
+    exceeded = _exceeded(((one, one.types) for one in charged), quotas)
+    if not exceeded:
         return True
     for times in TIMES:
-        kept = [_kept(one, short, times) for one in charged]
+        kept = [_kept(one, exceeded, times) for one in charged]
         if not _exceeded(zip(charged, kept, strict=True), quotas):
             for one, types in zip(charged, kept, strict=True):
                 if types != one.types:
@@ -63,12 +63,12 @@ def _exceeded(claims: Iterable[tuple[_Open, TypeMask]], quotas: RemainingQuotas)
     return frozenset(code for code in charged if after.left[code] < 0)
 
 
-def _kept(one: _Open, short: frozenset[str], times: int) -> TypeMask:
-    """Return the claim's types without those that take too much of a short quota; all of them if minValues need more."""
+def _kept(one: _Open, exceeded: frozenset[str], times: int) -> TypeMask:
+    """Return the claim's types without those that take too much of an exceeded quota; all of them if minValues need more."""
     members = one.claim.template.types.quota_members(one.capacity_type)
-    scarce = TypeMask(0)
-    for code in sorted(short & members.keys()):
-        scarce |= members[code]
+    limited = TypeMask(0)
+    for code in sorted(exceeded & members.keys()):
+        limited |= members[code]
     small = no_larger_than_cheapest(one.claim, one.types, one.capacity_type, times=times)
-    kept = one.types & ~(scarce & ~small)
+    kept = one.types & ~(limited & ~small)
     return one.types if unmet(one.claim.template.types, kept, one.claim.min_values) else kept

@@ -89,15 +89,15 @@ class Commitments(Constraint):
                 continue
             reqs = table.with_value(on_demand, labels.ZONE, commitment.bound_to) if commitment.bound_to else on_demand
             covered = self._charges(position, draft).within(left[position])
-            held = draft.narrowed(reqs).restricted_to(TypeMask(draft.allowed & covered))
-            if held.is_possible and not held.missing_values():
-                yield CoveredDraft(held, position, commitment.name)
+            restricted = draft.narrowed(reqs).restricted_to(TypeMask(draft.allowed & covered))
+            if restricted.is_possible and not restricted.missing_values():
+                yield CoveredDraft(restricted, position, commitment.name)
 
     def open(self, claim: InFlightClaim) -> None:
         """Charge the claim's commitment for the claim's largest type."""
         if claim.commitment:
             position = self._position(claim.commitment)
-            self.left[position] -= self._charges(position, _draft(claim)).largest(claim.fitting_types)
+            self.left[position] -= self._charges(position, claim.draft).largest(claim.fitting_types)
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Only claims without a commitment: covered ones cost nothing."""
@@ -116,7 +116,7 @@ class Commitments(Constraint):
             left[one.position] -= one.least
         others = [claim for claim in claims if not claim.commitment and not claim.reservations]
         for claim in sorted(others, key=lambda one: (-one.price, one.index)) if extends else ():
-            choice = next(self._choices(_draft(claim), left), None)
+            choice = next(self._choices(claim.draft, left), None)
             if choice is not None:
                 claim.reqs, claim.allowed, claim.commitment = choice.draft.reqs, choice.draft.allowed, choice.name
                 covered.append(self._covered(claim))
@@ -129,7 +129,7 @@ class Commitments(Constraint):
 
     def _covered(self, claim: InFlightClaim) -> _Covered:
         position, types, left = self._position(claim.commitment), claim.template.types, claim.fitting_types
-        charges = self._charges(position, _draft(claim))
+        charges = self._charges(position, claim.draft)
         cheapest = next(types.offerings.positions_in_price_order(left, claim.reqs))
         least = charges.largest(TypeMask(1 << cheapest))
         if unmet(types, TypeMask(left & charges.within(least)), claim.min_values):
@@ -149,7 +149,3 @@ class LateCommitments(Commitments):
     def choices(self, draft: ClaimDraft) -> Iterator[CoveredDraft]:
         """Yield nothing: claims open as they would without commitments."""
         return iter(())
-
-
-def _draft(claim: InFlightClaim) -> ClaimDraft:
-    return ClaimDraft(claim.template, claim.reqs, claim.allowed, claim.used, claim.min_values)

@@ -122,8 +122,8 @@ class Constraint:
     def open(self, claim: InFlightClaim) -> None:
         """Record that the plan opens a claim; its first pod is not added yet."""
 
-    def make_room(self, claims: Sequence[InFlightClaim], hold: Callable[[InFlightClaim, TypeMask], None]) -> bool:
-        """If the rule has kept pods out, restrict open claims with `hold` to make room; return whether that makes any.
+    def make_room(self, claims: Sequence[InFlightClaim], restrict: Callable[[InFlightClaim, TypeMask], None]) -> bool:
+        """If the rule has kept pods out, restrict open claims with `restrict` to make room; return whether that makes any.
 
         It restricts each claim at most once, since it is called until it returns False.
         """

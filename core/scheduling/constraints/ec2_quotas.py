@@ -95,15 +95,15 @@ class Ec2Quotas(Constraint):
         self._charges[claim.index] = charge
         self._quotas.take(charge)
 
-    def make_room(self, claims: Sequence[InFlightClaim], hold: Callable[[InFlightClaim, TypeMask], None]) -> bool:
+    def make_room(self, claims: Sequence[InFlightClaim], restrict: Callable[[InFlightClaim, TypeMask], None]) -> bool:
         """Restrict claims to types no larger than their cheapest if a quota kept pods out."""
         if not self._has_refused:
             return False
         self._has_refused = False
-        made = [self._made_smaller(claim, hold) for claim in claims if self._charges[claim.index]]
+        made = [self._made_smaller(claim, restrict) for claim in claims if self._charges[claim.index]]
         return any(made)
 
-    def _made_smaller(self, claim: InFlightClaim, hold: Callable[[InFlightClaim, TypeMask], None]) -> bool:
+    def _made_smaller(self, claim: InFlightClaim, restrict: Callable[[InFlightClaim, TypeMask], None]) -> bool:
         left = claim.fitting_types
         small = no_larger_than_cheapest(claim, left, launch_capacity_type(claim, left))
         if unmet(claim.template.types, small, claim.min_values):
@@ -114,7 +114,7 @@ class Ec2Quotas(Constraint):
         self._quotas.refund(before)
         self._quotas.take(after)
         self._charges[claim.index] = after
-        hold(claim, small)
+        restrict(claim, small)
         return any(after.get(code, 0) < amount for code, amount in before.items())
 
     def _charge(self, claim: InFlightClaim, among: TypeMask) -> Charge:

@@ -12,7 +12,7 @@ from core import labels
 from core.model.values.requirements import Requirement, Requirements
 from core.reasons.pod import PodReason
 from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
-from core.scheduling.capacity.addresses.address_fit import draft_of, fitted, in_one_short_zone, zones_of
+from core.scheduling.capacity.addresses.address_fit import fitted, in_one_scarce_zone, zones_of
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.constraints.constraint import Constraint, PlanStart
@@ -48,17 +48,17 @@ class FreeAddresses(Constraint):
 
     def narrowed_after_topology(self, draft: ClaimDraft) -> ClaimDraft:
         """Return the draft in one zone with few addresses at most, so that a charge there is exact."""
-        return in_one_short_zone(draft, self._addresses)
+        return in_one_scarce_zone(draft, self._addresses)
 
     def open(self, claim: InFlightClaim) -> None:
         """Charge the claim's zone, if it has few addresses."""
-        for zone in zones_of(draft_of(claim)):
+        for zone in zones_of(claim.draft):
             self._addresses.take(claim.template, zone)
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
         """Name the subnets without addresses, by zone."""
-        short = self._addresses.short_zones(draft.template)
-        named = "; ".join(f"{zone}: {', '.join(short[zone].subnets)}" for zone in self._full(draft))
+        scarce = self._addresses.scarce_zones(draft.template)
+        named = "; ".join(f"{zone}: {', '.join(scarce[zone].subnets)}" for zone in self._full(draft))
         name = draft.template.pool.node_class.name
         return (
             PodReason.NO_FREE_ADDRESS,
@@ -67,8 +67,8 @@ class FreeAddresses(Constraint):
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Only claims in zones with plenty: the greedy plan decides who gets the last addresses."""
-        short = self._addresses.short_zones(claim.template)
-        return not any(zone in short for zone in zones_of(draft_of(claim)))
+        scarce = self._addresses.scarce_zones(claim.template)
+        return not any(zone in scarce for zone in zones_of(claim.draft))
 
     def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
         """Restrict the claims found to zones that have addresses beside all other claims; return False if none fit."""
@@ -80,5 +80,5 @@ class FreeAddresses(Constraint):
 
     def _full(self, draft: ClaimDraft) -> tuple[str, ...]:
         """Return the zones without room for a node of the NodePool, sorted."""
-        zones = sorted(self._addresses.short_zones(draft.template))
+        zones = sorted(self._addresses.scarce_zones(draft.template))
         return tuple(zone for zone in zones if not self._addresses.has_room(draft.template, zone))

@@ -63,9 +63,9 @@ class Reservations(Constraint):
         A claim with minValues does without if all reservations together have too few types.
         """
         identities = sorted(identity for identity, left in self.left.items() if left > 0)
-        held = [(self._restricted_to(draft, identity), identity) for identity in identities]
+        restricted = [(self._restricted_to(draft, identity), identity) for identity in identities]
         choices = sorted(
-            ((reserved, identity) for reserved, identity in held if reserved.is_possible),
+            ((reserved, identity) for reserved, identity in restricted if reserved.is_possible),
             key=lambda choice: (choice[0].price, choice[1]),
         )
         for reserved, identity in choices:

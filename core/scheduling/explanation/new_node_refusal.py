@@ -71,11 +71,11 @@ class NewNodeRefusal:
             message = f"too few values for minValues ({_few(missing, template)}){cause}"
             return elimination.finding(PodReason.MIN_VALUES_NOT_MET, message)
         left = f"its limits leave {limits_left(template.pool.limits, self._state.limits[template.index].left)}"
-        held = draft.restricted_to(allowed)
-        if self._broken(held, signature, step) is not None:
+        within_limits = draft.restricted_to(allowed)
+        if self._broken(within_limits, signature, step) is not None:
             message = f"{left}, no room where the pod's rules allow it{self._of_limits(draft)}"
             return elimination.finding(PodReason.LIMIT_REACHED, message)
-        missing = self._missing_values(held, signature, step)
+        missing = self._missing_values(within_limits, signature, step)
         if not missing:
             return elimination.finding(None, "would do")
         few = _few(missing, template)
@@ -93,14 +93,14 @@ class NewNodeRefusal:
         for name in (name for name in limits.left if name != quantity.NODES and types):
             least = min(found.capacity.get(name, 0) for found in types)
             mine = [claim for claim in self._claims if claim.template is template]
-            held = sum(largest_amount(template.types, claim.charged, name) for claim in mine)
+            counted = sum(largest_amount(template.types, claim.charged, name) for claim in mine)
             if least > limits.left[name]:
                 needed = f"; the smallest suitable instance type has {name} {amount_of(least, name)}"
                 count = (
                     "1 new node of this plan counts" if len(mine) == 1 else f"{len(mine)} new nodes of this plan count"
                 )
                 under_way = (
-                    f"{count} at the largest instance type until launched, {name} {amount_of(held, name)} in all"
+                    f"{count} at the largest instance type until launched, {name} {amount_of(counted, name)} in all"
                 )
                 return f"{needed}; {under_way}" if mine else needed
         return ""
@@ -148,8 +148,8 @@ class NewNodeRefusal:
             return {}
         strict = draft.with_min_values(draft.template.min_values)
         domain_choice = DomainChoice(self._context.topology, self._state.domain_counts, ())
-        held = domain_choice.best(strict, signature, step)
-        chosen = None if held is None else self._state.constraints.reservations.choose(strict.narrowed(held))
+        in_domains = domain_choice.best(strict, signature, step)
+        chosen = None if in_domains is None else self._state.constraints.reservations.choose(strict.narrowed(in_domains))
         if chosen is not None:
             return strict.narrowed(chosen[0]).missing_values()
         everywhere = {key: draft.template.types.distinct(draft.mask, key) for key in draft.template.min_values}

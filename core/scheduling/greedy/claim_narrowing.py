@@ -24,7 +24,7 @@ class ClaimNarrowing:
         self._domain_choice = domain_choice
         self._profiles = profiles
         self._steady: dict[tuple[int, int], Sequence[ClaimProfile]] = {}
-        self._held: dict[tuple[int, int], FixedDomains] = {}
+        self._fixed: dict[tuple[int, int], FixedDomains] = {}
         self._granted_by: dict[tuple[int, int], tuple[ClaimProfile, ...]] = {}
         self._targets: dict[tuple[int, str], dict[str | None, ClaimProfile | None]] = {}
 
@@ -36,9 +36,9 @@ class ClaimNarrowing:
         steady = self._steady.get(question)
         if steady is not None:
             return steady
-        held = self._held.get(question)
-        if held is not None:
-            return (held[0],) if self._is_admitted(held, signature) else ()
+        fixed = self._fixed.get(question)
+        if fixed is not None:
+            return (fixed[0],) if self._is_admitted(fixed, signature) else ()
         return self._computed(profile, signature, step)
 
     def _computed(self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> Sequence[ClaimProfile]:
@@ -54,7 +54,7 @@ class ClaimNarrowing:
         if len(granted) == 1 and None not in values[0]:
             by_key = dict(zip(step.keys, values[0], strict=True))
             rules = tuple((rule, by_key[rule.key] or "") for rule in step.zone_rules)
-            self._held[question] = (granted[0], rules)
+            self._fixed[question] = (granted[0], rules)
             if not rules:
                 self._steady[question] = granted
             return self.of(profile, signature, step)

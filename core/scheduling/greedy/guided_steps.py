@@ -56,7 +56,7 @@ class GuidedSteps:
         self._in_turn = {signature: (key, values) for signature, key, values in round_robin}
         self._order = order
         self._turns: Callable[[PodGroup], tuple[_Steps, ...]] = memo(
-            partial(_turns, _Holding(table), unwanted, self._in_turn, order)
+            partial(_turns, _AddedRequirements(table), unwanted, self._in_turn, order)
         )
 
     def of(self, pod_group: PodGroup, number: int) -> _Steps:
@@ -77,7 +77,7 @@ class GuidedSteps:
         return [turns[turn] for turn in drawn]
 
 
-class _Holding:
+class _AddedRequirements:
     """Adds requirements to steps, and numbers the resulting steps.
 
     Searches cache results by the numbers of steps, so steps with different requirements must not share one. These steps get
@@ -88,7 +88,7 @@ class _Holding:
         self._table = table
         self._numbers: dict[tuple[int, tuple[RequirementId, ...]], int] = {}
 
-    def held(self, steps: _Steps, wanted: Sequence[Requirement]) -> _Steps:
+    def to(self, steps: _Steps, wanted: Sequence[Requirement]) -> _Steps:
         """Return the steps with these requirements added; steps that then suit no node are left out."""
         found = []
         for step in steps:
@@ -110,7 +110,7 @@ class _Holding:
 
 
 def _turns(
-    holding: _Holding,
+    adding: _AddedRequirements,
     unwanted: Mapping[int, Mapping[str, list[str]]],
     in_turn: Mapping[int, tuple[str, tuple[str, ...]]],
     order: DomainOrder | None,
@@ -119,9 +119,9 @@ def _turns(
     """Return the group's steps for each value of its key, or all its steps if nothing orders the values."""
     signature = pod_group.signature.index
     avoided = [Requirement(key, True, tuple(values)) for key, values in unwanted.get(signature, {}).items()]
-    steps = holding.held(pod_group.steps, avoided) if avoided else pod_group.steps
+    steps = adding.to(pod_group.steps, avoided) if avoided else pod_group.steps
     key, values = in_turn.get(signature) or ((order.key, order.values) if order is not None else ("", ()))
     if not any(key in step.keys for step in steps):
         return (steps,)
-    held = (holding.held(steps, [Requirement(key, False, (value,))]) for value in values)
-    return tuple(turn for turn in held if turn) or (steps,)
+    for_each_value = (adding.to(steps, [Requirement(key, False, (value,))]) for value in values)
+    return tuple(turn for turn in for_each_value if turn) or (steps,)

@@ -40,7 +40,7 @@ def _restrict_to_cheapest(claim: InFlightClaim, limits: RemainingLimits, search:
     limits.refund(types, claim.charged)
     limits.charge(types, small)
     claim.charged = small
-    search.hold(claim, small)
+    search.restrict(claim, small)
     return freed
 
 

@@ -101,7 +101,7 @@ class NewClaims:
         if self._commitments is None or narrowed is None or not narrowed.is_possible:
             return None
         for choice in self._commitments.choices(narrowed):
-            placement = self._held(claim, choice.draft, pod_group, step)
+            placement = self._restricted(claim, choice.draft, pod_group, step)
             if placement is not None:
                 return placement._replace(commitment=choice.name)
         return None
@@ -110,10 +110,10 @@ class NewClaims:
         self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep
     ) -> PodPlacement | None:
         """Return the draft of a claim, without reservations if minValues cannot be met within them."""
-        placement = self._held(claim, self._narrowed(draft), pod_group, step)
+        placement = self._restricted(claim, self._narrowed(draft), pod_group, step)
         if placement is None and claim.min_values and self._reservations.left:
             unreserved = self._narrowed(self._reservations.without_any(draft))
-            placement = self._held(claim, unreserved, pod_group, step)
+            placement = self._restricted(claim, unreserved, pod_group, step)
         return placement
 
     def _narrowed(self, draft: ClaimDraft) -> ClaimDraft:
@@ -123,7 +123,7 @@ class NewClaims:
             draft = constraint.narrowed(draft)
         return draft
 
-    def _held(
+    def _restricted(
         self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep
     ) -> PodPlacement | None:
         """Return the draft, restricted to one value of each topology key and to reservations."""
@@ -132,12 +132,12 @@ class NewClaims:
         if step.keys:
             # Domains are compared by types that can hold the pod: the cheapest type of all may be too small.
             fitting = draft.restricted_to(draft.fitting_types)
-            held = self._domain_choice.best(fitting, pod_group.signature, step)
-            if held is None and self._may_relax(claim):
-                held = self._domain_choice.best(fitting.without_min_values(), pod_group.signature, step)
-            if held is None:
+            in_domains = self._domain_choice.best(fitting, pod_group.signature, step)
+            if in_domains is None and self._may_relax(claim):
+                in_domains = self._domain_choice.best(fitting.without_min_values(), pod_group.signature, step)
+            if in_domains is None:
                 return None
-            draft = draft.narrowed(held)
+            draft = draft.narrowed(in_domains)
         for constraint in self._constraints.after_topology:
             draft = constraint.narrowed_after_topology(draft)
         reservations: tuple[str, ...] = ()

@@ -122,7 +122,7 @@ class OpenClaimSearch:
                 constraint.reserve_on_claim(claim, pod_group)
         self._domain_counts.record_on_claim(pod_group.signature, profile, claim.index)
 
-    def hold(self, claim: InFlightClaim, allowed: TypeMask) -> None:
+    def restrict(self, claim: InFlightClaim, allowed: TypeMask) -> None:
         """Restrict a claim to these types."""
         self._change_profile(claim, self._profiles.of(claim.template, claim.reqs, allowed))
 

@@ -36,7 +36,7 @@ class Solution(msgspec.Struct, eq=False):
         unplaced: Groups with pods left over.
         state: The state after the placements.
         before_buffers: The state before the virtual pods of capacity buffers, if real pods were left over then.
-        held: Keys of pods that wait in any case, if a target moves others: their claims stay as they are.
+        fixed_pods: Keys of pods that wait in any case, if a target moves others: their claims stay as they are.
     """
 
     claims: list[InFlightClaim]
@@ -44,7 +44,7 @@ class Solution(msgspec.Struct, eq=False):
     unplaced: list[PendingGroup]
     state: PlanState
     before_buffers: PlanState | None = None
-    held: frozenset[str] = frozenset()
+    fixed_pods: frozenset[str] = frozenset()
 
     @property
     def refusing_state(self) -> PlanState:
@@ -140,8 +140,8 @@ class GreedyScheduler:
         before = self.state.copy() if spare and any(group.waiting for group in real) else None
         self._place_all(spare)
         unplaced = [group for group in self.pending_groups if group.waiting]
-        held = frozenset(pod.key for group in waiting for pod in group.pods)
-        return Solution(self.claims.claims, self.bound, unplaced, self.state, before, held)
+        fixed_pods = frozenset(pod.key for group in waiting for pod in group.pods)
+        return Solution(self.claims.claims, self.bound, unplaced, self.state, before, fixed_pods)
 
     def _fill_slots(self, queue: list[PendingGroup]) -> None:
         """Put pods on their intended nodes if every rule allows it; the others stay in the queue."""
@@ -245,7 +245,7 @@ class GreedyScheduler:
     def _narrow_to_cheapest(self) -> bool:
         made_room = narrow_to_cheapest(self.state, self.claims, self.new.limited)
         for constraint in self.state.constraints.at_launch:
-            made_room |= constraint.make_room(self.claims.claims, self.claims.hold)
+            made_room |= constraint.make_room(self.claims.claims, self.claims.restrict)
         if made_room:
             self.new.forget_refusals()
             self.unplaceable.clear()

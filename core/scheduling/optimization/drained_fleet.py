@@ -48,7 +48,7 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
             budget.steps += portion.steps
             if best is self._solution or _cost(found) < _cost(best):
                 best, best_way = found, way
-        return self._outcome(self._within_reach(Repacker(self._context, budget, best_way).improved(best)))
+        return self._outcome(self._if_within_ec2_limits(Repacker(self._context, budget, best_way).improved(best)))
 
     def regrouped(self, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]) -> R:
         """Return the same pods on the intended new nodes, if that is cheaper.
@@ -63,12 +63,12 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
 
         way = next(iter(_ways(self._search)))
         found = Repacker(self._context, SearchBudget(), way).regrouped(self._solution, new_nodes, kind)
-        return self._outcome(self._within_reach(found))
+        return self._outcome(self._if_within_ec2_limits(found))
 
-    def _within_reach(self, found: Solution) -> Solution:
+    def _if_within_ec2_limits(self, found: Solution) -> Solution:
         """Return the cheaper solution if EC2's quotas and subnets allow it, else the scheduler's own, which is within them."""
         found = found.settle_commitments()
-        return found if self._context.stricter(found.claims) is None else self._solution
+        return found if self._context.for_another_plan(found.claims) is None else self._solution
 
 
 def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:

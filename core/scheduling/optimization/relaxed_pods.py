@@ -75,8 +75,8 @@ class RelaxedPods:
 
     def load(self, claim: InFlightClaim) -> list[int]:
         """Return [item group], how many of its pods a claim holds; all pods of the claim must be among these."""
-        held = Counter(self._item_group(pod_group) for pod_group in claim.pod_groups)
-        return [held[group] for group in self.counts]
+        pods = Counter(self._item_group(pod_group) for pod_group in claim.pod_groups)
+        return [pods[group] for group in self.counts]
 
     def _item_group(self, pod_group: PodGroup) -> ItemGroup:
         options = self._options(pod_group.signature, pod_group.steps)

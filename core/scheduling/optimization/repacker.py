@@ -163,10 +163,10 @@ class Repacker:
 
 
 def _may_repack(claim: InFlightClaim, solution: Solution, *, pods_wait: bool) -> bool:
-    """Whether a claim may be replaced: it has no held pod, and all constraints allow it."""
+    """Whether a claim may be replaced: it has no fixed pod, and all constraints allow it."""
     constraints = solution.state.constraints.all
-    is_held = solution.held and any(pod.key in solution.held for pod in claim.pods)
-    return not (claim.min_values_relaxed or is_held) and all(
+    is_fixed = solution.fixed_pods and any(pod.key in solution.fixed_pods for pod in claim.pods)
+    return not (claim.min_values_relaxed or is_fixed) and all(
         c.may_replace(claim, pods_wait=pods_wait) for c in constraints
     )
 

@@ -96,9 +96,9 @@ class VolumeIndex:
     def attachments(self, pod: Pod) -> tuple[tuple[str, str], ...]:
         """Return the attachments of a running pod, for its known claims; a claim being deleted still counts."""
         uses = zip(pod.spec.volumes, pod.claim_names(), strict=True)
-        return tuple(sorted(a for use, name in uses for a in self._held(pod.namespace, name, use)))
+        return tuple(sorted(a for use, name in uses for a in self._attachments(pod.namespace, name, use)))
 
-    def _held(self, namespace: str, name: str, use: VolumeUse) -> tuple[tuple[str, str], ...]:
+    def _attachments(self, namespace: str, name: str, use: VolumeUse) -> tuple[tuple[str, str], ...]:
         claim = self._claims.get((namespace, name))
         driver = self.driver_of(claim.volume_name) if claim is not None else ""
         if claim is not None and driver:

@@ -9,5 +9,5 @@ from core.model.pod import HostPort
 
 def conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
     """Whether any wanted port is taken."""
-    held = tuple(taken)
-    return any(port.conflicts(other) for port in wanted for other in held)
+    in_use = tuple(taken)
+    return any(port.conflicts(other) for port in wanted for other in in_use)

@@ -108,14 +108,14 @@ def _single(entries: _Entries, number: RequirementId, key: str) -> str | None:
 def _narrowed(
     entries: _Entries, well_known: frozenset[str], offered: RequirementId, asked: RequirementId
 ) -> RequirementId:
-    (ours, held), (theirs, needed) = entries.all[offered], entries.all[asked]
+    (ours, guaranteed), (theirs, needed) = entries.all[offered], entries.all[asked]
     if not all(key in ours or key in well_known for key in needed):
         return IMPOSSIBLE
     if not ours.compatible(theirs, allow_undefined=well_known):
         return IMPOSSIBLE
     added = [r for key, r in theirs.items() if key in ours or key in well_known]
     merged = ours.merged(added)
-    there = held | needed | {key for key, requirement in ours.items() if not requirement.tolerates_absence}
+    there = guaranteed | needed | {key for key, requirement in ours.items() if not requirement.tolerates_absence}
     if any(merged.of(key).operator == "DoesNotExist" for key in there):
         return IMPOSSIBLE
     return entries.number((merged, frozenset(key for key in there if merged.of(key).tolerates_absence)))

@@ -208,8 +208,8 @@ class DomainChoice:
 
 def _price(template: NodeClaimTemplate, reqs: RequirementId, allowed: TypeMask, key: str, value: str) -> int:
     """Return the lowest price of a claim that is restricted to a value."""
-    held = template.types.table.with_value(reqs, key, value)
-    return ClaimDraft(template, held, allowed, ()).price
+    narrowed = template.types.table.with_value(reqs, key, value)
+    return ClaimDraft(template, narrowed, allowed, ()).price
 
 
 def _possible(pod_group: PodGroup, template: NodeClaimTemplate, key: str) -> tuple[str, ...]:

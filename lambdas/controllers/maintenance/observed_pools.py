@@ -15,9 +15,9 @@ from lambdas.run_report import RunReport
 class ObservedPoolBrakes:
     """The brakes of observed NodePools."""
 
-    def __init__(self, brakes: Brakes, held: HeldBrakes, clock: Clock) -> None:
+    def __init__(self, brakes: Brakes, own_brakes: HeldBrakes, clock: Clock) -> None:
         self._brakes = brakes
-        self._held = held
+        self._own_brakes = own_brakes
         self._clock = clock
 
     def follow(self, snapshot: Snapshot, report: RunReport) -> None:
@@ -31,10 +31,10 @@ class ObservedPoolBrakes:
         known = {brake.node_pool for brake in engaged if brake.kind is BrakeKind.OBSERVED}
         for pool in sorted(wanted - known):
             message = f"NodePool {pool} is only observed: its annotation {labels.MODE} says so"
-            self._held.hold(Brake(BrakeKind.OBSERVED, message, node_pool=pool), self._clock.now())
+            self._own_brakes.hold(Brake(BrakeKind.OBSERVED, message, node_pool=pool), self._clock.now())
             report.decide(DecisionKind.BRAKE, pool, BrakeKind.OBSERVED, message)
         for pool in sorted(known - wanted):
-            self._held.release(BrakeKind.OBSERVED, pool)
+            self._own_brakes.release(BrakeKind.OBSERVED, pool)
             report.decide(DecisionKind.RELEASE, pool, BrakeKind.OBSERVED, "the annotation is gone")
         if wanted != known:
             self._brakes.forget_reading()

@@ -57,7 +57,7 @@ class NodeClaimStatus:
             condition(kind, found.status, found.message, reason=found.reason)
             for kind, found in sorted(wanted.conditions.items())
         ]
-        conditions += [condition(kind, "False", reason=f"Not{kind}") for kind in _PASSING if _held(obj, kind, wanted)]
+        conditions += [condition(kind, "False", reason=f"Not{kind}") for kind in _PASSING if _was_true(obj, kind, wanted)]
         if self._statuses.write(Present.of(NODE_CLAIMS, obj), {**wanted.status, "conditions": conditions}):
             has_changed = True
         if wanted.is_leaving and not obj["metadata"].get("deletionTimestamp"):
@@ -66,7 +66,7 @@ class NodeClaimStatus:
         return has_changed
 
 
-def _held(obj: JsonObject, kind: str, wanted: Mirrored) -> bool:
+def _was_true(obj: JsonObject, kind: str, wanted: Mirrored) -> bool:
     """Whether the object has the condition as True and it no longer holds."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return kind not in wanted.conditions and any(

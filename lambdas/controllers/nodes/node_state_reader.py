@@ -242,12 +242,12 @@ class NodeStateReader:
         now = self._clock.now()
         if any(is_drainable(pod, now) for pod in pods):
             return ()
-        held = [found for found in self._attachments() if found.node_name == node]
-        if not held:
+        attached = [found for found in self._attachments() if found.node_name == node]
+        if not attached:
             return ()
         stay = [pod for pod in pods if not pod.is_terminal]
         kept = {self._volume_of(pod.namespace, claim) for pod in stay for claim in pod.claim_names()}
-        return tuple(found for found in held if found.volume_name not in kept)
+        return tuple(found for found in attached if found.volume_name not in kept)
 
     def _volume_of(self, namespace: str, claim: str) -> str:
         """Return the volume that a PersistentVolumeClaim is bound to, empty for none."""

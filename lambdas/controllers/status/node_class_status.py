@@ -33,9 +33,9 @@ from lambdas.run_report import RunReport
 RESOLVE_EVERY: Final = timedelta(minutes=5)
 """How often a ready class is resolved again; images and subnets may change without an event (Karpenter)."""
 
-SHORT_EVERY: Final = timedelta(minutes=1)
-"""The same for a class that selects capacity reservations, which others use too and which end (Karpenter), and for one with a
-subnet without room for another node."""
+RESOLVE_SCARCE_EVERY: Final = timedelta(minutes=1)
+"""The same for a class with scarce capacity: reservations, which others use too and which end (Karpenter), or a subnet without
+room for another node."""
 
 
 class NodeClassStatus:
@@ -107,8 +107,8 @@ class NodeClassStatus:
 
     def _is_due(self, manifest: JsonObject) -> bool:
         last = self._resolved.get(_revision(manifest))
-        is_short = selects_reservations(manifest) or lacks_addresses(_annotations(manifest))
-        every = SHORT_EVERY if is_short else RESOLVE_EVERY
+        is_scarce = selects_reservations(manifest) or lacks_addresses(_annotations(manifest))
+        every = RESOLVE_SCARCE_EVERY if is_scarce else RESOLVE_EVERY
         return last is None or self._clock.now() >= last + every
 
 

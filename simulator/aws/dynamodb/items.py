@@ -45,11 +45,11 @@ class Items:
 
     def partition(self, name: str) -> Iterator[tuple[str, Item]]:
         """The sort keys of a partition with their items, in order."""
-        held = self._partitions.get(name, {})
+        stored = self._partitions.get(name, {})
         if name not in self._sorted:
             # DynamoDB sorts by the bytes of UTF-8, which is the order of code points.
-            self._sorted[name] = tuple(sorted(held))
-        return ((sort, held[sort]) for sort in self._sorted[name])
+            self._sorted[name] = tuple(sorted(stored))
+        return ((sort, stored[sort]) for sort in self._sorted[name])
 
     def bytes_in(self, name: str) -> int:
         """Return the size in bytes of a partition's items together."""
@@ -63,14 +63,14 @@ class Items:
 
     def write(self, at: datetime, key: Key, item: Item | None) -> None:
         """Store an item, or remove it if `item` is None."""
-        held = self._partitions.setdefault(key.partition, {})
-        before = held.get(key.sort)
+        stored = self._partitions.setdefault(key.partition, {})
+        before = stored.get(key.sort)
         size = self._bytes.get(key.partition, 0)
         self._bytes[key.partition] = size + bytes_of(item or {}) - bytes_of(before or {})
         if item is None:
-            held.pop(key.sort, None)
+            stored.pop(key.sort, None)
         else:
-            held[key.sort] = item
+            stored[key.sort] = item
         if (before is None) != (item is None):
             self._sorted.pop(key.partition, None)
         if before is not None or item is not None:

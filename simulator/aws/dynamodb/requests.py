@@ -84,10 +84,10 @@ class Write(msgspec.Struct, frozen=True):
             return None
         if self.kind == "Put":
             return _within_bounds(taken_in(self.request["Item"]), "Item size has exceeded the maximum allowed size")
-        held = before or schema.attributes(self.key)
+        base = before or schema.attributes(self.key)
         if self.update is None:
-            return copied(held)
-        item, _ = updated(held, self.update.tree, self.scope)
+            return copied(base)
+        item, _ = updated(base, self.update.tree, self.scope)
         return _within_bounds(item, "Item size to update has exceeded the maximum allowed size")
 
     def refused(self, before: Item | None) -> dict[str, Any]:

@@ -106,17 +106,17 @@ class Table:
         self._schema.check_table(request)
         wanted = read_key_condition(request, self._schema)
         found = self._found(request, wanted)
-        held: list[Item] = []
+        page: list[Item] = []
         size, limit = 0, request.get("Limit")
         is_long = self._items.bytes_in(wanted.partition) > PAGE_BYTES
         answer: dict[str, Any] = {}
         for sort, item in found:
-            held.append(copied(item))
+            page.append(copied(item))
             size += bytes_of(item) if is_long else 0
-            if size > PAGE_BYTES or len(held) == limit:
+            if size > PAGE_BYTES or len(page) == limit:
                 answer = {"LastEvaluatedKey": self._schema.attributes(Key(wanted.partition, sort))}
                 break
-        return {"Items": held, "Count": len(held), "ScannedCount": len(held), **answer}
+        return {"Items": page, "Count": len(page), "ScannedCount": len(page), **answer}
 
     def _found(self, request: Mapping[str, Any], wanted: KeyRange) -> Iterator[tuple[str, Item]]:
         entries = list(self._items.partition(wanted.partition))

@@ -39,12 +39,12 @@ class Transactions:
         self._items = items
         self._schema = schema
         self._spend = spend
-        self._held: set[Key] = set()
+        self._locked: set[Key] = set()
         self._by_token: dict[str, _Done] = {}
 
     def check_free(self, key: Key) -> None:
         """Raise AwsError if a transaction holds the item."""
-        if key in self._held:
+        if key in self._locked:
             raise AwsError("TransactionConflictException", "Transaction is ongoing for the item")
 
     def write(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -53,11 +53,11 @@ class Transactions:
         token = request.get("ClientRequestToken")
         if token and self._is_done(token, request):
             return {}
-        reasons = [{"Code": "None"} if w.key not in self._held else _conflict() for w in writes]
+        reasons = [{"Code": "None"} if w.key not in self._locked else _conflict() for w in writes]
         _raise_unless_none(reasons)
         content = msgspec.json.encode(request["TransactItems"])
-        held = {write.key for write in writes}
-        self._held |= held
+        keys = {write.key for write in writes}
+        self._locked |= keys
         if token:
             self._by_token[token] = _Done(self._clock.now(), content, is_finished=False)
         try:
@@ -67,7 +67,7 @@ class Transactions:
             self._by_token.pop(token or "", None)
             raise
         finally:
-            self._held -= held
+            self._locked -= keys
         if token:
             self._by_token[token] = _Done(self._clock.now(), content, is_finished=True)
         return {}

@@ -31,8 +31,8 @@ def page(found: Sequence[Any], request: Mapping[str, Any], at_most: int) -> tupl
 
 def paged(key: str, found: Sequence[Any], request: Mapping[str, Any], at_most: int) -> dict[str, Any]:
     """An answer that holds a page under `key`."""
-    held, token = page(found, request, at_most)
-    return {key: list(held)} if token is None else {key: list(held), "NextToken": token}
+    items, token = page(found, request, at_most)
+    return {key: list(items)} if token is None else {key: list(items), "NextToken": token}
 
 
 def of_tags(tags: Mapping[str, str], name: str) -> tuple[str, ...] | None:

@@ -45,14 +45,14 @@ Bus = Callable[[str, str, dict[str, Any]], None]
 
 
 class Subnet(msgspec.Struct):
-    """One subnet; `free` counts the free addresses, `held` has the addresses of instances."""
+    """One subnet; `free` counts the free addresses, `taken` has the addresses of instances."""
 
     id: str
     zone: str
     network: str
     free: int
     handed_out: int = 0
-    held: set[str] = set()
+    taken: set[str] = set()
 
 
 class Instance(msgspec.Struct, kw_only=True):
@@ -249,7 +249,7 @@ class Instances:
     def _end(self, instance: Instance, by: str, reason: str) -> None:
         instance.state, instance.ended_at, instance.end_reason = SHUTTING_DOWN, self._clock.now(), reason
         instance.subnet.free += 1
-        instance.subnet.held.discard(instance.private_ip)
+        instance.subnet.taken.discard(instance.private_ip)
         self._recorder.emit("instanceTerminated", instance=instance.id, by=by)
         self._announce(instance)
         self._clock.after(self._ends_after, lambda: self._advance(instance, SHUTTING_DOWN, TERMINATED))

@@ -63,10 +63,10 @@ class Network:
         while True:
             address = str(block[_RESERVED + subnet.handed_out % size])
             subnet.handed_out += 1
-            if address not in subnet.held:
+            if address not in subnet.taken:
                 break
         subnet.free -= 1
-        subnet.held.add(address)
+        subnet.taken.add(address)
         return address
 
     def describe_subnets(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -44,10 +44,10 @@ class NodeRoom:
             if not self.ports[port]:
                 del self.ports[port]
 
-    def lacks(self, pod_class: PodClass, held: Mapping[str, int]) -> str:
-        """The first resource that is too scarce for the pod, empty if it fits; `held` is kept for others."""
+    def lacks(self, pod_class: PodClass, nominated: Mapping[str, int]) -> str:
+        """The first resource that is too scarce for the pod, empty if it fits; `nominated` is reserved for others."""
         for name, amount in pod_class.requests.items():
-            if amount and self.used.get(name, 0) + held.get(name, 0) + amount > self.allocatable.get(name, 0):
+            if amount and self.used.get(name, 0) + nominated.get(name, 0) + amount > self.allocatable.get(name, 0):
                 return name
         return ""
 

@@ -25,14 +25,14 @@ class Nominations:
             self._node_of[key] = node
             self._by_node.setdefault(node, {})[key] = pod_class
 
-    def held(self, node: str, key: Key, pod_class: PodClass) -> Mapping[str, int]:
+    def reserved(self, node: str, key: Key, pod_class: PodClass) -> Mapping[str, int]:
         """Return the resources of the node that nominations of other pods reserve against this pod."""
-        held: dict[str, int] = {}
+        reserved: dict[str, int] = {}
         for other, found in self._by_node.get(node, {}).items():
             if other != key and found.spec["priority"] >= pod_class.spec["priority"]:
                 for name, amount in found.requests.items():
-                    held[name] = held.get(name, 0) + amount
-        return held
+                    reserved[name] = reserved.get(name, 0) + amount
+        return reserved
 
 
 def nominated_node(pod: JsonObject) -> str:

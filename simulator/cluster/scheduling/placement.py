@@ -66,8 +66,8 @@ class Placement:
 
     def _closed_by(self, room: NodeRoom) -> str:
         """Return why a node that suits otherwise cannot take the pod, empty if it can."""
-        held = self._state.nominations.held(room.name, self._key, self._class)
-        scarce = room.lacks(self._class, held)
+        reserved = self._state.nominations.reserved(room.name, self._key, self._class)
+        scarce = room.lacks(self._class, reserved)
         if scarce:
             return "Too many pods" if scarce == "pods" else f"Insufficient {scarce}"
         if self._class.ports and not room.has_free_ports(self._class):

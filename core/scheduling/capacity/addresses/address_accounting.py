@@ -44,7 +44,7 @@ class RemainingAddresses:
         """Return what the snapshot leaves to each NodePool; nothing is limited where all subnets have plenty."""
         classes = {node_class.name: node_class for node_class in snapshot.node_classes}
         free = snapshot.subnet_addresses
-        by_template = [_short_zones(classes.get(one.pool.node_class.name), free) for one in templates]
+        by_template = [_scarce_zones(classes.get(one.pool.node_class.name), free) for one in templates]
         left = {
             found: _usable([max(0, free[subnet]) for subnet in found.subnets], found.per_node)
             for zones in by_template
@@ -56,18 +56,18 @@ class RemainingAddresses:
         """Return an independent copy."""
         return RemainingAddresses(self._by_template, self.left)
 
-    def short_zones(self, template: NodeClaimTemplate) -> Mapping[str, ZoneSubnets]:
+    def scarce_zones(self, template: NodeClaimTemplate) -> Mapping[str, ZoneSubnets]:
         """Return zone → subnets, for the zones in which the NodePool's nodes are counted."""
         return self._by_template[template.index] if self._by_template else {}
 
     def has_room(self, template: NodeClaimTemplate, zone: str) -> bool:
         """Whether one more node of the NodePool can start in a zone."""
-        found = self.short_zones(template).get(zone)
+        found = self.scarce_zones(template).get(zone)
         return found is None or self.left[found] >= found.per_node
 
     def take(self, template: NodeClaimTemplate, zone: str) -> None:
         """Charge a node. Where EC2NodeClasses share only some subnets, it counts in all zones that it may be in."""
-        found = self.short_zones(template).get(zone)
+        found = self.scarce_zones(template).get(zone)
         if found is None:
             return
         for other in self.left:
@@ -85,7 +85,7 @@ def _usable(free: Sequence[int], per_node: int) -> int:
     return sum(count // per_node * per_node for count in free) if len(free) > 1 else sum(free)
 
 
-def _short_zones(node_class: NodeClass | None, free: Mapping[str, int]) -> dict[str, ZoneSubnets]:
+def _scarce_zones(node_class: NodeClass | None, free: Mapping[str, int]) -> dict[str, ZoneSubnets]:
     """Return zone → its subnets, for the zones of a class in which all subnets have few addresses."""
     by_zone: dict[str, list[str]] = {}
     for subnet, zone in sorted(node_class.subnets) if node_class is not None and free else ():

@@ -22,16 +22,16 @@ def fitted(claims: Sequence[InFlightClaim], addresses: RemainingAddresses) -> Re
     """
     worst = addresses.copy()
     for claim in claims:
-        _take_all(draft_of(claim), worst)
+        _take_all(claim.draft, worst)
     if not worst.is_exceeded:
         return worst
     left = addresses.copy()
-    narrowed = [draft_of(claim) for claim in claims]
+    narrowed = [claim.draft for claim in claims]
     has_choice = [len(zones_of(draft)) > 1 for draft in narrowed]
     for draft in (one for one, may_choose in zip(narrowed, has_choice, strict=True) if not may_choose):
         _take_all(draft, left)
     for position in (position for position, may_choose in enumerate(has_choice) if may_choose):
-        narrowed[position] = in_one_short_zone(narrowed[position], left)
+        narrowed[position] = in_one_scarce_zone(narrowed[position], left)
         _take_all(narrowed[position], left)
     if left.is_exceeded:
         return None
@@ -40,18 +40,18 @@ def fitted(claims: Sequence[InFlightClaim], addresses: RemainingAddresses) -> Re
     return left
 
 
-def in_one_short_zone(draft: ClaimDraft, addresses: RemainingAddresses) -> ClaimDraft:
+def in_one_scarce_zone(draft: ClaimDraft, addresses: RemainingAddresses) -> ClaimDraft:
     """Return the draft in all zones with plenty of addresses, or in one zone with few: whichever is cheapest.
 
     Ties go to plenty, then to the zone with the most left. If no zone has room, the draft is returned unchanged.
     """
     template, table = draft.template, draft.template.types.table
-    zones, short = zones_of(draft), addresses.short_zones(draft.template)
-    few = [zone for zone in zones if zone in short]
+    zones, scarce = zones_of(draft), addresses.scarce_zones(draft.template)
+    few = [zone for zone in zones if zone in scarce]
     if not few or len(zones) == 1:
         return draft
-    plenty = [zone for zone in zones if zone not in short]
-    few = sorted((zone for zone in few if addresses.has_room(template, zone)), key=lambda z: -addresses.left[short[z]])
+    plenty = [zone for zone in zones if zone not in scarce]
+    few = sorted((zone for zone in few if addresses.has_room(template, zone)), key=lambda z: -addresses.left[scarce[z]])
     asked = [Requirements([Requirement.one_of(labels.ZONE, *plenty)])] if plenty else []
     asked += [Requirements([Requirement.one_of(labels.ZONE, zone)]) for zone in few]
     choices = [draft.narrowed(table.narrowed(draft.reqs, asked=table.intern(one))) for one in asked]
@@ -68,8 +68,3 @@ def zones_of(draft: ClaimDraft) -> tuple[str, ...]:
 def _take_all(draft: ClaimDraft, addresses: RemainingAddresses) -> None:
     for zone in zones_of(draft):
         addresses.take(draft.template, zone)
-
-
-def draft_of(claim: InFlightClaim) -> ClaimDraft:
-    """Return what is open about a claim as a draft."""
-    return ClaimDraft(claim.template, claim.reqs, claim.allowed, claim.used, claim.min_values)

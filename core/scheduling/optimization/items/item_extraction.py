@@ -54,8 +54,8 @@ class ItemExtraction:
         """Return the scope of a claim."""
         table, template = self._context.table, claim.template
         offered = table[template.offered]
-        own = [(key, held) for key, held in table[claim.reqs].items() if key not in table.well_known]
-        narrowed = [held for key, held in own if held != offered.get(key)]
+        own = [(key, requirement) for key, requirement in table[claim.reqs].items() if key not in table.well_known]
+        narrowed = [requirement for key, requirement in own if requirement != offered.get(key)]
         if template.types.offerings.reservations:
             narrowed.append(_UNRESERVED)
         base = table.narrowed(template.offered, asked=table.conjunction(narrowed)) if narrowed else template.offered

@@ -120,17 +120,17 @@ def _cost(claims: Sequence[InFlightClaim]) -> tuple[bool, int]:
 
 def _one_item_per_machine(problem: PackingProblem) -> Packing:
     """Return a packing in which different items share no machine: expensive, but always possible."""
-    # For item i the type with the least price[t] / min(fit[i, t], count), and ⌈count / held⌉ machines of it; the last one holds
+    # For item i the type with the least price[t] / min(fit[i, t], count), and ⌈count / amount⌉ machines of it; the last one holds
     # the remainder. loads: [machine, item].
     parts = []
     for item, count in enumerate(problem.counts.tolist()):
-        held = np.minimum(problem.fit[item], count)
-        price = np.where(held > 0, problem.prices / np.maximum(held, 1), np.inf)
+        amounts = np.minimum(problem.fit[item], count)
+        price = np.where(amounts > 0, problem.prices / np.maximum(amounts, 1), np.inf)
         best = MachineTypeIndex(int(price.argmin()))
-        machines = -(-count // int(held[best]))
+        machines = -(-count // int(amounts[best]))
         loads = np.zeros((machines, len(problem.counts)), dtype=np.int64)
-        loads[:, item] = held[best]
-        loads[-1, item] = count - (machines - 1) * held[best]
+        loads[:, item] = amounts[best]
+        loads[-1, item] = count - (machines - 1) * amounts[best]
         parts.append(Packing(np.full(machines, best), loads))
     return joined(parts, items=len(problem.counts))
 

@@ -64,7 +64,7 @@ class ZoneShares:
         return self._whole_pods(shares, joint.requests)
 
     def by_size(self) -> Ints:
-        """As `best` without a linear program: zones share every group in proportion to the size of their held pods."""
+        """As `best` without a linear program: zones share each group in proportion to the size of the pods that may run only there."""
         # A pod's size is Σ_r requests[r] / Σ_i counts[i] requests[i, r]: its part of the total requests, summed over resources.
         requests = self._joint().requests
         return self._whole_pods(self._even_shares(self._sizes(requests).sum(axis=1), requests), requests)
@@ -97,7 +97,7 @@ class ZoneShares:
         )
 
     def _even_shares(self, item_values: Floats, requests: Ints) -> Floats:
-        """Return [group, zone], nearly equal shares for all groups: in proportion to the value of the pods held to each zone.
+        """Return [group, zone], nearly equal shares: in proportion to the value of the pods that may run only in each zone.
 
         They differ only as much as is needed to give every zone the overall mix of resources.
 
@@ -105,20 +105,20 @@ class ZoneShares:
             item_values: [group], the value of one item.
             requests: [group, resource].
         """
-        # held[z] = Σ counts[g] item_values[g] over groups g that may run in z alone; group g gets held[z] over the sum of held
-        # of its zones. A zone without such pods gets next to nothing, but more than zero: a group may have no other zone.
+        # values[z] = Σ counts[g] item_values[g] over groups g that may run in z alone. Group g gets values[z] over the sum of
+        # values of its zones. A zone without such pods gets next to nothing, but more than zero: a group may have no other zone.
         may = np.zeros((len(self._groups), len(self._blocks)), dtype=np.bool_)
         for zone, users in enumerate(self._users):
             may[users, zone] = True
         in_one_zone = (may.sum(axis=1) == 1)[:, None]
-        held = np.where(in_one_zone, may * (self._counts * item_values)[:, None], 0.0).sum(axis=0)
-        held = np.maximum(held, 1e-9 * held.max(initial=1.0))
+        values = np.where(in_one_zone, may * (self._counts * item_values)[:, None], 0.0).sum(axis=0)
+        values = np.maximum(values, 1e-9 * values.max(initial=1.0))
         return balanced_shares(
-            _normalised(np.where(may, held, 0.0)),
+            _normalised(np.where(may, values, 0.0)),
             sizes=self._sizes(requests),
             counts=self._counts,
             may=may,
-            weights=held / held.sum(),
+            weights=values / values.sum(),
             rounds=self._settings.repack.zone_balance_rounds,
         )
 

@@ -38,8 +38,8 @@ class ZoneSplit:
         """Return zone → the pods to be packed there; empty if fewer than two zones would get pods."""
         counts = Counter(one.item for one in movable)
         options = {item: self._zone_options(item) for item in counts}
-        held = {next(iter(possible)) for possible in options.values() if len(possible) == 1}
-        if len(held) < self._settings.repack.zones_min or not all(options.values()):
+        only_zones = {next(iter(possible)) for possible in options.values() if len(possible) == 1}
+        if len(only_zones) < self._settings.repack.zones_min or not all(options.values()):
             return {}
         if all(len(possible) == 1 for possible in options.values()):
             return _by_zone((next(iter(options[one.item])), one) for one in movable)

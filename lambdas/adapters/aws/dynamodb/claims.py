@@ -152,11 +152,11 @@ class DynamoClaims:
             for change in claims
         ]
         batches = list(self._batches([(change.after, change) for change in marked])) or [[]]
-        held = [("ConditionCheck", self._holds(lease))] if lease is not None else []
+        lease_check = [("ConditionCheck", self._holds(lease))] if lease is not None else []
         last, moved = self._command_moved(command)
         stored: list[ClaimRecord] = []
         for index, batch in enumerate(batches):
-            others = held + (last if index == len(batches) - 1 else [])
+            others = lease_check + (last if index == len(batches) - 1 else [])
             spent = self._disrupt_together(batch, bounds, others)
             if spent:
                 return Disrupted(tuple(stored), None, spent)

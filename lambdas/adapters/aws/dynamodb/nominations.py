@@ -31,6 +31,6 @@ class DynamoNominations:
 
     def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
         """Add these nominations to those that still hold."""
-        held = self.until(now) | dict.fromkeys(sorted(set(names)), until)
-        body = packed(msgspec.json.encode(dict(sorted(held.items()))))
+        nominated = self.until(now) | dict.fromkeys(sorted(set(names)), until)
+        body = packed(msgspec.json.encode(dict(sorted(nominated.items()))))
         self._table.put({**key(self._partition, _SORT), "body": body})

@@ -32,8 +32,8 @@ class Moves:
         """Count a claim that is added (no `before`), changed, or forgotten (no `after`), if it has a NodePool."""
         if not pool:
             return
-        held, holds = before.reserved if before else {}, after.reserved if after else {}
-        self.reserved[pool] = resources.add(self.reserved.get(pool, {}), resources.subtract(holds, held))
+        old, new = before.reserved if before else {}, after.reserved if after else {}
+        self.reserved[pool] = resources.add(self.reserved.get(pool, {}), resources.subtract(new, old))
         places = int(after is not None and after.is_disrupting) - int(before is not None and before.is_disrupting)
         self.disrupting[pool] = self.disrupting.get(pool, 0) + places
 

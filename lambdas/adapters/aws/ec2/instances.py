@@ -63,8 +63,8 @@ class Instances:
     def in_reservations(self, reservation_ids: Sequence[str]) -> dict[str, int]:
         """Return reservation id → how many living instances of ours it holds. Raises PortError."""
         wanted = [*self._ours(), {"Name": "capacity-reservation-id", "Values": sorted(reservation_ids)}]
-        held = Counter(found.reservation_id for found in self._described(wanted) if found.is_alive)
-        return {identity: held[identity] for identity in sorted(reservation_ids)}
+        counts = Counter(found.reservation_id for found in self._described(wanted) if found.is_alive)
+        return {identity: counts[identity] for identity in sorted(reservation_ids)}
 
     def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
         """Set tags of one instance. Raises NotFoundError, PortError."""

@@ -35,12 +35,12 @@ class CapacityReservations:
 
     Args:
         ec2: The client.
-        held: Reservation ids → how many living instances of ours each holds.
+        own_instances: Reservation ids → how many living instances of ours each holds.
     """
 
-    def __init__(self, ec2: AwsService, held: Callable[[Sequence[str]], Mapping[str, int]]) -> None:
+    def __init__(self, ec2: AwsService, own_instances: Callable[[Sequence[str]], Mapping[str, int]]) -> None:
         self._ec2 = ec2
-        self._held = held
+        self._own_instances = own_instances
 
     def resolve(self, node_class: EC2NodeClass, now: datetime) -> list[JsonObject]:
         """Return `status.capacityReservations`, by id, each with an additional `places`. Raises PortError.
@@ -51,8 +51,8 @@ class CapacityReservations:
         for described in self._matching(node_class.spec.capacity_reservation_selector_terms):
             if _is_usable(described, node_class, now):
                 found[described["CapacityReservationId"]] = described
-        held = self._held(sorted(found)) if found else {}
-        return [{**_entry(found[one], now), "places": _places(found[one], held[one])} for one in sorted(found)]
+        own_instances = self._own_instances(sorted(found)) if found else {}
+        return [{**_entry(found[one], now), "places": _places(found[one], own_instances[one])} for one in sorted(found)]
 
     def _matching(self, terms: Sequence[ReservationTerm]) -> Iterator[JsonObject]:
         ids = sorted({term.id for term in terms if term.id})
@@ -138,9 +138,9 @@ def _entry(described: JsonObject, now: datetime) -> JsonObject:
     return {**entry, "interruptible": True} if described.get("Interruptible") else entry
 
 
-def _places(described: JsonObject, held: int) -> int:
+def _places(described: JsonObject, own_instances: int) -> int:
     """Return how many of our instances fit: the free places, and those that ours hold.
 
     An instance that is launched between the two calls counts in both figures; the reservation's size bounds the error.
     """
-    return int(min(described.get("AvailableInstanceCount", 0) + held, described.get("TotalInstanceCount", 0)))
+    return int(min(described.get("AvailableInstanceCount", 0) + own_instances, described.get("TotalInstanceCount", 0)))

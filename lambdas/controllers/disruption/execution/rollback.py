@@ -86,13 +86,13 @@ class CommandRollback:
         if seen is not None and must_leave_for(seen.node):
             self._work.send([work_on_claim(claim.name, self._clock.now())])
             return
-        held = untainted(claim)
-        if held is not claim:
-            held = self._stores.claims.change(claim, held)
+        current = untainted(claim)
+        if current is not claim:
+            current = self._stores.claims.change(claim, current)
         if seen is not None:
             release_node(self._kubernetes, seen)
-        if held.is_disrupting:
-            self._stores.claims.change(held, staying(held))
+        if current.is_disrupting:
+            self._stores.claims.change(current, staying(current))
 
     def _give_up(
         self,

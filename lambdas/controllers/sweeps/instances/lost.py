@@ -51,12 +51,12 @@ class LostInstances(Sweep):
         may_go = max(1, len(view.claims) * SHARE_PERCENT // 100)
         round_.each(lost[:may_go], terminate, subject=lambda record: record.name)
         if len(lost) > may_go:
-            held, first = len(lost) - may_go, lost[may_go]
+            later, first = len(lost) - may_go, lost[may_go]
             message = (
                 f"EC2 no longer lists the instances of {len(lost)} of {len(view.claims)} claims, such as {first.instance_id}; "
                 f"{may_go} are removed per round, the others later: check that region, account and permissions are right"
             )
-            round_.report.count(LOST_INSTANCES_HELD, held)
+            round_.report.count(LOST_INSTANCES_HELD, later)
             round_.report.decide(DecisionKind.SKIP, first.name, ClaimReason.MANY_INSTANCES_GONE, message)
 
 

@@ -58,8 +58,8 @@ class OrphanedNodes(Sweep):
 def _is_dead(node: Node, now: datetime) -> bool:
     """Whether we may release the node: it is deleted, old and not Ready, and has our finalizer."""
     old = node.created_at is None or now - node.created_at >= ORPHANED_AFTER
-    is_held = node.deleted_at is not None and labels.TERMINATION_FINALIZER in node.finalizers
-    return old and not node.is_ready and is_held
+    awaits_finalizer = node.deleted_at is not None and labels.TERMINATION_FINALIZER in node.finalizers
+    return old and not node.is_ready and awaits_finalizer
 
 
 def _instance_of(node: Node) -> str:

@@ -59,16 +59,16 @@ class StaleTaints(Sweep):
             if seen is not None and must_leave_for(seen.node):
                 self._work.send([work_on_claim(record.name, round_.clock.now())])
                 return
-            held = untainted(record)
-            if held is not record:
-                held = self._stores.claims.change(record, held)
+            current = untainted(record)
+            if current is not record:
+                current = self._stores.claims.change(record, current)
             if seen is not None and DISRUPTED in seen.node.taints:
                 release_node(self._kubernetes, seen)
                 round_.report.decide(
                     DecisionKind.ABANDON, node.name, ClaimReason.STRAY_TAINT, "no command is disrupting this node"
                 )
-            if held.is_disrupting:
-                self._stores.claims.change(held, staying(held))
+            if current.is_disrupting:
+                self._stores.claims.change(current, staying(current))
 
         round_.each(marked, free, subject=lambda node: node.name)
 

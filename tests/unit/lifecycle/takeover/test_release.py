@@ -11,7 +11,7 @@ import pytest
 from core import labels
 from core.api.validation import problems
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from core.lifecycle.takeover.release import HeldClaim, karpenters_object, karpenters_status, objection, released
+from core.lifecycle.takeover.release import OwnedClaim, karpenters_object, karpenters_status, objection, released
 from core.model.node_claim import Hold
 from core.reasons.takeover import ReleaseReason
 from tests.builders import NOW
@@ -21,7 +21,7 @@ MIRROR = {"metadata": {"name": "c"}, "status": {"providerID": PROVIDER_ID}}
 DELETED = {"metadata": {"name": "c", "deletionTimestamp": "2026-11-20T00:00:00Z"}, "status": {}}
 
 
-def held(record: ClaimRecord | None = None, **changes: Any) -> HeldClaim:
+def owned(record: ClaimRecord | None = None, **changes: Any) -> OwnedClaim:
     fields = {
         "record": record or a_record(),
         "node_claim": MIRROR,
@@ -29,37 +29,37 @@ def held(record: ClaimRecord | None = None, **changes: Any) -> HeldClaim:
         "tagged": ("i-1",),
         "pool_uid": "p",
     }
-    return HeldClaim(**{**fields, **changes})
+    return OwnedClaim(**{**fields, **changes})
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        held(),
-        held(node_claim=None),
-        held(a_record(ClaimPhase.LAUNCHED), node=None),
-        held(a_record(ClaimPhase.REQUESTED), tagged=(), node=None),
-        held(a_leaving()),
+        owned(),
+        owned(node_claim=None),
+        owned(a_record(ClaimPhase.LAUNCHED), node=None),
+        owned(a_record(ClaimPhase.REQUESTED), tagged=(), node=None),
+        owned(a_leaving()),
     ],
 )
-def test_what_runs_and_stays_may_go(given: HeldClaim) -> None:
+def test_what_runs_and_stays_may_go(given: OwnedClaim) -> None:
     assert objection(given) is None
 
 
 @pytest.mark.parametrize(
     ("given", "reason", "part"),
     [
-        (held(a_record(ClaimPhase.REQUESTED)), ReleaseReason.LAUNCHING, "i-1"),
-        (held(a_leaving(terminated_at=NOW)), ReleaseReason.LEAVING, "being terminated"),
-        (held(node=a_node(deleted_at=NOW)), ReleaseReason.LEAVING, "Node n"),
-        (held(node_claim=DELETED), ReleaseReason.LEAVING, "NodeClaim c"),
-        (held(tagged=()), ReleaseReason.GONE, "i-1"),
-        (held(node=None), ReleaseReason.GONE, "Node n does not exist"),
-        (held(pool_uid=""), ReleaseReason.POOL_NOT_FOUND, "NodePool default"),
-        (held(node_claim={"metadata": {}, "status": {"providerID": "x"}}), ReleaseReason.OTHER_NODE_CLAIM, "of x"),
+        (owned(a_record(ClaimPhase.REQUESTED)), ReleaseReason.LAUNCHING, "i-1"),
+        (owned(a_leaving(terminated_at=NOW)), ReleaseReason.LEAVING, "being terminated"),
+        (owned(node=a_node(deleted_at=NOW)), ReleaseReason.LEAVING, "Node n"),
+        (owned(node_claim=DELETED), ReleaseReason.LEAVING, "NodeClaim c"),
+        (owned(tagged=()), ReleaseReason.GONE, "i-1"),
+        (owned(node=None), ReleaseReason.GONE, "Node n does not exist"),
+        (owned(pool_uid=""), ReleaseReason.POOL_NOT_FOUND, "NodePool default"),
+        (owned(node_claim={"metadata": {}, "status": {"providerID": "x"}}), ReleaseReason.OTHER_NODE_CLAIM, "of x"),
     ],
 )
-def test_what_is_in_the_way_is_named_with_its_object(given: HeldClaim, reason: ReleaseReason, part: str) -> None:
+def test_what_is_in_the_way_is_named_with_its_object(given: OwnedClaim, reason: ReleaseReason, part: str) -> None:
     found = objection(given)
     assert found is not None
     assert found.reason is reason

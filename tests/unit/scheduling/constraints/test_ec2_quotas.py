@@ -54,10 +54,10 @@ def test_only_a_plan_that_would_exceed_a_quota_is_made_with_the_constraint() -> 
     assert Ec2Quotas not in context.constraints
     queue = queue_of(context, [(context.pending, False)])
     claims = GreedyScheduler(context, queue, frozenset(), frozenset()).run().claims
-    stricter = context.stricter(claims)
-    assert stricter is not None
-    assert Ec2Quotas in stricter.constraints
-    assert stricter.stricter(claims) is None, "its plan keeps to them already"
+    other = context.for_another_plan(claims)
+    assert other is not None
+    assert Ec2Quotas in other.constraints
+    assert other.for_another_plan(claims) is None, "its plan keeps to them already"
 
 
 def test_the_reason_names_the_quota_and_what_is_missing() -> None:

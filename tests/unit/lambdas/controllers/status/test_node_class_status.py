@@ -12,7 +12,7 @@ from core.labels import HASH_VERSION
 from core.launch.validation.launch_validation import next_validation, written_validation
 from core.manifests.wire import api_resources as kinds
 from core.model.node_pool import NodeClass
-from lambdas.controllers.status.node_class_status import RESOLVE_EVERY, SHORT_EVERY, NodeClassStatus
+from lambdas.controllers.status.node_class_status import RESOLVE_EVERY, RESOLVE_SCARCE_EVERY, NodeClassStatus
 from lambdas.controllers.status.status_writer import condition
 from lambdas.controllers.status.user_objects import UserObjects
 from lambdas.controllers.status.validation_events import ValidationEvents
@@ -71,7 +71,7 @@ def test_a_class_is_resolved_and_remembers_the_hash_of_its_spec() -> None:
 
 @pytest.mark.parametrize(
     ("spec", "every"),
-    [({}, RESOLVE_EVERY), ({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}, SHORT_EVERY)],
+    [({}, RESOLVE_EVERY), ({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}, RESOLVE_SCARCE_EVERY)],
 )
 def test_a_ready_class_is_resolved_again_after_a_while(spec: dict[str, Any], every: Any) -> None:
     """Images change without an event; others use the same reservations."""
@@ -162,7 +162,7 @@ def test_a_class_with_a_full_subnet_is_resolved_every_minute() -> None:
     full = {"readAt": "2026-07-01T00:00:00Z", "perNode": 2, "free": {"subnet-1": 1, "subnet-2": 9}}
     world.cloud.resolution = {**world.cloud.resolution, "subnetAddresses": full}
     world.write()
-    world.clock.advance(seconds=SHORT_EVERY.total_seconds())
+    world.clock.advance(seconds=RESOLVE_SCARCE_EVERY.total_seconds())
     assert (world.write(), world.resolved) == (True, 2)
 
 

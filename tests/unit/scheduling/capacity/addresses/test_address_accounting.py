@@ -20,7 +20,7 @@ def test_a_zone_counts_only_where_every_subnet_has_few_addresses() -> None:
     )
     (template,) = context.templates
     left = RemainingAddresses.of(context.snapshot, context.templates)
-    assert list(left.short_zones(template)) == [B]
+    assert list(left.scarce_zones(template)) == [B]
     left.take(template, A)
     left.take(template, B)
     assert (left.has_room(template, A), left.has_room(template, B), left.is_exceeded) == (True, False, False)
@@ -71,4 +71,4 @@ def test_nothing_is_short_without_a_reading() -> None:
     left = RemainingAddresses()
     (template,) = SchedulingContext(a_snapshot(types=TYPES)).templates
     assert left.has_room(template, A)
-    assert not left.short_zones(template)
+    assert not left.scarce_zones(template)

@@ -6,7 +6,7 @@ import pytest
 
 from core import labels
 from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
-from core.scheduling.capacity.addresses.address_fit import fitted, in_one_short_zone, zones_of
+from core.scheduling.capacity.addresses.address_fit import fitted, in_one_scarce_zone, zones_of
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
@@ -30,15 +30,11 @@ class World:
 
     def zones(self) -> list[tuple[str, ...]]:
         """The zones of each claim."""
-        return [zones_of(draft_of(claim)) for claim in self.claims]
+        return [zones_of(claim.draft) for claim in self.claims]
 
     def fit(self) -> bool:
         """Whether the claims fit."""
         return fitted(self.claims, self.addresses) is not None
-
-
-def draft_of(claim: InFlightClaim) -> ClaimDraft:
-    return ClaimDraft(claim.template, claim.reqs, claim.allowed, claim.used)
 
 
 def test_claims_keep_all_their_zones_while_every_subnet_could_take_all_of_them() -> None:
@@ -48,7 +44,7 @@ def test_claims_keep_all_their_zones_while_every_subnet_could_take_all_of_them()
     assert world.zones() == [(A, B, C)] * 2
 
 
-def test_claims_leave_the_short_zones_to_others_where_one_has_plenty() -> None:
+def test_claims_leave_the_scarce_zones_to_others_where_one_has_plenty() -> None:
     world = World(number=3, a=2, b=2)
     assert world.fit()
     assert world.zones() == [(C,)] * 3
@@ -76,6 +72,6 @@ def test_more_claims_than_addresses_in_their_only_zone_do_not_fit() -> None:
     assert not World(A, number=3, a=2).fit()
 
 
-def test_of_two_short_zones_the_one_with_more_left_is_taken() -> None:
+def test_of_two_scarce_zones_the_one_with_more_left_is_taken() -> None:
     world = World(number=1, a=1, b=3, c=2)
-    assert zones_of(in_one_short_zone(draft_of(world.claims[0]), world.addresses)) == (B,)
+    assert zones_of(in_one_scarce_zone(world.claims[0].draft, world.addresses)) == (B,)
