@@ -50,18 +50,18 @@ class Context:
         return max(0, round(1000 * (self._until - time.monotonic())))
 
 
-RESTING: Final = ("disrupt", "reconcile")
-"""The resting times of a function after a run that found nothing to do."""
+SKIPPING: Final = ("disrupt", "reconcile")
+"""The functions that skip observations after a run that found nothing to do."""
 
 BETWEEN: Final = timedelta(hours=1)
-"""Time between measured invocations of these functions; no rest lasts longer."""
+"""Time between measured invocations of these functions; no resync period is longer."""
 
 
 class Clock(SystemClock):
     """The cluster's clock, which advances with the machine's."""
 
     later: ClassVar = timedelta(0)
-    """Advance the clock between invocations: otherwise, functions would rest after the first one."""
+    """Advance the clock between invocations: otherwise, functions would skip all but the first."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -112,7 +112,7 @@ def _measured(handler: Callable[..., Any], function: str, events: Sequence[JsonO
             answer = handler(event, Context(function))
         seconds.append(round(time.perf_counter() - began, 2))
         processor.append(round(time.process_time() - worked, 2))
-        if function in RESTING:
+        if function in SKIPPING:
             Clock.later += BETWEEN
     counts = {name: value for name, value in answer.items() if isinstance(value, int)}
     return {"peakMegabytes": _peak(), "seconds": seconds, "processorSeconds": processor, "counts": counts}

@@ -176,7 +176,9 @@ class Planner:
         self, gone: frozenset[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
     ) -> tuple[Solution, list[Pod]]:
         """Return the greedy plan within EC2's quotas and the free addresses, and the pods that it displaces."""
-        return _planned_within_ec2_limits(self._context, partial(_greedy, gone=gone, consolidation=consolidation, closed=closed))[1]
+        return _planned_within_ec2_limits(
+            self._context, partial(_greedy, gone=gone, consolidation=consolidation, closed=closed)
+        )[1]
 
     def _results(
         self, solution: Solution, displaced: list[Pod], unexplained: Collection[str] = ()

@@ -61,7 +61,7 @@ class Application:
         from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
         from lambdas.controllers.provisioning.provisioning import Provisioning
         from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
-        from lambdas.controllers.resting.absent_claims import AbsentClaims
+        from lambdas.controllers.resync.absent_claims import AbsentClaims
         from lambdas.controllers.status.buffer_status import BufferStatus
 
         given = self.adapters
@@ -167,15 +167,15 @@ class Application:
         """Controller of `reconcile`."""
         from lambdas.controllers.maintenance.observed_pools import ObservedPoolBrakes
         from lambdas.controllers.maintenance.reconciliation import Reconciliation
-        from lambdas.controllers.resting.reconciliation_rest import ReconciliationRest
+        from lambdas.controllers.resync.reconciliation_resync import ReconciliationResync
 
         given = self.adapters
-        rest = ReconciliationRest(given.stores)
+        resync = ReconciliationResync(given.stores)
         pools = ObservedPoolBrakes(given.brakes, given.brake_rows, given.clock)
         return Reconciliation(
             cloud=given.cloud,
             observer=self.observer,
-            rest=rest,
+            resync=resync,
             observed_pools=pools,
             sweeps=self.sweeps,
             log=given.sweep_log,

@@ -13,9 +13,9 @@ from lambdas.controllers.disruption.disruption import DisruptionController
 from lambdas.controllers.disruption.observed_commands import ObservedCommands
 from lambdas.controllers.disruption.run_coordination import RunCoordination
 from lambdas.controllers.disruption.target_progress import TargetProgress
-from lambdas.controllers.resting.absent_claims import AbsentClaims
-from lambdas.controllers.resting.budget_rest import BudgetRest
-from lambdas.controllers.resting.disruption_rest import DisruptionRest
+from lambdas.controllers.resync.absent_claims import AbsentClaims
+from lambdas.controllers.resync.budget_check import BudgetCheck
+from lambdas.controllers.resync.disruption_resync import DisruptionResync
 from lambdas.observation.observer import Observer
 
 
@@ -24,8 +24,8 @@ def disruption(adapters: Adapters, observer: Observer) -> DisruptionController:
     kubernetes, stores, settings, clock = adapters.kubernetes, adapters.stores, adapters.settings, adapters.clock
     skips = SkipConditions(
         absent=AbsentClaims(stores.changes),
-        budgets=BudgetRest(kubernetes, settings, clock),
-        rest=DisruptionRest(kubernetes, stores.changes, clock, adapters.pause),
+        budgets=BudgetCheck(kubernetes, settings, clock),
+        resync=DisruptionResync(kubernetes, stores.changes, clock, adapters.pause),
         turns=RunCoordination(adapters.leases, adapters.queues.run_requests, clock),
     )
     events = DecisionEvents(kubernetes, clock, adapters.run_tasks.messages)

@@ -1,4 +1,4 @@
-"""Ports of times in a cluster: changes, ends of pods, moves, clean sweeps. Runs use them to rest, wait or pause."""
+"""Ports of times in a cluster: changes, ends of pods, moves, clean sweeps. Runs use them to skip, wait or pause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Changes(Protocol):
-    """When the cluster was last seen to have changed, so that no sandbox rests on an older observation."""
+    """When the cluster was last seen to have changed, so that no sandbox relies on an older observation."""
 
     def last(self) -> datetime | None:
         """Return that time, None if there is none."""

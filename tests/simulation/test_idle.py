@@ -68,7 +68,7 @@ def minutes(result: Result, event: str, **fields: str) -> list[float]:
     return [(datetime.fromisoformat(e.t) - start) / timedelta(minutes=1) for e in found]
 
 
-def test_pods_that_go_are_noticed_in_a_long_rest(tmp_path: Path) -> None:
+def test_pods_that_go_are_noticed_in_a_long_resync_period(tmp_path: Path) -> None:
     """Otherwise, a node that nobody needs is paid for half an hour longer."""
     steps = [{"at": "50m", "scale": {"kind": "Deployment", "name": "web", "replicas": 1}}]
     result = play(tmp_path, node_pool(), deployment(3, cpu=A_NODE_EACH), steps=steps, duration="60m")
@@ -78,7 +78,7 @@ def test_pods_that_go_are_noticed_in_a_long_rest(tmp_path: Path) -> None:
     assert_lawful(result)
 
 
-def test_a_changed_node_pool_is_noticed_in_a_long_rest(tmp_path: Path) -> None:
+def test_a_changed_node_pool_is_noticed_in_a_long_resync_period(tmp_path: Path) -> None:
     """Otherwise, nodes keep an old template for half an hour."""
     changed = node_pool()
     changed["spec"]["template"]["metadata"] = {"labels": {"team": "blue"}}
@@ -90,7 +90,7 @@ def test_a_changed_node_pool_is_noticed_in_a_long_rest(tmp_path: Path) -> None:
     assert_lawful(result)
 
 
-def test_a_node_that_somebody_deletes_is_noticed_in_a_long_rest(tmp_path: Path) -> None:
+def test_a_node_that_somebody_deletes_is_noticed_in_a_long_resync_period(tmp_path: Path) -> None:
     """Otherwise, its instance runs unnoticed until the next observation."""
     before = play(tmp_path, node_pool(), deployment(2, cpu=A_NODE_EACH), duration="3m")
     node = named(before, "nodeJoined")[0]["node"]

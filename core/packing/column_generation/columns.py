@@ -41,7 +41,7 @@ class Columns(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def of_single_items(cls, problem: PackingProblem) -> Columns:
         """Return for each item the type that holds only its pods at the least cost for each."""
-        # amounts[i, t] = min(fit[i, t], counts[i]); the type with the least price[t] / amounts[i, t], with amounts on the diagonal.
+        # amounts[i, t] = min(fit[i, t], counts[i]); the type with the least price[t] / amounts[i, t], amounts on the diagonal.
         amounts = np.minimum(problem.fit, problem.counts[:, None])
         types = np.argmin(problem.prices / np.maximum(amounts, 1e-9), axis=1)
         return cls(types, np.diag(amounts[np.arange(len(types)), types]))

@@ -149,7 +149,9 @@ class NewNodeRefusal:
         strict = draft.with_min_values(draft.template.min_values)
         domain_choice = DomainChoice(self._context.topology, self._state.domain_counts, ())
         in_domains = domain_choice.best(strict, signature, step)
-        chosen = None if in_domains is None else self._state.constraints.reservations.choose(strict.narrowed(in_domains))
+        chosen = (
+            None if in_domains is None else self._state.constraints.reservations.choose(strict.narrowed(in_domains))
+        )
         if chosen is not None:
             return strict.narrowed(chosen[0]).missing_values()
         everywhere = {key: draft.template.types.distinct(draft.mask, key) for key in draft.template.min_values}

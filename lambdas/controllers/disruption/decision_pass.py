@@ -31,9 +31,9 @@ from lambdas.controllers.disruption.pod_event_store import write_pod_events
 from lambdas.controllers.disruption.rollout_gates import with_rollouts
 from lambdas.controllers.disruption.run_coordination import RunCoordination
 from lambdas.controllers.disruption.target_progress import TargetProgress
-from lambdas.controllers.resting.absent_claims import AbsentClaims
-from lambdas.controllers.resting.budget_rest import BudgetRest
-from lambdas.controllers.resting.disruption_rest import DisruptionRest
+from lambdas.controllers.resync.absent_claims import AbsentClaims
+from lambdas.controllers.resync.budget_check import BudgetCheck
+from lambdas.controllers.resync.disruption_resync import DisruptionResync
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.observation.plan_cache import PlanCache, snapshot_digest
@@ -53,7 +53,7 @@ class PassInputs(msgspec.Struct, frozen=True):
     """The inputs that a run has read before its pass, and its limits.
 
     Attributes:
-        sign: Digest of the inputs; while it stays the same, the next runs may rest.
+        state: Digest of the inputs; while it stays the same, the next runs may skip their observations.
         deadline: When the run is cut off.
         is_window: Whether a budget window has just opened or closed, so that earlier conclusions are invalid.
         is_woken: Whether a message started the run, so that another may start a later one.
@@ -62,7 +62,7 @@ class PassInputs(msgspec.Struct, frozen=True):
     claims: tuple[ClaimRecord, ...]
     brakes: EngagedBrakes
     proposals: tuple[Proposal, ...]
-    sign: bytes
+    state: bytes
     deadline: datetime
     is_window: bool
     is_woken: bool = False
@@ -72,8 +72,8 @@ class SkipConditions(NamedTuple):
     """Conditions under which a run does not observe: no claims, closed budgets, an unchanged cluster, another deciding run."""
 
     absent: AbsentClaims
-    budgets: BudgetRest
-    rest: DisruptionRest
+    budgets: BudgetCheck
+    resync: DisruptionResync
     turns: RunCoordination
 
 
@@ -131,9 +131,9 @@ class DecisionPass:
         if not decided.plan.commands and not _awaits_repair(view) and not decided.is_cut_off:
             self._quiet.keep(decided.digest, decided.at, decided.plan)
             if not proposals.awaits_budget:
-                self.skips.rest.begin(given.sign, observed_at, view.snapshot)
+                self.skips.resync.begin(given.state, observed_at, view.snapshot)
                 return
-        self.skips.rest.end()
+        self.skips.resync.end()
 
     def _observed(self, given: PassInputs, report: RunReport) -> ClusterState:
         view = _paused(self.observer.observe(), given.brakes, report)
@@ -181,7 +181,7 @@ class DecisionPass:
                 report.decision_id = proposal.decision
                 self.writer.write(proposal.id, command, report)
         if admitted:
-            self.skips.rest.end()
+            self.skips.resync.end()
         return bool(admitted)
 
 

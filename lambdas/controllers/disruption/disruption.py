@@ -11,7 +11,7 @@ from core.lifecycle.records import ClaimRecord
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.approval.approvals import Approvals
 from lambdas.controllers.disruption.decision_pass import DecisionPass, PassInputs, SkipConditions
-from lambdas.controllers.resting.disruption_rest import Sign
+from lambdas.controllers.resync.disruption_resync import DisruptionState
 from lambdas.metric_names import ROLLOUTS_STOPPED
 from lambdas.observation.observer import Observer
 from lambdas.observation.stores import Stores
@@ -62,15 +62,15 @@ class DisruptionController:
         if self.skips.budgets.are_closed and not self._is_run_needed(claims, report):
             return
         proposals = self.approvals.open()
-        sign = self._sign(claims, brakes, proposals)
-        if self.skips.rest.holds(sign, self.clock.now()) and not (is_window or is_woken):
+        state = self._state(claims, brakes, proposals)
+        if self.skips.resync.is_valid(state, self.clock.now()) and not (is_window or is_woken):
             report.count("resting")
             return
         lease = self.skips.turns.take(owner, report)
         if lease is None:
             return
         try:
-            self.decision_pass.run(PassInputs(claims, brakes, proposals, sign, deadline, is_window, is_woken), report)
+            self.decision_pass.run(PassInputs(claims, brakes, proposals, state, deadline, is_window, is_woken), report)
         finally:
             self.skips.turns.give_up(lease)
 
@@ -97,12 +97,12 @@ class DisruptionController:
         report.count(ROLLOUTS_STOPPED, len(stopped))
         return False
 
-    def _sign(self, claims: tuple[ClaimRecord, ...], brakes: EngagedBrakes, proposals: tuple[Proposal, ...]) -> bytes:
+    def _state(self, claims: tuple[ClaimRecord, ...], brakes: EngagedBrakes, proposals: tuple[Proposal, ...]) -> bytes:
         """Return the digest of the inputs.
 
         They are read in each run, so that each observation is equally late after the schedule.
         """
-        return Sign(
+        return DisruptionState(
             claims=claims,
             commands=self.stores.commands.all(),
             brakes=brakes,

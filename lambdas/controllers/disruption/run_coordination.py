@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from core.disruption.resting import next_run_at
+from core.disruption.resync import next_run_at
 from core.lifecycle.records import CommandRecord
 from core.model.snapshot import Snapshot
-from lambdas.controllers.resting.run_requests import GATHERED, RunPace, RunRequests
+from lambdas.controllers.resync.run_requests import GATHERED, RunPace, RunRequests
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, Queue
 from lambdas.run_report import RunReport

@@ -18,7 +18,7 @@ import msgspec
 from core.errors import InvalidInputError
 from lambdas.controllers.events.audit_events import has_happened, moment_of, object_of
 from lambdas.controllers.events.pod_ends import PodEnd, PodEndWriter, pod_end
-from lambdas.controllers.resting.run_requests import SpacedRequests
+from lambdas.controllers.resync.run_requests import SpacedRequests
 from lambdas.messages import deleted_node_claim, made_node_claim, wake_up
 from lambdas.ports import Clock, FunctionQueues
 from lambdas.run_report import RunReport

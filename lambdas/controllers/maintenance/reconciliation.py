@@ -16,7 +16,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.maintenance.observed_pools import ObservedPoolBrakes
-from lambdas.controllers.resting.reconciliation_rest import ObservationScope, ReconciliationRest
+from lambdas.controllers.resync.reconciliation_resync import ObservationScope, ReconciliationResync
 from lambdas.controllers.sweeps.order import in_order
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen, Sweep
 from lambdas.metric_names import (
@@ -45,7 +45,7 @@ class Reconciliation:
 
     cloud: CloudProvider
     observer: Observer
-    rest: ReconciliationRest
+    resync: ReconciliationResync
     observed_pools: ObservedPoolBrakes
     sweeps: Sequence[Sweep]
     log: SweepLog
@@ -62,7 +62,7 @@ class Reconciliation:
         if view is not None and not boundary.attempt(
             "observed NodePools", lambda: self.observed_pools.follow(view.snapshot, report)
         ):
-            self.rest.end()
+            self.resync.end()
             return  # otherwise, a sweep could terminate a node that is only observed
         stored = self._stored(boundary)
         states = {sweep.name: self._swept(sweep, seen, stored, report, deadline) for sweep in self._in_order()}
@@ -74,16 +74,16 @@ class Reconciliation:
         if report.counts.get(
             CHANGED_NODE_CLASSES
         ):  # `disrupt` decides about drift and need not wait for this round's observation
-            self.rest.record_change(now)
+            self.resync.record_change(now)
         if boundary.failed or report.decisions or any(state.failures for state in states.values()):
-            self.rest.end()
+            self.resync.end()
         _report(seen, report)
 
     def _in_order(self) -> tuple[Sweep, ...]:
         return in_order(self.sweeps, self.clock.now())
 
     def _observe(self, boundary: Boundary) -> Seen | None:
-        """List instances first, then claims; None for a round at rest.
+        """List instances first, then claims; None for a round that skips its observation.
 
         If a part cannot be observed, only the sweeps that need it fail.
         """
@@ -98,17 +98,17 @@ class Reconciliation:
     def _view(self, instances: tuple[Instance, ...] | None) -> ClusterState | None:
         """Observe the cluster, without pods if that is enough; None if the last observation is still valid."""
         looked_at = self.clock.now()
-        due, rows = (ObservationScope.WHOLE, None) if instances is None else self.rest.due(instances, looked_at)
+        due, rows = (ObservationScope.WHOLE, None) if instances is None else self.resync.due(instances, looked_at)
         if due is ObservationScope.NONE:
             return None
         if due is ObservationScope.WITHOUT_PODS:
             view = self.observer.observe_without_pods(rows)
-            if self.rest.suffices(view):
-                self.rest.seen(view, looked_at, self.clock.now(), is_whole=False)
+            if self.resync.suffices(view):
+                self.resync.seen(view, looked_at, self.clock.now(), is_whole=False)
                 return view
             looked_at = self.clock.now()
         view = self.observer.observe(with_market=False)
-        self.rest.seen(view, looked_at, self.clock.now(), is_whole=True)
+        self.resync.seen(view, looked_at, self.clock.now(), is_whole=True)
         return view
 
     def _stored(self, boundary: Boundary) -> dict[str, SweepState]:

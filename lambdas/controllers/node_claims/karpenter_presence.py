@@ -36,7 +36,9 @@ class KarpenterPresence:
         if self._asked_at is None or now - self._asked_at >= ASKED_EVERY:
             leases = self._kubernetes.list(LEASES, fields=f"metadata.name={LEASE}").items
             current = (lease for lease in leases if _is_held(lease, now))
-            self._namespace = min((str(lease["metadata"].get("namespace") or "default") for lease in current), default="")
+            self._namespace = min(
+                (str(lease["metadata"].get("namespace") or "default") for lease in current), default=""
+            )
             self._asked_at = now
         return self._namespace
 

@@ -57,7 +57,9 @@ class NodeClaimStatus:
             condition(kind, found.status, found.message, reason=found.reason)
             for kind, found in sorted(wanted.conditions.items())
         ]
-        conditions += [condition(kind, "False", reason=f"Not{kind}") for kind in _PASSING if _was_true(obj, kind, wanted)]
+        conditions += [
+            condition(kind, "False", reason=f"Not{kind}") for kind in _PASSING if _was_true(obj, kind, wanted)
+        ]
         if self._statuses.write(Present.of(NODE_CLAIMS, obj), {**wanted.status, "conditions": conditions}):
             has_changed = True
         if wanted.is_leaving and not obj["metadata"].get("deletionTimestamp"):

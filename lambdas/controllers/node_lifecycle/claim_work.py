@@ -30,7 +30,7 @@ from lambdas.controllers.node_lifecycle.node_registration import NodeRegistratio
 from lambdas.controllers.node_lifecycle.ready_nodes import ReadyNodes
 from lambdas.controllers.nodes.node_events import NodeEvents
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.controllers.resting.run_requests import request_run
+from lambdas.controllers.resync.run_requests import request_run
 from lambdas.messages import check_command, wake_up
 from lambdas.observation.stores import Stores
 from lambdas.ports import (

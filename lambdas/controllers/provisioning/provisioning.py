@@ -26,7 +26,7 @@ from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_
 from lambdas.controllers.provisioning.plan_decision import PlanDecision
 from lambdas.controllers.provisioning.plan_launches import PlanLaunches
 from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
-from lambdas.controllers.resting.absent_claims import AbsentClaims
+from lambdas.controllers.resync.absent_claims import AbsentClaims
 from lambdas.messages import WokenBy
 from lambdas.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
 from lambdas.observation.observer import Observer

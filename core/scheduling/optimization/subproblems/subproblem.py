@@ -120,8 +120,8 @@ def _cost(claims: Sequence[InFlightClaim]) -> tuple[bool, int]:
 
 def _one_item_per_machine(problem: PackingProblem) -> Packing:
     """Return a packing in which different items share no machine: expensive, but always possible."""
-    # For item i the type with the least price[t] / min(fit[i, t], count), and ⌈count / amount⌉ machines of it; the last one holds
-    # the remainder. loads: [machine, item].
+    # For item i the type with the least price[t] / min(fit[i, t], count), and ⌈count / amount⌉ machines of it.
+    # The last machine holds the remainder. loads: [machine, item].
     parts = []
     for item, count in enumerate(problem.counts.tolist()):
         amounts = np.minimum(problem.fit[item], count)

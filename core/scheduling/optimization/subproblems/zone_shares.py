@@ -64,7 +64,7 @@ class ZoneShares:
         return self._whole_pods(shares, joint.requests)
 
     def by_size(self) -> Ints:
-        """As `best` without a linear program: zones share each group in proportion to the size of the pods that may run only there."""
+        """As `best` without a linear program: zones share groups in proportion to the size of pods that may run only there."""
         # A pod's size is Σ_r requests[r] / Σ_i counts[i] requests[i, r]: its part of the total requests, summed over resources.
         requests = self._joint().requests
         return self._whole_pods(self._even_shares(self._sizes(requests).sum(axis=1), requests), requests)
@@ -105,8 +105,8 @@ class ZoneShares:
             item_values: [group], the value of one item.
             requests: [group, resource].
         """
-        # values[z] = Σ counts[g] item_values[g] over groups g that may run in z alone. Group g gets values[z] over the sum of
-        # values of its zones. A zone without such pods gets next to nothing, but more than zero: a group may have no other zone.
+        # values[z] = Σ counts[g] item_values[g] over groups g that may run in z alone. Group g gets values[z] over the sum
+        # of values of its zones. A zone without such pods gets little, but more than zero: a group may have no other zone.
         may = np.zeros((len(self._groups), len(self._blocks)), dtype=np.bool_)
         for zone, users in enumerate(self._users):
             may[users, zone] = True

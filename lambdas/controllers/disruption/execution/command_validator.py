@@ -23,7 +23,7 @@ from core.reasons.termination import TerminationReason
 from lambdas.controllers.budget_places import BudgetPlaces
 from lambdas.controllers.disruption.execution.outcomes import abandoned
 from lambdas.controllers.launching.claim_record import with_class_hash
-from lambdas.controllers.resting.run_requests import request_run
+from lambdas.controllers.resync.run_requests import request_run
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.observation.stores import Stores

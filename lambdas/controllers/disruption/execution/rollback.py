@@ -18,7 +18,7 @@ from lambdas.controllers.disruption.rollout_gates import failed_rollouts
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.controllers.resting.run_requests import request_run
+from lambdas.controllers.resync.run_requests import request_run
 from lambdas.messages import work_on_claim
 from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, FunctionQueues, Kubernetes, PortError

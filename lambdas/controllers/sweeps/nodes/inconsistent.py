@@ -19,11 +19,11 @@ class InconsistentNodes(Sweep):
         self._work = work
 
     def run(self, round_: ReconcileRound) -> None:
-        """Compare the nodes of claims at rest."""
+        """Compare the nodes of settled claims."""
         view = round_.view
         nodes = {node.name: node for node in view.snapshot.nodes}
-        resting = [(r, nodes[r.node_name]) for r in view.claims.values() if r.is_settled and r.node_name in nodes]
-        small = [(record, node) for record, node in resting if shortfall(record, node)]
+        settled = [(r, nodes[r.node_name]) for r in view.claims.values() if r.is_settled and r.node_name in nodes]
+        small = [(record, node) for record, node in settled if shortfall(record, node)]
         round_.report.count(INCONSISTENT_NODES, len(small))
         now = round_.clock.now()
         self._work.send(work_on_claim(record.name, now) for record, node in small if inconsistency(record, node))

@@ -28,7 +28,7 @@ def test_evictions_are_forgotten_after_an_hour() -> None:
 
 @pytest.mark.parametrize("limits", [{"cluster": 3}, {"pool": 0}])
 def test_the_moment_at_which_one_is_forgotten_is_known(limits: dict[str, int]) -> None:
-    """Otherwise, `disrupt` waits for its next long rest to end."""
+    """Otherwise, `disrupt` waits for the end of its next long resync period."""
     assert list(next_relief(with_ceilings(**limits))) == [NOW + timedelta(minutes=50)]
 
 

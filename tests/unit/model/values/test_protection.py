@@ -32,7 +32,7 @@ def test_only_true_and_a_positive_duration_protect(text: str | None, age: timede
 
 
 def test_the_end_of_a_duration_is_known() -> None:
-    """Otherwise, a rest continues although the passing of time allows the node to go."""
+    """Otherwise, a resync period continues although the passing of time allows the node to go."""
     assert protected_until("90m", NOW) == NOW + 1.5 * HOUR
     assert protected_until("true", NOW) is None
     assert protected_until("90m", None) is None

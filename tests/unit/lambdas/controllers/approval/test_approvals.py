@@ -174,7 +174,7 @@ def test_an_approved_command_waits_for_a_closed_budget(lab: Lab) -> None:
     assert list(lab.rows.commands) == [the_proposal(lab).id]
 
 
-def test_an_approval_ends_a_rest(lab: Lab) -> None:
+def test_an_approval_ends_a_resync_period(lab: Lab) -> None:
     """Nothing else in the cluster has changed."""
     for _ in range(3):
         disrupt_and_report(lab)

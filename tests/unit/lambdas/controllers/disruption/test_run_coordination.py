@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from core.lifecycle.records import CommandPhase
 from lambdas.controllers.disruption.run_coordination import FOLLOWED_AFTER, RunCoordination
-from lambdas.controllers.resting.run_requests import GATHERED, SPACING
+from lambdas.controllers.resync.run_requests import GATHERED, SPACING
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.run_report import RunReport
 from tests.builders import NOW, a_snapshot

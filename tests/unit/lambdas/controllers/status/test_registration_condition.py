@@ -6,7 +6,7 @@ import pytest
 
 from core.brakes.breaker import Breaker
 from core.manifests.wire import api_resources as kinds
-from lambdas.controllers.resting.reconciliation_rest import WITHOUT_PODS_EVERY
+from lambdas.controllers.resync.reconciliation_resync import WITHOUT_PODS_EVERY
 from lambdas.ports import TransientError
 from tests.builders import NOW
 from tests.fakes.lab import Lab

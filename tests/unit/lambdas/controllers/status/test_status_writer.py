@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.manifests.wire import api_resources as kinds
-from lambdas.controllers.resting.reconciliation_rest import versions
+from lambdas.controllers.resync.reconciliation_resync import versions
 from lambdas.controllers.status.status_writer import Present, StatusWriter, _replacing, condition
 from tests.builders import a_class_manifest
 from tests.fakes.lab import Lab

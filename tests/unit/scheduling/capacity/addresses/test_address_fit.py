@@ -7,7 +7,6 @@ import pytest
 from core import labels
 from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
 from core.scheduling.capacity.addresses.address_fit import fitted, in_one_scarce_zone, zones_of
-from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
 from tests.builders import a_snapshot, a_type

@@ -11,7 +11,7 @@ from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
-from lambdas.controllers.resting.reconciliation_rest import WITHOUT_PODS_EVERY
+from lambdas.controllers.resync.reconciliation_resync import WITHOUT_PODS_EVERY
 from lambdas.controllers.sweeps.instances.impaired import IMPAIRED_FOR
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen
 from lambdas.ports import Impairment

@@ -8,7 +8,7 @@ import pytest
 from core import labels
 from core.manifests.wire import api_resources as kinds
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.resting.reconciliation_rest import WITHOUT_PODS_EVERY
+from lambdas.controllers.resync.reconciliation_resync import WITHOUT_PODS_EVERY
 from tests.fakes.lab import Lab, a_node_pool
 from tests.unit.lambdas.controllers.sweeps.one_node import a_round, a_working_node, amend, sweep
 

@@ -11,7 +11,7 @@ import msgspec
 
 from core.approval.proposal import Proposal
 from core.brakes.brake import EngagedBrakes
-from core.disruption.resting import LONGEST_REST, may_rest, next_known_moment, next_rest
+from core.disruption.resync import PERIOD_MAX, may_skip, next_known_moment, next_period
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.wire.api_resources import PODS
 from core.model.catalogue import OfferingKey
@@ -20,27 +20,26 @@ from lambdas.ports import Clock, Kubernetes
 from lambdas.store import Changes
 
 PUNCTUALITY: Final = timedelta(seconds=15)
-"""A schedule starts a run some seconds early or late; a rest that ends within this time is over."""
+"""A schedule starts a run some seconds early or late; a period that ends within this time is over."""
 
 COUNTS_EVERY: Final = timedelta(minutes=3)
-"""How often pods are counted during a long rest; during a short one each run counts them, since they change in bursts."""
-
+"""How often pods are counted in a long resync period; in a short one each run counts them, since they change in bursts."""
 
 JUST_EARLY: Final = timedelta(seconds=3)
-"""A run that starts this shortly before the end of a rest waits for it; otherwise the work would wait for the next run."""
+"""A run that starts this shortly before the end of a period waits for it; otherwise the work would wait for the next run."""
 
 
-class _Rest(msgspec.Struct, frozen=True):
-    """The state at the last observation, when that began, and until when it is valid."""
+class _Period(msgspec.Struct, frozen=True):
+    """The digest of the state at the last observation, when that began, how long it is valid, and until when."""
 
-    sign: bytes
+    state: bytes
     looked_at: datetime
-    lasting: timedelta
+    length: timedelta
     until: datetime
 
 
-class DisruptionRest:
-    """The rest of one sandbox. A new sandbox has none, so it observes."""
+class DisruptionResync:
+    """The resync period of one sandbox. A new sandbox has none, so it observes."""
 
     def __init__(
         self, kubernetes: Kubernetes, changes: Changes, clock: Clock, pause: Callable[[timedelta], None]
@@ -49,43 +48,43 @@ class DisruptionRest:
         self._clock = clock
         self._pause = pause
         self._changes = changes
-        self._rest: _Rest | None = None
+        self._period: _Period | None = None
         self._pods: tuple[datetime, int] | None = None
 
-    def holds(self, sign: bytes, now: datetime) -> bool:
+    def is_valid(self, state: bytes, now: datetime) -> bool:
         """Whether the last observation is still valid. Takes a read of the table, and often a request for the number of pods.
 
         Raises:
             PortError: If either fails.
         """
-        rest = self._rest
+        period = self._period
         # Read in any case: observations date pod events, so each must be equally late after the schedule.
-        has_changed = self._has_changed(rest, now)
-        if rest is None or rest.sign != sign or has_changed:
-            self._rest = None
+        has_changed = self._has_changed(period, now)
+        if period is None or period.state != state or has_changed:
+            self._period = None
             return False
-        if timedelta(0) < rest.until - self._clock.now() <= JUST_EARLY:
-            self._pause(rest.until - self._clock.now())
-        return self._clock.now() < rest.until
+        if timedelta(0) < period.until - self._clock.now() <= JUST_EARLY:
+            self._pause(period.until - self._clock.now())
+        return self._clock.now() < period.until
 
-    def begin(self, sign: bytes, looked_at: datetime, snapshot: Snapshot) -> None:
-        """Rest after an observation that began then, with this sign, and found nothing to do."""
-        if not may_rest(snapshot):
-            self._rest = None
+    def begin(self, state: bytes, looked_at: datetime, snapshot: Snapshot) -> None:
+        """Begin a period after an observation that began then, of a state with this digest, and found nothing to do."""
+        if not may_skip(snapshot):
+            self._period = None
             return
-        lasting = next_rest(self._rest.lasting if self._rest else None)
+        length = next_period(self._period.length if self._period else None)
         moment = next_known_moment(snapshot)
-        until = looked_at + lasting - PUNCTUALITY
-        self._rest = _Rest(sign, looked_at, lasting, min(until, moment) if moment else until)
+        until = looked_at + length - PUNCTUALITY
+        self._period = _Period(state, looked_at, length, min(until, moment) if moment else until)
 
     def end(self) -> None:
-        """Observe at the next run, whatever the signs."""
-        self._rest = None
+        """Observe at the next run, whatever the state."""
+        self._period = None
 
-    def _has_changed(self, rest: _Rest | None, now: datetime) -> bool:
+    def _has_changed(self, period: _Period | None, now: datetime) -> bool:
         changed_at, pods = self._changes.last(), self._pods
-        has_changed = rest is not None and changed_at is not None and changed_at >= rest.looked_at
-        is_long = rest is not None and rest.lasting * 2 >= LONGEST_REST
+        has_changed = period is not None and changed_at is not None and changed_at >= period.looked_at
+        is_long = period is not None and period.length * 2 >= PERIOD_MAX
         if is_long and pods is not None and now - pods[0] < COUNTS_EVERY - PUNCTUALITY:
             return has_changed
         counted = self._kubernetes.count(PODS)
@@ -93,7 +92,7 @@ class DisruptionRest:
         return has_changed or counted is None or (pods is not None and pods[1] != counted)
 
 
-class Sign(msgspec.Struct, frozen=True, kw_only=True):
+class DisruptionState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the cluster and the market without a call to the API server.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""When claims and instances are in order, so that `reconcile` may rest."""
+"""When claims and instances are in order, so that `reconcile` may skip observations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from core import labels
 from core.lifecycle.records import ClaimRecord
-from lambdas.controllers.resting.reconciliation_rest import is_in_order
+from lambdas.controllers.resync.reconciliation_resync import is_in_order
 from lambdas.ports import Instance
 from tests.fakes.lab import Lab, a_pending_pod
 

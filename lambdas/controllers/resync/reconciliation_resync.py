@@ -38,8 +38,8 @@ class ObservationScope(Enum):
     WHOLE = "whole"
 
 
-class ReconciliationRest:
-    """The rest of one sandbox. A new sandbox has none, so it observes everything."""
+class ReconciliationResync:
+    """The resync period of one sandbox. A new sandbox has none, so it observes everything."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
@@ -79,7 +79,7 @@ class ReconciliationRest:
         return _cluster_digest(view) == self._digest and not expired(view.snapshot)
 
     def seen(self, view: ClusterState, observed_at: datetime, now: datetime, *, is_whole: bool) -> None:
-        """Rest on this observation, which began at `observed_at`.
+        """Begin a resync period after this observation, which began at `observed_at`.
 
         `disrupt` is notified of what is new, and observes at its next run.
 

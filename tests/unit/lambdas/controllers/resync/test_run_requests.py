@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from lambdas.controllers.resting.run_requests import (
+from lambdas.controllers.resync.run_requests import (
     DELAY_MAX,
     GATHERED,
     SPACING,

@@ -11,7 +11,7 @@ from core.catalogue.facts import MarketFacts
 from core.catalogue.market import Market
 from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
-from lambdas.controllers.resting.disruption_rest import JUST_EARLY, DisruptionRest
+from lambdas.controllers.resync.disruption_resync import JUST_EARLY, DisruptionResync
 from lambdas.messages import WokenBy, wake_up, woken_by
 from tests.builders import NOW, a_node_of, a_snapshot, a_type
 from tests.fakes.lab import Lab, a_pending_pod
@@ -19,7 +19,7 @@ from tests.fakes.lab import Lab, a_pending_pod
 
 @pytest.fixture
 def lab() -> Lab:
-    """A node with a ReplicaSet's pod that keeps it; `disrupt` has run and rests."""
+    """A node with a ReplicaSet's pod that keeps it; `disrupt` has run and skips observations."""
     found = Lab()
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
     found.kubernetes.put(a_pending_pod("p", cpu="3", metadata={"ownerReferences": [owner]}))
@@ -28,33 +28,33 @@ def lab() -> Lab:
     for _ in range(3):
         found.clock.advance(minutes=2)
         found.disrupt()
-    assert rests(found)
+    assert skips(found)
     return found
 
 
-def rests(lab: Lab) -> bool:
+def skips(lab: Lab) -> bool:
     return "resting" in lab.disrupt().counts
 
 
 def test_it_rests_while_nothing_changes(lab: Lab) -> None:
     lab.clock.advance(minutes=1)
-    assert rests(lab)
+    assert skips(lab)
 
 
-def test_a_new_market_reading_ends_the_rest(lab: Lab) -> None:
+def test_a_new_market_reading_ends_the_resync_period(lab: Lab) -> None:
     """Otherwise, a cheaper offering is found late."""
     now = lab.clock.now()
     facts = MarketFacts(shapes=(), market=Market(region="r"), shapes_read_at=now, prices_read_at=now)
     lab.app.adapters.catalogues.save(facts)
-    assert not rests(lab)
-    assert rests(lab)
+    assert not skips(lab)
+    assert skips(lab)
 
 
-def test_a_message_of_the_audit_log_ends_the_rest(lab: Lab) -> None:
+def test_a_message_of_the_audit_log_ends_the_resync_period(lab: Lab) -> None:
     """Otherwise, a changed NodePool, or a pod that went while another came, is seen minutes late."""
     lab.clock.advance(seconds=1)
     lab.app.provisioning.record_change()
-    assert not rests(lab)
+    assert not skips(lab)
     record = {"body": msgspec.json.encode(wake_up("NodePoolChanged")).decode()}
     own = {"body": msgspec.json.encode(wake_up("again", NOW)).decode()}
     assert woken_by({"Records": [own, record]}) is WokenBy.NEWS
@@ -62,23 +62,23 @@ def test_a_message_of_the_audit_log_ends_the_rest(lab: Lab) -> None:
     assert woken_by({}) is WokenBy.SCHEDULE
 
 
-def test_a_job_pod_prevents_the_rest(lab: Lab) -> None:
+def test_a_job_pod_prevents_skipping(lab: Lab) -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
     node = lab.claim.node_name
     pod = a_pending_pod("j", metadata={"ownerReferences": [job]}, nodeName=node)
     lab.kubernetes.put({**pod, "status": {"phase": "Running", "conditions": []}})
     lab.clock.advance(seconds=1)
     lab.app.provisioning.record_change()
-    assert not rests(lab)
+    assert not skips(lab)
     lab.clock.advance(minutes=1)
-    assert not rests(lab)
+    assert not skips(lab)
 
 
-def test_a_changed_budget_is_seen_within_the_longest_rest(lab: Lab) -> None:
+def test_a_changed_budget_is_seen_within_the_longest_resync_period(lab: Lab) -> None:
     seen = []
     for _ in range(13):
         lab.clock.advance(minutes=1)
-        seen.append(not rests(lab))
+        seen.append(not skips(lab))
     assert any(seen)
 
 
@@ -88,11 +88,11 @@ def test_a_run_just_before_something_is_due_waits_for_it(early: timedelta, holds
     lab, minute = Lab(), timedelta(minutes=1)
     claim, _ = a_node_of(a_type())
     claim = msgspec.structs.replace(claim, hold=Hold(NOW + minute, "DrainGivenBack", ""))
-    rest = DisruptionRest(lab.kubernetes, lab.app.adapters.stores.changes, lab.clock, lab.clock.pause)
-    assert not rest.holds(b"same", lab.clock.now())
-    rest.begin(b"same", NOW, a_snapshot(node_claims=(claim,)))
+    resync = DisruptionResync(lab.kubernetes, lab.app.adapters.stores.changes, lab.clock, lab.clock.pause)
+    assert not resync.is_valid(b"same", lab.clock.now())
+    resync.begin(b"same", NOW, a_snapshot(node_claims=(claim,)))
     lab.clock.advance(seconds=(minute - early).total_seconds())
-    assert rest.holds(b"same", lab.clock.now()) is holds
+    assert resync.is_valid(b"same", lab.clock.now()) is holds
     assert lab.clock.now() == NOW + minute - (early if holds else timedelta(0))
 
 
@@ -136,4 +136,4 @@ def test_a_decision_cut_short_by_time_is_stored_and_continued(lab: Lab) -> None:
     lab.app.provisioning.record_change()
     report = lab.disrupt(time=timedelta(seconds=1))
     assert report.counts["cutOffDecisions"] == 1
-    assert not rests(lab), "the next run observes what this one skipped"
+    assert not skips(lab), "the next run observes what this one skipped"

@@ -16,7 +16,7 @@ from lambdas.ports import Clock, Kubernetes
 from lambdas.settings import Settings
 
 
-class BudgetRest:
+class BudgetCheck:
     """Evaluates the budgets of NodePools, the only objects that it lists.
 
     Attributes:

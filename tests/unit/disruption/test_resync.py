@@ -1,4 +1,4 @@
-"""How long `disrupt` may rest: neither past a moment at which a node may go nor shorter than needed."""
+"""How long `disrupt` may skip observations: neither past a moment at which a node may go nor shorter than needed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from core import labels
-from core.disruption.resting import LONGEST_REST, SHORTEST_REST, may_rest, next_known_moment, next_rest
+from core.disruption.resync import PERIOD_MAX, PERIOD_MIN, may_skip, next_known_moment, next_period
 from core.model.node_claim import Hold
 from core.model.node_pool import Disruption
 from core.model.pod import Owner
@@ -19,12 +19,12 @@ OLD = msgspec.structs.replace(CLAIM, created_at=NOW - timedelta(days=1), conditi
 
 
 def test_rests_grow_up_to_a_bound() -> None:
-    rests = [SHORTEST_REST]
-    while rests[-1] < LONGEST_REST:
-        rests.append(next_rest(rests[-1]))
-    assert next_rest(None) == rests[0]
-    assert [rest // MINUTE for rest in rests] == [2, 6, 12]
-    assert next_rest(LONGEST_REST) == LONGEST_REST
+    periods = [PERIOD_MIN]
+    while periods[-1] < PERIOD_MAX:
+        periods.append(next_period(periods[-1]))
+    assert next_period(None) == periods[0]
+    assert [period // MINUTE for period in periods] == [2, 6, 12]
+    assert next_period(PERIOD_MAX) == PERIOD_MAX
 
 
 def test_nothing_is_awaited_if_time_changes_nothing() -> None:
@@ -60,6 +60,6 @@ def test_there_is_no_rest_while_pods_run_that_end_by_themselves() -> None:
     """Otherwise, the node of a Job is paid for long after the Job is done, because its pod still counts."""
     lasting = a_pod(owners=(Owner("ReplicaSet", "web", is_controller=True),), node_name=NODE.name)
     job = a_pod("j", owners=(Owner("Job", "j", is_controller=True),), node_name=NODE.name)
-    assert may_rest(a_snapshot(pods=(lasting,)))
-    assert not may_rest(a_snapshot(pods=(lasting, job)))
-    assert may_rest(a_snapshot(pods=(lasting, msgspec.structs.replace(job, phase="Succeeded"))))
+    assert may_skip(a_snapshot(pods=(lasting,)))
+    assert not may_skip(a_snapshot(pods=(lasting, job)))
+    assert may_skip(a_snapshot(pods=(lasting, msgspec.structs.replace(job, phase="Succeeded"))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.brakes.brake import Brake, BrakeKind
-from lambdas.controllers.resting.absent_claims import READ_EVERY
+from lambdas.controllers.resync.absent_claims import READ_EVERY
 from tests.fakes.lab import Lab, a_pending_pod
 
 

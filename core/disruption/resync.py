@@ -1,4 +1,4 @@
-"""Decides how long the result of a pass that found nothing to do stays valid while no event reports a change."""
+"""Decides how long a pass that found nothing to do stays valid while no event reports a change: its resync period."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.protection import protected_until
 
-SHORTEST_REST: Final = timedelta(minutes=2)
-GROWTH: Final = 3
-LONGEST_REST: Final = timedelta(minutes=12)
+PERIOD_MIN: Final = timedelta(minutes=2)
+PERIOD_GROWTH: Final = 3
+PERIOD_MAX: Final = timedelta(minutes=12)
 """The longest time until a change without an event is noticed: a changed PodDisruptionBudget, or a pod that replaced another.
 
 A pass makes eight requests; with one every twelve minutes, an idle cluster takes less than three requests a minute in all.
 """
 
 
-def may_rest(snapshot: Snapshot) -> bool:
-    """Whether no pod on a node ends by itself, as pods of Jobs do."""
+def may_skip(snapshot: Snapshot) -> bool:
+    """Whether observations may be skipped at all: no pod on a node ends by itself, as pods of Jobs do."""
     return not any(pod.is_active and pod.node_name and _ends_by_itself(pod) for pod in snapshot.pods)
 
 
-def next_rest(rest: timedelta | None) -> timedelta:
-    """Return how long to rest after a pass with the result of the one before, which was followed by `rest` (None: none)."""
-    return SHORTEST_REST if rest is None else min(rest * GROWTH, LONGEST_REST)
+def next_period(period: timedelta | None) -> timedelta:
+    """Return the resync period after a pass with the result of the one before, whose period is given (None: it had none)."""
+    return PERIOD_MIN if period is None else min(period * PERIOD_GROWTH, PERIOD_MAX)
 
 
 def next_known_moment(snapshot: Snapshot) -> datetime | None:

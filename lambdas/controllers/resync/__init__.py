@@ -1,0 +1,1 @@
+"""Skips observations of `disrupt` and `reconcile` for a resync period while no change is reported."""
