@@ -15,6 +15,13 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_namespace(parser: argparse.ArgumentParser) -> None:
+    """Add `--namespace`: whose pods the answer is about."""
+    parser.add_argument(
+        "-n", "--namespace", metavar="NAME", help="answer for the pods of one namespace; the whole cluster is read"
+    )
+
+
 def add_installation(parser: argparse.ArgumentParser, *, is_required: bool = False) -> None:
     """Add `--cluster` and how to reach it; `--region` is the region's catalogue elsewhere and the cluster's region here."""
     parser.add_argument(

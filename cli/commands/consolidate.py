@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_cluster, add_installation
+from cli.cluster.arguments import add_cluster, add_installation, add_namespace
 from cli.errors import DONE
 from cli.terminal import output
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES
@@ -26,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     shared.add_files(parser, is_required=False)
     add_cluster(parser)
+    add_namespace(parser)
     add_installation(parser)
     shared.add_output(parser)
     parser.add_argument("--all", action="store_true", help="the name of every node that stays")
@@ -55,6 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
     from cli.answers.disruption_table import disruption_names, disruption_table
+    from cli.answers.one_namespace import OneNamespace
     from cli.answers.plan_document import disruption_document
     from cli.inputs import read_inputs
     from cli.search_time import share_of_time, timing
@@ -62,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     with progress("reading"):
         inputs = read_inputs(arguments)
+    one = OneNamespace(inputs.snapshot, arguments.namespace) if arguments.namespace else None
     from core.disruption import disrupt
     from core.gc_pause import collector_paused
 
@@ -69,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress(f"looking at {len(inputs.snapshot.nodes)} nodes"), collector_paused():
         plan = disrupt(inputs.snapshot, out_of_time=time_limit)
     solve_seconds = time.perf_counter() - started
-    document = disruption_document(plan) | {
+    document = disruption_document(one.disruption(plan) if one else plan) | {
         "timing": timing(inputs, solve_seconds, time_limit),
         "prices": inputs.prices,
     }

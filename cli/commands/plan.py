@@ -8,13 +8,14 @@ from functools import partial
 from typing import Final
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_cluster, add_installation
+from cli.cluster.arguments import add_cluster, add_installation, add_namespace
 from cli.errors import DONE, NEGATIVE
 from cli.terminal import output
 
 _EXAMPLES: Final = """examples:
   fleetwright plan -f cluster/ -f app.yaml
   fleetwright plan -f pods.yaml --catalog catalog.json --now 2026-11-20T00:00:00Z -o json
+  fleetwright plan --context staging -n shop
   fleetwright plan -f pods.yaml --improve-iterations 2000 --seed 7 -o json
 """
 
@@ -24,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     shared.add_files(parser, is_required=False)
     add_cluster(parser)
+    add_namespace(parser)
     add_installation(parser)
     shared.add_output(parser)
     parser.add_argument(
@@ -34,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan once; negative if a pod is unschedulable."""
+    from cli.answers.one_namespace import OneNamespace
     from cli.answers.plan_document import plan_document
     from cli.answers.plan_table import plan_names, plan_table, plan_wide
     from cli.inputs import read_inputs
@@ -42,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     with progress("reading"):
         inputs = read_inputs(arguments)
+    one = OneNamespace(inputs.snapshot, arguments.namespace) if arguments.namespace else None
     from core.gc_pause import collector_paused
     from core.scheduling import schedule
 
@@ -49,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress(f"planning {len(inputs.snapshot.pods)} pods"), collector_paused():
         plan = schedule(inputs.snapshot, time_limit)
     solve_seconds = time.perf_counter() - started
+    plan = one.plan(plan) if one else plan
     document = plan_document(plan)
     document["timing"] = timing(inputs, solve_seconds, time_limit)
     document["prices"] = inputs.prices

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_all, add_cluster, add_installation, refuse_role_alone
+from cli.cluster.arguments import add_all, add_cluster, add_installation, add_namespace, refuse_role_alone
 from cli.errors import DONE, NEGATIVE
 from cli.terminal import output
 
@@ -25,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     shared.add_files(parser, is_required=False)
     add_cluster(parser)
+    add_namespace(parser)
     add_installation(parser)
     add_all(parser)
     shared.add_output(parser)
@@ -33,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Observe once, and print the result."""
+    from cli.answers.one_namespace import OneNamespace
     from cli.answers.status_document import status_document
     from cli.answers.status_table import status_names, status_table
     from cli.inputs import read_inputs
@@ -44,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("reading"):
         inputs = read_inputs(arguments)
     document = status_document(inputs.snapshot, inputs.own, cluster=arguments.cluster) | {"prices": inputs.prices}
+    if arguments.namespace:
+        document = OneNamespace(inputs.snapshot, arguments.namespace).status(document)
     output.show(document, arguments.output, status_table, partial(status_table, shows_all=True), status_names)
     return DONE
 
@@ -60,8 +64,8 @@ def _all(arguments: argparse.Namespace) -> int:
     from cli.inputs import observe_installation
     from cli.terminal.progress import progress
 
-    if arguments.cluster or arguments.files or arguments.context:
-        raise InputError("--all reads every cluster: leave out --cluster, --context and -f")
+    if arguments.cluster or arguments.files or arguments.context or arguments.namespace:
+        raise InputError("--all reads every cluster: leave out --cluster, --context, --namespace and -f")
 
     def status(found: FoundCluster) -> dict[str, Any]:
         inputs = observe_installation(found.installation(), arguments, time.perf_counter())

@@ -326,3 +326,17 @@ def test_a_code_in_small_letters_is_a_name(cluster: list[str], capsys: Capture) 
     """A Deployment may be called budget."""
     assert main(["explain", "budget", *cluster]) == 2
     assert "there is no pod, node, workload or NodePool 'budget'" in capsys.readouterr().err
+
+
+def test_an_answer_can_be_narrowed_to_a_namespace(cluster: list[str], capsys: Capture) -> None:
+    """The whole cluster is planned; `--namespace` chooses what is shown, and a misspelt one is refused."""
+    whole = answer(capsys, "plan", *cluster, code=1)
+    narrowed = answer(capsys, "plan", *cluster, "-n", "shop", code=1)
+    assert narrowed["nodeClaims"] == whole["nodeClaims"]
+    assert narrowed["cost"] == whole["cost"]
+    for command in ("plan", "consolidate", "status"):
+        assert main([command, *cluster, "--namespace", "shp"]) == 2
+        assert "did you mean 'shop'?" in capsys.readouterr().err
+    assert {pod.split("/")[0] for pod in answer(capsys, "status", *cluster, "-n", "shop")["pendingPods"]} == {"shop"}
+    assert main(["status", "--all", "-n", "shop"]) == 2
+    assert "leave out --cluster, --context, --namespace and -f" in capsys.readouterr().err
