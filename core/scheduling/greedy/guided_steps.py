@@ -53,7 +53,7 @@ class GuidedSteps:
         unwanted: dict[int, dict[str, list[str]]] = {}
         for signature, key, value in sorted(barred):
             unwanted.setdefault(signature, {}).setdefault(key, []).append(value)
-        self._in_turn = {signature: (key, values) for signature, key, values in round_robin}
+        self._in_turn = {signature: (key, values) for signature, key, values in sorted(round_robin)}
         self._order = order
         self._turns: Callable[[PodGroup], tuple[_Steps, ...]] = memo(
             partial(_turns, _AddedRequirements(table), unwanted, self._in_turn, order)

@@ -36,3 +36,15 @@ def test_no_two_steps_share_a_number_whatever_guides_them() -> None:
     assert all(asked.setdefault(step.index, step.alternatives) == step.alternatives for step in steps)
     assert all(step.index < 0 for step in steps)
     assert len(asked) > len(ZONES)
+
+
+def test_of_several_turns_of_one_group_the_same_counts_in_every_order() -> None:
+    """They come from a set of texts, whose order each process draws: two processes planned 24 and 26 pods without a place."""
+    context = context_of(types=(a_type(cpu="64"),), pods=(a_pod("p", labels={"app": "x"}, spreads=(_spread("x"),)),))
+    (group,) = (context.pod_groups.of(pod) for pod in context.pending)
+    turns = [(group.signature.index, labels.ZONE, zones) for zones in (ZONES, ZONES[1:], ZONES[:1])]
+    found = [
+        [step.alternatives for step in GuidedSteps(context.table, (), each).of(group, 1)]
+        for each in (turns, turns[::-1])
+    ]
+    assert found[0] == found[1]
