@@ -1,6 +1,6 @@
-"""What is written from the code: the reference pages and the CustomResourceDefinitions.
+"""Writes the reference pages and the CustomResourceDefinitions from the code.
 
-`python -m tests.reference` writes them, a test compares them.
+`python -m tests.reference` writes them, and a test compares them.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def reason_codes() -> str:
 
 
 def _codes(codes: type[DocumentedCode], *, has_anchors: bool = False) -> str:
-    """The members of an enumeration, with the column of advice where any of them has some.
+    """The members of an enumeration, with a column of advice if any member has some.
 
     Those that `explain` refers to have anchors; the others may share a code with another enumeration.
     """
@@ -156,7 +156,7 @@ def _codes(codes: type[DocumentedCode], *, has_anchors: bool = False) -> str:
 
 
 def launch_errors() -> str:
-    """The table of EC2's codes, and what is done about each."""
+    """The table of EC2's codes, and the reaction to each."""
     rows = ((*_remembered(rule), rule.advice) for rule in (*RULES, msgspec.structs.replace(OTHER, code="")))
     ends = ((*_remembered(rule), *_played(rule), rule.advice) for rule in instance_ends.RULES)
     return _page(
@@ -194,7 +194,7 @@ def launch_errors() -> str:
 
 
 def _remembered(rule: LaunchErrorRule) -> tuple[str, str, str]:
-    """The code of a rule, what is remembered, and who is told."""
+    """The code of a rule, what is remembered, and who is informed."""
     told = {Remembered.OFFERINGS: "pods, and by condition after three requests", Remembered.SUBNET: "pods"}
     code = f"`{rule.code}{'*' if rule.begins else ''}`"
     return code, rule.remembered, told.get(rule.remembered, "condition, pods")
@@ -212,7 +212,7 @@ def _minutes(span: timedelta) -> str:
 
 
 def brakes() -> str:
-    """Which brake stops what."""
+    """Each brake, and the actions that it stops."""
     stopped = (
         (f"`{kind}`", *("stops" if action in STOPS[kind] else "" for action in Action), kind.meaning)
         for kind in BrakeKind
@@ -261,7 +261,7 @@ def settings() -> str:
 
 
 def metrics() -> str:
-    """Every count that an alarm or a graph stands on."""
+    """Every count that an alarm or a graph uses."""
     told = sorted(metric_names.METRICS.items())
     rows = [(f"`{metric_names.in_cloudwatch(name)}`", metric.unit, metric.question) for name, metric in told]
     return _page(
@@ -287,7 +287,7 @@ def command_line() -> str:
 
 
 def main() -> int:
-    """Write what has changed, and name it."""
+    """Write the pages that have changed, and print their names."""
     texts = {FOLDER / name: text for name, text in pages().items()} | {
         CRDS / name: text for name, text in crds().items()
     }
@@ -335,7 +335,7 @@ def _examples(parser: argparse.ArgumentParser) -> str:
 
 
 def _attributes(documented: type) -> Mapping[str, str]:
-    """What the `Attributes:` section of a class's docstring says, field by field; one entry may speak of several."""
+    """The `Attributes:` section of a class's docstring, field by field; one entry may describe several fields."""
     section = inspect.cleandoc(documented.__doc__ or "").partition("Attributes:\n")[2]
     entries = re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", section, flags=re.MULTILINE)
     return {name: " ".join(meaning.split()) for names, meaning in entries for name in names.split(", ")}

@@ -1,6 +1,6 @@
-"""The JSON answers as types: `make docs` writes their JSON Schemas to `docs/reference/schemas`, tests hold the answers to them.
+"""The JSON answers as types. `make docs` writes their JSON Schemas, and tests check the answers against these.
 
-Fields may be added, never renamed or removed, so a reader passes over what it does not know.
+Fields may be added, but are never renamed or removed, so readers ignore fields that they do not know.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ class JsonAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class PricesAnswer(msgspec.Struct, kw_only=True):
-    """Where prices come from; region and date are empty where a catalogue file does not say."""
+    """Where prices come from; region and date are empty if a catalogue file does not name them."""
 
     source: str
     region: str

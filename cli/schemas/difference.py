@@ -19,7 +19,7 @@ class SideAnswer(msgspec.Struct, kw_only=True):
 
 
 class DriftAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A node that goes because of the change."""
+    """A node that is removed because of the change."""
 
     node: str
     node_pool: str

@@ -18,9 +18,9 @@ class MoveAnswer(msgspec.Struct, kw_only=True):
 
 
 class CommandAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """Nodes that go together, and what must be there first; savings in dollars an hour.
+    """Nodes that are removed together, and the replacements that must be ready first; savings in dollars an hour.
 
-    `paybackMinutes`: when they have paid for the move; null where a node goes whatever it costs.
+    `paybackMinutes`: minutes after which the savings cover the move; null if the nodes are removed at any cost.
     """
 
     reason: str
@@ -34,7 +34,7 @@ class CommandAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class BlockedAnswer(msgspec.Struct, kw_only=True):
-    """A node that stays; `reason` is one of the documented codes, `savings` dollars an hour of a later wave with it."""
+    """A node that stays; `reason` is a documented code, `savings` what a later wave with it saves, in dollars an hour."""
 
     node: str
     reason: str
@@ -44,7 +44,7 @@ class BlockedAnswer(msgspec.Struct, kw_only=True):
 
 
 class DisruptionCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """Dollars an hour of all our nodes."""
+    """Cost of all our nodes in dollars an hour."""
 
     before: float
     after: float

@@ -22,7 +22,7 @@ class PoolFindingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 class ExplanationAnswer(JsonAnswer):
     """`fleetwright explain -o json`; `pod`, `node`, `workload`, `nodePool` or `code` names what it is about.
 
-    `nodePools` is about a pod without a place, nearest first; for a workload about the first of its pods that has none.
+    `nodePools` is about a pod without a place, the nearest NodePool first; of a workload, about its first pod without a place.
     """
 
     kind: Literal["Explanation"]

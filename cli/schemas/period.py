@@ -10,7 +10,7 @@ from cli.schemas.answer import JsonAnswer
 
 
 class PlayAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A played period: dollars, node hours, launches, moves; `podsOnNewNodes` waited for a boot."""
+    """A simulated period: dollars, node hours, launches, moves; pods in `podsOnNewNodes` waited for a node to start."""
 
     dollars: float
     monthly: float
@@ -25,7 +25,7 @@ class PlayAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class PlayDifferenceAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """What the change does; `share` of the dollars before, null where these are none."""
+    """The effect of the change; `share` is relative to the dollars before, null if these are zero."""
 
     dollars: float
     monthly: float
@@ -36,20 +36,20 @@ class PlayDifferenceAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class RecordedAnswer(msgspec.Struct, kw_only=True):
-    """What the real nodes cost at the looks' prices."""
+    """What the real nodes cost at the prices of each observation."""
 
     dollars: float
 
 
 class BaselinesAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """What was not spent: the same instances on demand, and every node kept (played). Null where it is not known."""
+    """Costs that were avoided: the same instances on demand, and every node kept (simulated). Null if unknown."""
 
     on_demand: float | None
     without_consolidation: float | None
 
 
 class MinimumAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """The proven minimum of the fleet in so many hours, and what was spent in them."""
+    """The proven minimum cost of the fleet in these hours, and what was spent in them."""
 
     dollars: float
     spent_meanwhile: float
@@ -57,7 +57,7 @@ class MinimumAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class ConsolidationAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """Commands that came about, what they save an hour when they are done, and the moves that paid for it."""
+    """Commands that were carried out, what they save an hour, and how many pods they moved."""
 
     commands: int
     pods_moved: int
@@ -66,14 +66,14 @@ class ConsolidationAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class IdleObjectAnswer(msgspec.Struct, kw_only=True):
-    """The sentence that names the object, and the idle dollars of the nodes that it kept."""
+    """The sentence that names the object, and the cost of the idle room of nodes that it kept."""
 
     message: str
     dollars: float
 
 
 class IdleCauseAnswer(msgspec.Struct, kw_only=True):
-    """Idle dollars of nodes that stayed for a reason."""
+    """Cost of the idle room of nodes that stayed for one reason."""
 
     reason: str
     dollars: float
@@ -81,16 +81,16 @@ class IdleCauseAnswer(msgspec.Struct, kw_only=True):
 
 
 class IdleAnswer(msgspec.Struct, kw_only=True):
-    """Dollars of room that nobody requested, and what kept the nodes."""
+    """Cost of room that no pod requested, and what kept the nodes."""
 
     dollars: float
     causes: list[IdleCauseAnswer]
 
 
 class ReportAnswer(JsonAnswer):
-    """`fleetwright report -o json`. Each table of `by` sums to `dollars`; of these, commitments cover `covered`.
+    """`fleetwright report -o json`. Each table of `by` sums to `dollars`; commitments cover `covered` of them.
 
-    `covered` is null where no commitment is known.
+    `covered` is null if no commitment is known.
     """
 
     kind: Literal["Report"]
@@ -109,7 +109,7 @@ class ReportAnswer(JsonAnswer):
 
 
 class WhatIfAnswer(JsonAnswer):
-    """`fleetwright what-if -o json`. `modelError`: how far the play of what was asked for then is from the recorded dollars."""
+    """`fleetwright what-if -o json`. `modelError`: by how much a simulation with the recorded settings misses the cost."""
 
     kind: Literal["WhatIf"]
     from_: str = msgspec.field(name="from")
@@ -124,7 +124,7 @@ class WhatIfAnswer(JsonAnswer):
 
 
 class WaitsAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """How long the pods that came in the period waited, in seconds; `long`: more than two minutes."""
+    """How long pods created in the period waited, in seconds; `long` counts those over two minutes."""
 
     pods: int
     p50: float | None
@@ -134,7 +134,7 @@ class WaitsAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class RecordedFleetAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """What the other provisioner did; `otherEvictions`: pods whose node went without its choice being told."""
+    """What the other provisioner did; `otherEvictions`: pods whose node was removed for an unknown reason."""
 
     dollars: float
     monthly: float
@@ -147,7 +147,7 @@ class RecordedFleetAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class ShadowFleetAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """What we would have done, played forward."""
+    """What we would have done, by simulation."""
 
     dollars: float
     monthly: float
@@ -160,7 +160,7 @@ class ShadowFleetAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class ShadowDifferenceAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """Ours less theirs; `share` of their dollars, null where these are none."""
+    """Our cost minus theirs; `share` is relative to theirs, null if that is zero."""
 
     dollars: float
     share: float | None
@@ -178,7 +178,7 @@ class ViolationAnswer(msgspec.Struct, kw_only=True):
 
 
 class WorseAnswer(msgspec.Struct, kw_only=True):
-    """Something in which the recorded fleet did better; `pods`: some of those concerned."""
+    """Something in which the recorded fleet did better; `pods`: some of the pods concerned."""
 
     what: Literal["dollars", "evictions", "dearerHours", "waits", "withoutPlace", "violations"]
     message: str
@@ -186,7 +186,7 @@ class WorseAnswer(msgspec.Struct, kw_only=True):
 
 
 class ShadowReportAnswer(JsonAnswer):
-    """`fleetwright shadow report -o json`. `worse` is empty if we would have been better or equal in all that is compared."""
+    """`fleetwright shadow report -o json`. `worse` is empty if we would have been better or equal in everything compared."""
 
     kind: Literal["ShadowReport"]
     from_: str = msgspec.field(name="from")

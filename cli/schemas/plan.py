@@ -12,7 +12,7 @@ from cli.schemas.answer import JsonAnswer, PricesAnswer
 class NewNodeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     """A node to launch: instance types cheapest first, resources as Kubernetes quantities, price in dollars an hour.
 
-    `commitment` names what covers it, and is missing where nothing does.
+    `commitment` names the commitment that covers it; the field is missing if there is none.
     """
 
     name: str
@@ -31,7 +31,7 @@ class NewNodeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class BindingAnswer(msgspec.Struct, kw_only=True):
-    """A pod expected on a node that exists."""
+    """A pod that is expected on an existing node."""
 
     pod: str
     node: str
@@ -47,9 +47,9 @@ class UnschedulableAnswer(msgspec.Struct, kw_only=True):
 
 
 class PlanCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """Dollars an hour of the new nodes; the proven minimum and the open share are null where none was computed.
+    """Cost of the new nodes in dollars an hour; proven minimum and gap are null if they were not computed.
 
-    `spotHourly`: of those that are launched on spot where it can be had.
+    `spotHourly`: the cost of those that are launched as spot capacity if it is available.
     """
 
     hourly: float
@@ -59,9 +59,9 @@ class PlanCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class TimingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """Seconds; null under `--improve-iterations`, which promises the same bytes.
+    """Seconds; null with `--improve-iterations`, whose answers are equal byte for byte.
 
-    `stoppedBy` is `time` where the clock cut the search short, so that the answer may depend on the machine.
+    `stoppedBy` is `time` if the time limit ended the search; the answer may then depend on the machine.
     """
 
     decode_seconds: float | None

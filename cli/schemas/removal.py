@@ -10,7 +10,7 @@ from cli.schemas.answer import JsonAnswer
 
 
 class DrainedClaimAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A claim. `state`: running, draining or terminating; `message`: why it goes. What is not known is an empty text."""
+    """A claim. `state`: running, draining or terminating; `message`: why it is removed. Unknown values are empty."""
 
     subject: str
     state: str
@@ -21,7 +21,7 @@ class DrainedClaimAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class DrainAnswer(JsonAnswer):
-    """`fleetwright drain -o json`. `acting`: whether `--yes` was given; `hindrances` keep everything from beginning.
+    """`fleetwright drain -o json`. `acting`: whether `--yes` was given; `hindrances` prevent the start.
 
     `leftovers`: instances without a claim, NodePools, EC2NodeClasses, mirrored NodeClaims, Nodes with our finalizer, launch
     templates and instance profiles, as Kind/name.

@@ -10,14 +10,14 @@ from cli.schemas.answer import JsonAnswer, PricesAnswer
 
 
 class BudgetTakerAnswer(msgspec.Struct, kw_only=True):
-    """A node that uses up a place in its NodePool's budgets, and why: a reason to go, or NotReady."""
+    """A node that takes a place in its NodePool's budgets, and why: a reason of disruption, or NotReady."""
 
     node: str
     why: str
 
 
 class BudgetWindowAnswer(msgspec.Struct, kw_only=True):
-    """From when on budgets let another number of nodes go; null for any number, nodes that go then not subtracted."""
+    """From `at` on, budgets allow these numbers of disruptions, null for any number; leaving nodes are not subtracted."""
 
     at: str
     allowed: dict[str, int | None]
@@ -93,7 +93,7 @@ class BreakerAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class FailingSweepAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A part of `reconcile` that fails, since when and how often."""
+    """A sweep of `reconcile` that fails, since when, and how often."""
 
     name: str
     clean_at: str
@@ -102,14 +102,14 @@ class FailingSweepAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class SweepsAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """When `reconcile` had last put everything right, and what of it fails."""
+    """When all sweeps of `reconcile` last succeeded, and which of them fail."""
 
     clean_at: str | None
     failing: list[FailingSweepAnswer]
 
 
 class VerdictAnswer(msgspec.Struct, kw_only=True):
-    """What a person said, by the ARN of the AWS identity."""
+    """A person's verdict, with the ARN of the AWS identity."""
 
     approved: bool
     by: str
@@ -152,7 +152,7 @@ class ProposalsAnswer(JsonAnswer):
 
 
 class FleetCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """Dollars of all our nodes, and the part of the hour that is spot's."""
+    """Cost of all our nodes, and the spot capacity's part of the hourly cost."""
 
     hourly: float
     monthly: float
@@ -160,7 +160,7 @@ class FleetCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class StatusAnswer(JsonAnswer):
-    """`fleetwright status -o json`. Null where it was not asked: `--cluster` reads commands, brakes, breakers and sweeps."""
+    """`fleetwright status -o json`. Null if it was not read: only `--cluster` reads commands, brakes, breakers and sweeps."""
 
     kind: Literal["Status"]
     now: str
@@ -179,7 +179,7 @@ class StatusAnswer(JsonAnswer):
 
 
 class UnreadableAnswer(msgspec.Struct, kw_only=True):
-    """A cluster that could not be read, or an account and region where `cluster` is null; `role`: the one that was assumed."""
+    """A cluster that could not be read, or an account and region if `cluster` is null; `role`: the assumed role."""
 
     cluster: str | None
     region: str | None

@@ -29,14 +29,14 @@ class HandoverItemAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class NodeClassHandoverAnswer(msgspec.Struct, kw_only=True):
-    """An EC2NodeClass from which Karpenter's finalizer goes."""
+    """An EC2NodeClass whose finalizer of Karpenter's is removed."""
 
     subject: str
     state: str
 
 
 class AdoptionAnswer(JsonAnswer):
-    """`fleetwright adopt -o json`. `acting`: whether `--yes` was given; `hindrances` keep everything from beginning."""
+    """`fleetwright adopt -o json`. `acting`: whether `--yes` was given; `hindrances` prevent the start."""
 
     kind: Literal["Adoption"]
     cluster: str
@@ -47,7 +47,7 @@ class AdoptionAnswer(JsonAnswer):
 
 
 class ReleaseAnswer(JsonAnswer):
-    """`fleetwright release -o json`. `commands`: how many commands of disruption are under way, which are dropped."""
+    """`fleetwright release -o json`. `commands`: how many disruption commands are under way and are dropped."""
 
     kind: Literal["Release"]
     cluster: str
