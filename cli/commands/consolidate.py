@@ -56,7 +56,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
     from cli.answers.disruption_table import disruption_names, disruption_table
-    from cli.answers.one_namespace import OneNamespace
     from cli.answers.plan_document import disruption_document
     from cli.inputs import read_inputs
     from cli.search_time import share_of_time, timing
@@ -64,7 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     with progress("reading"):
         inputs = read_inputs(arguments)
-    one = OneNamespace(inputs.snapshot, arguments.namespace) if arguments.namespace else None
+    one = None
+    if arguments.namespace:
+        from cli.answers.one_namespace import OneNamespace
+
+        one = OneNamespace(inputs.snapshot, arguments.namespace)
     from core.disruption import disrupt
     from core.gc_pause import collector_paused
 

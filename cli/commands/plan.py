@@ -36,7 +36,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan once; negative if a pod is unschedulable."""
-    from cli.answers.one_namespace import OneNamespace
     from cli.answers.plan_document import plan_document
     from cli.answers.plan_table import plan_names, plan_table, plan_wide
     from cli.inputs import read_inputs
@@ -45,7 +44,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     with progress("reading"):
         inputs = read_inputs(arguments)
-    one = OneNamespace(inputs.snapshot, arguments.namespace) if arguments.namespace else None
+    one = None
+    if arguments.namespace:
+        from cli.answers.one_namespace import OneNamespace
+
+        one = OneNamespace(inputs.snapshot, arguments.namespace)
     from core.gc_pause import collector_paused
     from core.scheduling import schedule
 

@@ -34,7 +34,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Observe once, and print the result."""
-    from cli.answers.one_namespace import OneNamespace
     from cli.answers.status_document import status_document
     from cli.answers.status_table import status_names, status_table
     from cli.inputs import read_inputs
@@ -47,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         inputs = read_inputs(arguments)
     document = status_document(inputs.snapshot, inputs.own, cluster=arguments.cluster) | {"prices": inputs.prices}
     if arguments.namespace:
+        from cli.answers.one_namespace import OneNamespace
+
         document = OneNamespace(inputs.snapshot, arguments.namespace).status(document)
     output.show(document, arguments.output, status_table, partial(status_table, shows_all=True), status_names)
     return DONE
