@@ -50,6 +50,7 @@ STEPS: Final = (
     Step("sim", "sim SEEDS={SEEDS}", "build/sim.json"),
     Step("replay", "replay REPLAYED={REPLAYED}", "build/replay.json"),
     Step("mutants", "mutants SAMPLE={SAMPLE}", "build/mutants.json"),
+    Step("mutants-named", "mutants-named", "build/mutants-named.json"),
     Step("bench", "bench", "build/bench.json"),
     Step("bench-disruption", "bench-disruption", "build/bench-disruption.json"),
     Step("scale", "scale", "build/scale.json"),
