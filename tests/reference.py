@@ -22,7 +22,7 @@ from cli.__main__ import COMMANDS, EXIT_CODES, command_parser
 from cli.commands.crds import as_yaml
 from cli.schemas import ANSWERS, schema
 from cli.validation.finding import MEANINGS
-from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
+from cli.validation.kubernetes_fields import KUBERNETES_FIELDS, written_fields
 from core.api.crds import definitions
 from core.brakes.brake import ACTIONS, STOPS, Action, BrakeKind
 from core.launch.denials import instance_ends
@@ -292,7 +292,7 @@ def main() -> int:
         CRDS / name: text for name, text in crds().items()
     }
     texts |= {SCHEMAS / name: text for name, text in schemas().items()}
-    texts |= {POD_FIELDS: written_pod_fields()} | figures.pages()
+    texts |= {KUBERNETES_FIELDS: written_fields()} | figures.pages()
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:

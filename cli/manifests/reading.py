@@ -14,13 +14,15 @@ from typing import Any, Final, NoReturn
 import yaml
 
 from cli.errors import InputError
-from cli.manifests.yaml_documents import documents
+from cli.manifests.yaml_documents import RepeatedKey, documents
+from cli.terminal.output import counted
+from cli.terminal.printable import write_stderr
 from core.errors import InvalidInputError
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
-COMPRESSED: Final = ".zst"
 STANDARD_INPUT: Final = "-"
-_ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
+_PACKED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+"""How gzip and Zstandard begin."""
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """How UTF-16 begins, which Windows PowerShell writes for `kubectl get … > cluster.yaml`. kubectl reads it, too."""
 _LISTS_DEEP_MAX: Final = 16
@@ -99,7 +101,8 @@ def read_text(path: str) -> str:
         raw = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", source=path) from error
-    raw = _decompressed(raw, path)
+    if raw.startswith(_PACKED):
+        raw = _decompressed(raw, path)
     encoding, name = ("utf-16", "UTF-16") if raw.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")
     try:
         return raw.decode(encoding)
@@ -108,10 +111,7 @@ def read_text(path: str) -> str:
 
 
 def _decompressed(raw: bytes, source: str) -> bytes:
-    """Decompress the output of `fleetwright snapshot --to FILE.zst`; return any other content unchanged."""
-    if not raw.startswith(_ZSTANDARD):
-        return raw
-    from core.ledger.compression import decompressed
+    from cli.manifests.decompression import decompressed  # most input is not packed
 
     try:
         return decompressed(raw)
@@ -119,14 +119,14 @@ def _decompressed(raw: bytes, source: str) -> bytes:
         raise InputError(error.problem, source=source) from error
 
 
-def parse(text: str, source: str) -> list[Document]:
-    """Return the objects in a text; errors call it `source`.
+def parse(text: str, source: str, repeated: list[RepeatedKey] | None = None) -> list[Document]:
+    """Return the objects in a text; errors call it `source`. Repeated keys of YAML are added to `repeated`.
 
     Raises:
         InputError: If a document cannot be read or is not an object.
     """
     found: list[Document] = []
-    for index, value in enumerate(_values(text, source)):
+    for index, value in enumerate(_values(text, source, [] if repeated is None else repeated)):
         if value is None:
             continue
         if not isinstance(value, dict):
@@ -148,15 +148,28 @@ def files_in(path: str) -> list[str]:
         raise InputError("there is no such file or folder", source=path, hint="- reads standard input")
     if not root.is_dir():
         return [path]
-    inside = (file for file in root.rglob("*") if file.suffix.lower() in (*SUFFIXES, COMPRESSED) and file.is_file())
+    inside = (file for file in root.rglob("*") if _is_manifest(file) and file.is_file())
     return [str(file) for file in sorted(inside, key=lambda file: file.relative_to(root).parts)]
 
 
+def _is_manifest(file: Path) -> bool:
+    """Whether a file of a folder is read: by its suffix, also below that of a packed file."""
+    *_, below, last = ("", "", *(suffix.lower() for suffix in file.suffixes))
+    return last in SUFFIXES or last == ".zst" or (last == ".gz" and below in SUFFIXES)
+
+
 def _documents(source: str) -> list[Document]:
-    return parse(read_text(source), source)
+    repeated: list[RepeatedKey] = []
+    found = parse(read_text(source), source, repeated)
+    if repeated:
+        first, more = repeated[0], len(repeated) - 1
+        others = f" (and {counted(more, 'other key')})" if more else ""
+        place = f"{source}: line {first.line}, column {first.column}"
+        write_stderr(f"warning: {place}: its mapping has {first.key!r} already{others}: the last one counts")
+    return found
 
 
-def _values(text: str, source: str) -> Iterator[Any]:
+def _values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterator[Any]:
     if text.lstrip()[:1] in ("{", "["):
         is_json = source.lower().endswith(".json")
         try:
@@ -170,7 +183,7 @@ def _values(text: str, source: str) -> Iterator[Any]:
                 raise InputError(f"is not JSON: {error}", source=source) from error
         else:
             return
-    yield from _yaml_values(text, source)
+    yield from _yaml_values(text, source, repeated)
 
 
 def _json_values(text: str) -> list[Any]:
@@ -191,10 +204,10 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
 
-def _yaml_values(text: str, source: str) -> Iterator[Any]:
+def _yaml_values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterator[Any]:
     index = 0
     try:
-        for index, value in enumerate(documents(text)):
+        for index, value in enumerate(documents(text, repeated)):
             yield value
             index += 1  # noqa: PLW2901 - from here on the next document is being read
     except yaml.MarkedYAMLError as error:

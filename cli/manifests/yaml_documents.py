@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 from yaml.constructor import SafeConstructor
@@ -28,8 +28,16 @@ _JSON_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "i
 Next = Callable[[], Any]
 
 
-def documents(text: str) -> Iterator[Any]:
-    """Yield the documents of a text, None for an empty one.
+class RepeatedKey(NamedTuple):
+    """A key that its mapping has already, with its position from 1. YAML forbids it; the last value counts."""
+
+    key: str
+    line: int
+    column: int
+
+
+def documents(text: str, repeated: list[RepeatedKey]) -> Iterator[Any]:
+    """Yield the documents of a text, None for an empty one, and add the repeated keys of their mappings to `repeated`.
 
     Raises:
         yaml.YAMLError: If the next document is not YAML, or aliases expand to far more text than there is. Most errors have a
@@ -37,7 +45,7 @@ def documents(text: str) -> Iterator[Any]:
     """
     events = yaml.parse(text, Loader=_BASE)
     advance = events.__next__
-    anchors = _Anchors(_ALIASED_FREE + _ALIASED_RATIO * len(text))
+    anchors = _Anchors(_ALIASED_FREE + _ALIASED_RATIO * len(text), repeated)
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
             anchors.forget()
@@ -45,9 +53,14 @@ def documents(text: str) -> Iterator[Any]:
 
 
 class _Anchors:
-    """Anchored values, and the length of the text that each expands to, including its aliases."""
+    """Anchored values, and the length of the text that each expands to, including its aliases.
 
-    def __init__(self, left: int) -> None:
+    Attributes:
+        repeated: The repeated keys so far.
+    """
+
+    def __init__(self, left: int, repeated: list[RepeatedKey]) -> None:
+        self.repeated = repeated
         self._left = left
         self._named: dict[str, tuple[Any, int] | None] = {}
         self._aliased = 0
@@ -133,6 +146,9 @@ def _mapping(start: Any, advance: Next, anchors: _Anchors) -> dict[str, Any]:
         if event.value == _MERGE and event.implicit[0]:
             merged += reversed(value) if isinstance(value, list) else [value]
         else:
+            if event.value in found:
+                mark: Any = event.start_mark
+                anchors.repeated.append(RepeatedKey(event.value, mark.line + 1, mark.column + 1))
             found[event.value] = value
     if merged:
         _merge(merged, found, start)

@@ -34,7 +34,7 @@ from core.model.catalogue import Catalogue
 def examine(
     documents: Sequence[Document], texts: Mapping[str, str], catalogue: Catalogue, *, is_lenient: bool
 ) -> list[Finding]:
-    """Return all findings.
+    """Return all findings, those of a file in the order of its lines.
 
     Args:
         documents: The objects.
@@ -50,7 +50,13 @@ def examine(
         own = [*examined.of_one(document), *of_all.get(id(document), ())]
         found += [_placed(finding, positions) for finding in own]
         found += _repeated_keys(document, positions)
-    return found
+    order = {source: position for position, source in enumerate(texts)}
+    return sorted(found, key=lambda finding: _place(finding, order))
+
+
+def _place(finding: Finding, order: Mapping[str, int]) -> tuple[int, int, int, int]:
+    source, index = finding.document.source, finding.document.index
+    return order.get(source, len(order)), index, finding.line or 0, finding.column or 0
 
 
 def _repeated_keys(document: Document, positions: Mapping[str, Positions]) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ class Code(StrEnum):
 MEANINGS: Final = {
     Code.INVALID_VALUE: "A field is missing, has a value that it cannot have, or contradicts another field.",
     Code.UNKNOWN_FIELD: "There is no such field: the API server drops or refuses it. An error in a workload's pod template "
-    "and where a known field is spelled alike (a warning with `--lenient`), else a warning.",
+    "and where a known field is spelled alike or belongs elsewhere (a warning with `--lenient`), else a warning.",
     Code.INVALID_CRON: "A budget's schedule is not a cron schedule or never occurs; its budget then lets no node go.",
     Code.MATCHES_NOTHING: "No instance type, zone or capacity type of the catalogue has a value that a requirement demands.",
     Code.NOT_FOUND: "An object names another object that is not in the input.",

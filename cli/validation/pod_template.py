@@ -55,6 +55,8 @@ def _selector(document: Document) -> Iterator[Fault]:
 
 def _containers(template: Mapping[str, Any]) -> Iterator[Fault]:
     spec = mapping(template.get("spec"))
+    if not spec.get("containers"):
+        yield ("spec", "containers"), "is missing: a pod needs a container", Severity.ERROR
     for field in ("initContainers", "containers"):
         for index, container in enumerate(sequence(spec.get(field))):
             resources = mapping(mapping(container).get("resources"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
+from cli.validation.kubernetes_fields import KUBERNETES_FIELDS, written_fields
 from core.model.feature_gates import GATES, FeatureGates
 from lambdas.settings import Settings
 from lambdas.wiring import FUNCTIONS
@@ -56,7 +56,7 @@ def test_figures_replace_older_ones_and_nothing_else() -> None:
 
 def test_the_table_of_kubernetes_fields_is_up_to_date() -> None:
     """Otherwise, `validate` calls a new field of pods a typo; `make docs` reads the pinned client again."""
-    assert POD_FIELDS.read_text(encoding="utf-8") == written_pod_fields(), "run `make docs`"
+    assert KUBERNETES_FIELDS.read_text(encoding="utf-8") == written_fields(), "run `make docs`"
 
 
 def test_every_setting_and_gate_has_a_meaning() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from cli.errors import InputError
 from cli.manifests.reading import parse, read
+from core.ledger.compression import compressed
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 
@@ -138,3 +140,28 @@ def test_what_json_cannot_hold_is_the_inputs_fault(value: str, said: str) -> Non
 
 def test_a_pair_of_surrogates_is_one_character() -> None:
     assert names('{"kind": "Pod", "metadata": {"name": "\\ud83d\\ude00"}}') == ["\U0001f600"]
+
+
+def test_repeated_keys_of_a_file_are_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A limit or a label that stands twice is lost without a word otherwise."""
+    file = tmp_path / "a.yaml"
+    file.write_text("kind: Pod\nmetadata: {name: a, name: b}\nspec: {}\nspec: {}\n")
+    assert [document.name for document in read([str(file)])] == ["b"]
+    assert capsys.readouterr().err == (
+        f"warning: {file}: line 2, column 21: its mapping has 'name' already (and 1 other key): the last one counts\n"
+    )
+
+
+def test_packed_manifests_are_read_from_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml.gz").write_bytes(gzip.compress((POD % "a").encode()))
+    (tmp_path / "b.json.GZ").write_bytes(gzip.compress(b'{"kind": "Pod", "metadata": {"name": "b"}}'))
+    (tmp_path / "c.zst").write_bytes(compressed((POD % "c").encode()))
+    (tmp_path / "d.gz").write_bytes(b"not read")
+    assert [document.name for document in read([str(tmp_path)])] == ["a", "b", "c"]
+
+
+def test_a_packed_file_that_is_damaged_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml.gz"
+    file.write_bytes(gzip.compress((POD % "a").encode())[:-4])
+    with pytest.raises(InputError, match=r"a\.yaml\.gz: cannot be decompressed: its end is missing"):
+        read([str(file)])

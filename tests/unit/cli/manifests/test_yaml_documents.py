@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.manifests.yaml_documents import documents
+from cli.manifests.yaml_documents import RepeatedKey, documents
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=12)
 VALUES = st.recursive(
@@ -24,7 +24,7 @@ VALUES = st.recursive(
 def test_yaml_round_trips(value: Any, flow: bool) -> None:
     """A quantity, label or flag that changes when it is read changes the plan."""
     text = yaml.safe_dump(value, default_flow_style=flow, allow_unicode=True)
-    assert list(documents(text)) == [value]
+    assert list(documents(text, [])) == [value]
 
 
 @pytest.mark.parametrize(
@@ -49,18 +49,18 @@ def test_it_agrees_with_pyyaml(text: str) -> None:
         expected = list(yaml.safe_load_all(text))
     except yaml.YAMLError:
         with pytest.raises(yaml.YAMLError):
-            list(documents(text))
+            list(documents(text, []))
     except ValueError:
         with pytest.raises(yaml.YAMLError):
-            list(documents(text))
+            list(documents(text, []))
     else:
-        assert list(documents(text)) == expected
+        assert list(documents(text, [])) == expected
 
 
 def test_dates_stay_text_and_keys_are_text() -> None:
     """Kubernetes tools read YAML as JSON, which has neither dates nor keys other than text."""
     text = "2026-11-20: 2026-11-20\n1: 2026-11-20T00:00:00Z\ntrue: x"
-    assert list(documents(text)) == [{"2026-11-20": "2026-11-20", "1": "2026-11-20T00:00:00Z", "true": "x"}]
+    assert list(documents(text, [])) == [{"2026-11-20": "2026-11-20", "1": "2026-11-20T00:00:00Z", "true": "x"}]
 
 
 def of_aliases(levels: int, each: int = 10) -> str:
@@ -72,33 +72,46 @@ def of_aliases(levels: int, each: int = 10) -> str:
 
 def test_aliases_do_not_stand_for_more_than_memory_holds() -> None:
     """A file of 600 bytes could otherwise keep a command busy for days (the "billion laughs")."""
-    assert len(next(documents(of_aliases(4)))["a4"]) == 10
+    assert len(next(documents(of_aliases(4), []))["a4"]) == 10
     with pytest.raises(yaml.YAMLError, match="stand for more than 8 MiB"):
-        list(documents(of_aliases(9)))
+        list(documents(of_aliases(9), []))
 
 
 def test_many_documents_have_one_bound_for_their_aliases() -> None:
     with pytest.raises(yaml.YAMLError, match="stand for more than"):
-        list(documents("\n---\n".join([of_aliases(5)] * 200)))
+        list(documents("\n---\n".join([of_aliases(5)] * 200), []))
 
 
 @pytest.mark.parametrize("text", ["a: &a {b: *a}", "&a [1, *a]", "a: &x 1\nb: &x [*x]"])
 def test_a_value_cannot_hold_itself(text: str) -> None:
     """JSON has no such values, and whoever walks through one never ends."""
     with pytest.raises(yaml.YAMLError, match="within the value that it stands for"):
-        list(documents(text))
+        list(documents(text, []))
 
 
 def test_anchors_end_with_their_document() -> None:
     with pytest.raises(yaml.YAMLError, match="undefined alias"):
-        list(documents("a: &a 1\n---\nb: *a"))
+        list(documents("a: &a 1\n---\nb: *a", []))
 
 
 @pytest.mark.parametrize("tag", ["binary", "set", "omap"])
 def test_values_that_json_lacks_are_refused(tag: str) -> None:
     with pytest.raises(yaml.YAMLError, match="JSON has no value"):
-        list(documents(f"a: !!{tag} aGFsbG8="))
+        list(documents(f"a: !!{tag} aGFsbG8=", []))
 
 
 def test_a_tagged_date_stays_text() -> None:
-    assert list(documents("a: !!timestamp 2001-12-14")) == [{"a": "2001-12-14"}]
+    assert list(documents("a: !!timestamp 2001-12-14", [])) == [{"a": "2001-12-14"}]
+
+
+def test_a_key_that_a_mapping_repeats_is_noted_and_its_last_value_counts() -> None:
+    repeated: list[RepeatedKey] = []
+    text = "a: {b: 1}\nc:\n- d: 1\n  d: 2\n---\na: 3\nb: 4\na: 5\n"
+    assert list(documents(text, repeated)) == [{"a": {"b": 1}, "c": [{"d": 2}]}, {"a": 5, "b": 4}]
+    assert repeated == [RepeatedKey("d", 4, 3), RepeatedKey("a", 8, 1)]
+
+
+def test_a_key_that_overrides_a_merged_one_is_not_repeated() -> None:
+    repeated: list[RepeatedKey] = []
+    list(documents("a: &a {b: 1}\nc: {<<: *a, b: 2}\n", repeated))
+    assert repeated == []

@@ -98,7 +98,9 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 def test_ignored_kinds_are_counted_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Otherwise, a misspelt kind passes as valid."""
-    others = [{"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}} for kind in ("Pod", "Widget", "Widget")]
+    others = [
+        {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}} for kind in ("Namespace", "Widget", "Widget")
+    ]
     assert main(["validate", "-f", write(tmp_path / "a.yaml", *others)]) == 0
     assert capsys.readouterr().err == "warning: skipped 2 objects of kinds that are not read here: Widget 2\n"
 
@@ -164,10 +166,10 @@ def test_the_commonest_mistakes_are_found_with_a_suggestion(tmp_path: Path, caps
         ("error", "UnknownField", pool, "spec.disrution", 5, "disruption"),
         ("warning", "UnknownField", pool, "spec.colour", 6, None),
         ("error", "InvalidCron", pool, "spec.disruption.budgets[0].schedule", 9, None),
+        ("error", "NotFound", pool, "spec.template.spec.nodeClassRef.name", 12, "default"),
         ("error", "MatchesNothing", pool, f"{required}[0].values[0]", 14, "amd64"),
         ("warning", "MatchesNothing", pool, f"{required}[1].values[0]", 17, None),
         ("warning", "MatchesNothing", pool, f"{required}[2].values[1]", 18, None),
-        ("error", "NotFound", pool, "spec.template.spec.nodeClassRef.name", 12, "default"),
         (
             "error",
             "UnknownField",
@@ -217,7 +219,7 @@ def test_ci_formats_report_the_same_problems(form: str, tmp_path: Path, capsys: 
 def test_json_input_has_lines_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [BAD_POOL]}, indent=1))
     main(["validate", "-f", str(tmp_path / "a.json"), "-o", "json"])
-    (problem, _) = json.loads(capsys.readouterr().out)["problems"]
+    (_, problem) = json.loads(capsys.readouterr().out)["problems"]
     assert '"weight"' in (tmp_path / "a.json").read_text().splitlines()[problem["line"] - 1]
 
 

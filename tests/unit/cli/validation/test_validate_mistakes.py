@@ -209,6 +209,18 @@ CPU: Final = f"{TEMPLATE}.containers[0].resources.requests"
     [
         ("spec.selector.matchLabels.app", "shop", ("error", "InvalidValue", "spec.selector.matchLabels.app", None)),
         ("spec.replicas", "3", ("error", "InvalidValue", "spec.replicas", None)),
+        ("spec.replica", 3, ("error", "UnknownField", "spec.replica", "replicas")),
+        ("spec.whatever", 3, ("warning", "UnknownField", "spec.whatever", None)),
+        ("metadata.label", {"a": "b"}, ("error", "UnknownField", "metadata.label", "labels")),
+        ("specs", {}, ("error", "UnknownField", "specs", "spec")),
+        (
+            "spec.nodeSelector",
+            {"a": "b"},
+            ("error", "UnknownField", "spec.nodeSelector", f"{TEMPLATE}.nodeSelector"),
+        ),
+        ("spec.strategy", {"typ": "Recreate"}, ("error", "UnknownField", "spec.strategy.typ", "type")),
+        (f"{TEMPLATE}.whatever", 1, ("error", "UnknownField", f"{TEMPLATE}.whatever", None)),
+        (f"{TEMPLATE}.containers", [], ("error", "InvalidValue", f"{TEMPLATE}.containers", None)),
         (f"{TEMPLATE}.nodeSelector", {"gen": 5}, ("error", "InvalidValue", f"{TEMPLATE}.nodeSelector.gen", None)),
         (
             f"{TEMPLATE}.tolerations",
@@ -286,6 +298,71 @@ def test_a_mistake_in_a_workload_is_found(
     path: str, value: object, finding: tuple[Any, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert found_in([changed(DEPLOYMENT, path, value)], tmp_path, capsys) == [finding]
+
+
+@pytest.mark.parametrize(
+    ("obj", "finding"),
+    [
+        (
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeSelector": {}}},
+            ("error", "InvalidValue", "spec.containers", None),
+        ),
+        (
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}},
+            ("error", "InvalidValue", "spec.containers", None),
+        ),
+        (
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": "a"},
+                "spec": {"minAvailble": 1, "selector": {}},
+            },
+            ("error", "UnknownField", "spec.minAvailble", "minAvailable"),
+        ),
+        (
+            {
+                "apiVersion": "batch/v1",
+                "kind": "CronJob",
+                "metadata": {"name": "a"},
+                "spec": {
+                    "schedule": "0 5 * * *",
+                    "jobTemplate": {"spec": {"template": DEPLOYMENT["spec"]["template"], "tolerations": []}},
+                },
+            },
+            (
+                "error",
+                "UnknownField",
+                "spec.jobTemplate.spec.tolerations",
+                "spec.jobTemplate.spec.template.spec.tolerations",
+            ),
+        ),
+    ],
+)
+def test_a_mistake_in_another_object_is_found(
+    obj: dict[str, Any], finding: tuple[Any, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert found_in([obj], tmp_path, capsys) == [finding]
+
+
+def test_an_object_of_another_group_is_not_held_against_fields_of_kubernetes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = {**DEPLOYMENT, "apiVersion": "apps.example.com/v1", "spec": {"replica": 3}}
+    assert not [code for _, code, *_ in found_in([other], tmp_path, capsys) if code == "UnknownField"]
+
+
+def test_findings_are_in_the_order_of_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A reader goes through the file once."""
+    (tmp_path / "a.yaml").write_text(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replica: 3\n"
+        "  selector: {matchLabels: {a: a}}\n  template:\n    metadata: {labels: {app: b}}\n    spec:\n      nodeSelecter: {}\n"
+        "      containers:\n      - {name: a, resources: {requests: {cpu: 2, cpu: 3}, limits: {cpu: 1}}}\n"
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {name: last}\n"
+    )
+    assert main(["validate", "-f", str(tmp_path), "-o", "json"]) == 1
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert [problem["line"] for problem in problems] == [5, 6, 10, 12, 12, 14]
 
 
 def test_labels_that_a_node_pool_gives_to_its_nodes_are_no_mistake(
