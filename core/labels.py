@@ -82,6 +82,10 @@ RESERVATION_PLACES: Final = "fleetwright.dev/capacity-reservation-places"
 """Annotation of an EC2NodeClass: reservation id → how many instances of this cluster it can hold at most, as JSON. Karpenter's
 definition of the class has no field for it, and the API server drops fields that it does not know."""
 
+UPCOMING_RESERVATIONS: Final = "fleetwright.dev/upcoming-capacity-reservations"
+"""Annotation of an EC2NodeClass: its reservations that have not begun, as JSON
+(`core.catalogue.discovered.upcoming_reservations`)."""
+
 PLACEMENT_GROUP: Final = "fleetwright.dev/placement-group"
 """Annotation of an EC2NodeClass: the placement group that it selects, as JSON (`core.catalogue.discovered.placement_group`)."""
 

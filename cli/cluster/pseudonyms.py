@@ -25,6 +25,7 @@ from core import labels
 from core.api.objects import JsonObject
 from core.catalogue.discovered.address_reading import read_reading
 from core.catalogue.discovered.node_memory import with_renamed_images
+from core.catalogue.discovered.upcoming_reservations import read_upcoming
 from core.catalogue.node_class import AddressReading
 
 Rename = Callable[[str], str]
@@ -260,6 +261,11 @@ class _Walk:
         if key == labels.RESERVATION_PLACES:
             places = _read(text)
             return None if places is None else json.dumps({self._any(own): count for own, count in places.items()})
+        if key == labels.UPCOMING_RESERVATIONS:
+            upcoming = read_upcoming(text)
+            return (
+                None if upcoming is None else json.dumps([self._mapping(msgspec.to_builtins(one)) for one in upcoming])
+            )
         if key == labels.SUBNET_ADDRESSES:
             reading = read_reading(text)
             return None if reading is None else self._addresses(reading)

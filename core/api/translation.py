@@ -27,7 +27,7 @@ from core.api.schemas.taint import TaintEntry
 from core.catalogue.discovered.address_reading import reading_of
 from core.catalogue.discovered.placement_group import placement_group_of
 from core.catalogue.discovered.reservation_end import leaves_at
-from core.catalogue.node_class import EC2NodeClass, read_node_class
+from core.catalogue.node_class import CapacityReservation, EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.model.node_claim import NodeClaim, ObjectRef
 from core.model.node_pool import Budget, Disruption, NodeClass, NodePool
@@ -141,7 +141,8 @@ def _node_class(obj: JsonObject) -> NodeClass:
         amis=tuple((str(ami["id"]), _raw_requirements(ami)) for ami in status.identified(found.get("amis"))),
         security_groups=tuple(str(group["id"]) for group in status.identified(found.get("securityGroups"))),
         subnets=tuple((str(net["id"]), str(net.get("zone", ""))) for net in subnets),
-        reservations=_reservations(found),
+        reservations=_reservations(found, resolved),
+        reservation_begins=_reservation_begins(resolved),
         reservation_ends=_reservation_ends(resolved),
         placement_group=_placement_group(resolved),
         addresses_per_node=_addresses_per_node(resolved),
@@ -151,11 +152,12 @@ def _node_class(obj: JsonObject) -> NodeClass:
     )
 
 
-def _reservations(found: JsonObject) -> tuple[str, ...] | None:
-    """Return the ids of the reservations that a class's status lists, None where it says nothing of them."""
+def _reservations(found: JsonObject, resolved: EC2NodeClass | None) -> tuple[str, ...] | None:
+    """Return the ids of the reservations that a class selects, None where its status says nothing of them."""
     if found.get("capacityReservations") is None:
         return None
-    return tuple(str(one["id"]) for one in status.identified(found["capacityReservations"]))
+    begun = tuple(str(one["id"]) for one in status.identified(found["capacityReservations"]))
+    return (*begun, *(one.id for one in _upcoming(resolved)))
 
 
 def _resolved(present: JsonObject) -> EC2NodeClass | None:
@@ -166,9 +168,26 @@ def _resolved(present: JsonObject) -> EC2NodeClass | None:
         return None
 
 
+def _reservation_begins(resolved: EC2NodeClass | None) -> dict[str, datetime]:
+    found = _upcoming(resolved)
+    if not found:
+        return {}
+    from core.catalogue.discovered.upcoming_reservations import begins_at
+
+    return {one.id: begins for one in found if (begins := begins_at(one)) is not None}
+
+
 def _reservation_ends(resolved: EC2NodeClass | None) -> dict[str, datetime]:
-    found = resolved.status.capacity_reservations if resolved is not None else ()
-    return {one.id: leaves for one in found if (leaves := leaves_at(one)) is not None}
+    begun = resolved.status.capacity_reservations if resolved is not None else ()
+    return {one.id: leaves for one in (*begun, *_upcoming(resolved)) if (leaves := leaves_at(one)) is not None}
+
+
+def _upcoming(resolved: EC2NodeClass | None) -> tuple[CapacityReservation, ...]:
+    if resolved is None or labels.UPCOMING_RESERVATIONS not in resolved.metadata.annotations:
+        return ()
+    from core.catalogue.discovered.upcoming_reservations import upcoming_of  # most clusters have booked none
+
+    return upcoming_of(resolved)
 
 
 def _placement_group(resolved: EC2NodeClass | None) -> str:

@@ -22,6 +22,11 @@ DEFAULT_RESERVATION: Final = "default"
 CAPACITY_BLOCK: Final = "capacity-block"
 ACTIVE: Final = "active"
 EXPIRING: Final = "expiring"
+SCHEDULED: Final = "scheduled"
+UNPAID: Final = "payment-pending"
+DELAYED: Final = "delayed"
+UPCOMING: Final = (SCHEDULED, UNPAID, DELAYED)
+"""EC2's states of capacity reservations that have not begun and still may."""
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -185,10 +190,12 @@ class SecurityGroup(_Wire, frozen=True, kw_only=True):
 
 
 class CapacityReservation(_Wire, frozen=True, kw_only=True):
-    """One entry of `status.capacityReservations`.
+    """One entry of `status.capacityReservations`, or of those that have not begun.
 
     Attributes:
-        state: `active`, or `expiring` for a capacity block near its end, into which nothing is launched.
+        state: `active`, or `expiring` for a capacity block near its end, into which nothing is launched. EC2's state for one
+            that has not begun (`core.catalogue.discovered.upcoming_reservations`).
+        start_time: When it begins, empty if it has.
         places: The most instances of this cluster that it can hold, including those that it holds. It comes from an annotation
             (`labels.RESERVATION_PLACES`), not the status. None: unknown.
     """
@@ -201,6 +208,7 @@ class CapacityReservation(_Wire, frozen=True, kw_only=True):
     reservation_type: str = DEFAULT_RESERVATION
     interruptible: bool = False
     state: str = ACTIVE
+    start_time: str = ""
     end_time: str = ""
     places: int | None = None
 

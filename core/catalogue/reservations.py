@@ -27,12 +27,11 @@ def with_reservations(
         catalogue: The market. A reservation that it has already is not added again.
         node_classes: EC2NodeClass manifests with their status.
         taken: Reservation id → how many claims have a place in it or are being launched into it.
-        now: A reservation that has ended by then takes nothing, nor does a capacity block that ends soon.
+        now: A reservation that has not begun or has ended by then takes nothing, nor does a capacity block that ends soon.
     """
     by_class = dict(catalogue.by_node_class)
     for manifest in node_classes:
-        status = manifest.get("status")
-        if not isinstance(status, Mapping) or not status.get("capacityReservations"):
+        if not _has_reservations(manifest):
             continue
         try:
             node_class = read_node_class(manifest)
@@ -53,17 +52,30 @@ def selects_reservations(node_class: Mapping[str, Any]) -> bool:
 
 
 def reservations_of(node_class: EC2NodeClass) -> tuple[CapacityReservation, ...]:
-    """Return the resolved reservations of a class, with their places if known."""
-    known = _places(node_class.metadata.annotations.get(labels.RESERVATION_PLACES, ""))
-    return tuple(
-        one if one.places is not None else msgspec.structs.replace(one, places=known.get(one.id))
-        for one in node_class.status.capacity_reservations
+    """Return the resolved reservations of a class, with their places if known; also those that have not begun."""
+    annotations, begun = node_class.metadata.annotations, node_class.status.capacity_reservations
+    known = _places(annotations.get(labels.RESERVATION_PLACES, ""))
+    counted = tuple(
+        one if one.places is not None else msgspec.structs.replace(one, places=known.get(one.id)) for one in begun
     )
+    if labels.UPCOMING_RESERVATIONS not in annotations:
+        return counted
+    from core.catalogue.discovered.upcoming_reservations import upcoming_of  # most clusters have booked none
+
+    return (*counted, *upcoming_of(node_class))
 
 
 def written_places(places: Mapping[str, int]) -> str:
     """Return the value of the annotation `labels.RESERVATION_PLACES`."""
     return msgspec.json.encode(dict(sorted(places.items()))).decode()
+
+
+def _has_reservations(manifest: Mapping[str, Any]) -> bool:
+    status = manifest.get("status")
+    if not isinstance(status, Mapping):
+        return False
+    annotations = (manifest.get("metadata") or {}).get("annotations") or {}
+    return bool(status.get("capacityReservations")) or labels.UPCOMING_RESERVATIONS in annotations
 
 
 def _places(text: str) -> dict[str, int]:
@@ -98,9 +110,10 @@ def _offering(
 ) -> Offering:
     """Return the offering; one that cannot be launched is marked unavailable and still prices running nodes."""
     from core.catalogue.discovered.reservation_end import takes_instances  # most clusters have no reservations
+    from core.catalogue.discovered.upcoming_reservations import has_begun
 
     left = max(0, (reservation.places or 0) - taken)
-    is_open = reservation.state != EXPIRING and takes_instances(reservation, now)
+    is_open = reservation.state != EXPIRING and has_begun(reservation, now) and takes_instances(reservation, now)
     # The other offerings of the zone say whether the class can run this type at all; a type that is sold in capacity blocks
     # only has none.
     there = [o.available for o in found.offerings if o.zone == reservation.availability_zone and not o.reservation_id]

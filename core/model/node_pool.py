@@ -114,7 +114,8 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         amis: Resolved images, the preferred one first: (image id, requirements that an instance type must meet).
         subnets: (subnet id, zone).
-        reservations: Ids of capacity reservations, also of those that take no more instances; None where unknown.
+        reservations: Ids of capacity reservations, also of those that take no instances yet or any more; None where unknown.
+        reservation_begins: Id of a capacity reservation that had not begun at the last reading → when it begins.
         reservation_ends: Id of a capacity reservation → when its nodes have to leave it, or become on-demand ones.
         placement_group: Id of the group that it launches into, empty if it selects none or the group is unknown.
         addresses_per_node: How many addresses of its subnet a node takes at launch; known while a subnet has few.
@@ -131,6 +132,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: tuple[str, ...] = ()
     subnets: tuple[tuple[str, str], ...] = ()
     reservations: tuple[str, ...] | None = None
+    reservation_begins: dict[str, datetime] = {}
     reservation_ends: dict[str, datetime] = {}
     placement_group: str = ""
     addresses_per_node: int = 1

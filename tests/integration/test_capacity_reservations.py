@@ -58,12 +58,11 @@ def test_every_page_is_read() -> None:
     assert len(found([ML], *many)) == 1001
 
 
-def test_what_is_over_or_not_yet_begun_is_left_out_and_a_block_near_its_end_expires() -> None:
+def test_what_is_over_is_left_out_and_a_block_near_its_end_expires() -> None:
     ends = {minutes: START + timedelta(minutes=minutes) for minutes in (0, 39, 90)}
     result = found(
         [ML],
         a_reservation("cr-over", ends_at=ends[0]),
-        a_reservation("cr-later", starts_at=ends[39]),
         a_reservation("cr-block", kind=BLOCK, ends_at=ends[90]),
         a_reservation("cr-near", kind=BLOCK, ends_at=ends[39]),
         a_reservation("cr-usual", ends_at=ends[39], others=3, interruptible=True),
@@ -85,6 +84,32 @@ def test_what_is_over_or_not_yet_begun_is_left_out_and_a_block_near_its_end_expi
         "interruptible": True,
         "places": 1,
     }
+
+
+def test_what_was_booked_is_found_with_its_start_and_its_size() -> None:
+    """Before the start EC2 reports no free place. Whoever waits for the block sees that it is known."""
+    starts, ends = START + timedelta(minutes=39), START + timedelta(days=1)
+    result = found([ML], a_reservation("cr-later", kind=BLOCK, starts_at=starts, ends_at=ends))
+    assert result["cr-later"] == {
+        "id": "cr-later",
+        "instanceType": "m5.large",
+        "availabilityZone": "us-east-1a",
+        "ownerID": OWNER,
+        "instanceMatchCriteria": "targeted",
+        "reservationType": "capacity-block",
+        "state": "scheduled",
+        "startTime": "2026-11-20T00:39:00Z",
+        "endTime": "2026-11-21T00:00:00Z",
+        "places": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "is_found"), [("payment-pending", True), ("payment-failed", False), ("failed", False)]
+)
+def test_a_booking_that_came_to_nothing_is_left_out(state: str, *, is_found: bool) -> None:
+    booked = a_reservation("cr-1", kind=BLOCK, starts_at=START + timedelta(hours=1), booked=state)
+    assert (set(found([ML], booked)) == {"cr-1"}) is is_found
 
 
 def test_a_windows_class_does_not_use_linux_reservations() -> None:

@@ -205,7 +205,45 @@ def test_a_block_that_has_not_begun_or_is_about_to_end_takes_nothing(tmp_path: P
     assert_lawful(result)
     (found,) = happened(result, "instanceLaunched")
     assert found.fields["capacityType"] == "reserved"
-    assert "2026-11-20T00:20" <= found.t < "2026-11-20T00:24"
+    assert "2026-11-20T00:20" <= found.t < "2026-11-20T00:22"  # `provision` runs each minute, `reconcile` every two
+
+
+def test_a_block_that_has_not_begun_is_announced_and_pods_learn_when_it_begins(tmp_path: Path) -> None:
+    result = play(
+        tmp_path,
+        node_class({"id": "cr-block"}),
+        pool(["reserved"]),
+        deployment(1, cpu="12"),
+        capacityReservations=[{**BLOCK, "starts": "20m", "ends": "3h"}],
+        duration="10m",
+    )
+    assert_lawful(result)
+    assert launched(result) == refused(result) == []
+    status = last(result, "EC2NodeClass")["status"]
+    assert status["capacityReservations"] == []
+    (found,) = [c for c in status["conditions"] if c["type"] == "CapacityReservationsReady"]
+    announced = "capacity block cr-block (2 test.large in zone-a) begins at 2026-11-20T00:20:00Z"
+    assert (found["status"], found["message"]) == ("True", announced)
+    told = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "Event"]
+    (event,) = {o["message"] for o in told if o["involvedObject"]["kind"] == "Pod" and "cr-block" in o["message"]}
+    assert "capacity reservation cr-block takes nodes once it has begun, at 2026-11-20 00:20 UTC" in event
+
+
+def test_a_node_in_a_block_that_began_since_the_last_reading_has_not_drifted(tmp_path: Path) -> None:
+    """EC2 cannot be asked in the minutes around the start; the node's reservation is in no status yet."""
+    fault = {"call": "ec2:DescribeCapacityReservations", "kind": "throttle", "for": "30m"}
+    result = play(
+        tmp_path,
+        node_class({"id": "cr-block"}),
+        pool(["reserved"]),
+        deployment(1, cpu="12"),
+        steps=[{"at": "15m", "fault": fault}],
+        capacityReservations=[{**BLOCK, "starts": "20m", "ends": "5h"}],
+        duration="40m",
+    )
+    assert_lawful(result)
+    assert launched(result) == ["reserved"]
+    assert happened(result, "nodeTainted") == []
 
 
 def test_nothing_moves_into_a_block_that_is_about_to_end(tmp_path: Path) -> None:

@@ -25,11 +25,16 @@ SERVES_LEAST: Final = timedelta(minutes=10)
 
 def ends_at(reservation: CapacityReservation) -> datetime | None:
     """Return when the reservation ends, None where it has no end or an unreadable one."""
+    return moment(reservation.end_time)
+
+
+def moment(written: str) -> datetime | None:
+    """Read a time of a status, which others may write; None for an empty or unreadable one, UTC where it has no zone."""
     try:
-        end = datetime.fromisoformat(reservation.end_time) if reservation.end_time else None
+        found = datetime.fromisoformat(written) if written else None
     except ValueError:
         return None
-    return end.replace(tzinfo=UTC) if end is not None and end.tzinfo is None else end
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
 
 
 def reclaimed_before(reservation: CapacityReservation) -> timedelta:

@@ -19,7 +19,7 @@ from core.scheduling.explanation.demand_sources import demand_source, disagreeme
 from core.scheduling.explanation.findings import PodFinding, PoolFinding, nearness
 from core.scheduling.explanation.new_node_refusal import NewNodeRefusal
 from core.scheduling.explanation.type_elimination import TypeElimination
-from core.scheduling.explanation.wording import conflict, contradiction, ending_reservation, own_conflict
+from core.scheduling.explanation.wording import closed_reservation, conflict, contradiction, own_conflict
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
@@ -89,7 +89,7 @@ class Diagnosis:
     ) -> PoolFinding:
         if not template.mask:
             why, offered = own_conflict(template), self._context.table[template.offered]
-            ends = ending_reservation(self._context.snapshot, template, template.types.full, offered)
+            ends = closed_reservation(self._context.snapshot, template, template.types.full, offered)
             return _finding(template, PodReason.REQUIREMENT_NOT_MET, f"{why}; {ends}" if ends else why, ends)
         if not step.alternatives:
             why = disagreement(self._context, pod, pod_group, step) or contradiction(pod_group, step)

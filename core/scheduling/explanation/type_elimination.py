@@ -9,7 +9,7 @@ from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.constraints.plan_constraints import PlanConstraints
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.findings import PoolFinding
-from core.scheduling.explanation.wording import amount_of, ending_reservation, not_offered, unlike
+from core.scheduling.explanation.wording import amount_of, closed_reservation, not_offered, unlike
 from core.scheduling.instance_types.type_index import OFFERING_KEYS
 from core.scheduling.instance_types.type_offerings import meets
 from core.scheduling.pods.pod_group import PodGroup
@@ -100,7 +100,7 @@ class TypeElimination:
         left = self.left
         self._keep(~sold_out, "unavailable offerings", PodReason.NO_OFFERING_AVAILABLE)
         if left and not self.left:
-            self.nearest = ending_reservation(self._context.snapshot, self.template, left, requirements)
+            self.nearest = closed_reservation(self._context.snapshot, self.template, left, requirements)
 
     def _by_room(self) -> None:
         types, axis = self.template.types, self._context.axis

@@ -105,20 +105,27 @@ def not_offered(template: NodeClaimTemplate, mask: TypeMask, requirements: Requi
     return ""
 
 
-def ending_reservation(
+def closed_reservation(
     snapshot: Snapshot, template: NodeClaimTemplate, mask: TypeMask, requirements: Requirements
 ) -> str:
-    """Name a suitable capacity reservation with free places that takes no more nodes because it ends; empty without one."""
-    own = (one.reservation_ends for one in snapshot.node_classes if one.name == template.pool.node_class.name)
-    ends = next(own, {})
-    found = sorted(
-        (ends[offering.reservation_id], offering.reservation_id)
-        for position in positions(mask if ends else TypeMask(0))
+    """Name a suitable capacity reservation with free places that takes no nodes yet, or no more; empty without one.
+
+    The next one to begin comes before the one that ends last.
+    """
+    own = (one for one in snapshot.node_classes if one.name == template.pool.node_class.name)
+    node_class = next(own, None)
+    begins = node_class.reservation_begins if node_class is not None else {}
+    ends = node_class.reservation_ends if node_class is not None else {}
+    found = {
+        offering.reservation_id
+        for position in positions(mask if begins or ends else TypeMask(0))
         for offering in template.types.types[position].offerings
-        if offering.reservation_id in ends and offering.reservation_capacity and meets(offering, requirements)
-    )
-    for leaves, identity in found[-1:]:
-        return f"capacity reservation {identity} takes no more nodes, its nodes leave it at {leaves:%Y-%m-%d %H:%M} UTC"
+        if offering.reservation_id and offering.reservation_capacity and meets(offering, requirements)
+    }
+    for at, identity in sorted((begins[one], one) for one in found if one in begins)[:1]:
+        return f"capacity reservation {identity} takes nodes once it has begun, at {at:%Y-%m-%d %H:%M} UTC"
+    for at, identity in sorted((ends[one], one) for one in found if one in ends)[-1:]:
+        return f"capacity reservation {identity} takes no more nodes, its nodes leave it at {at:%Y-%m-%d %H:%M} UTC"
     return ""
 
 

@@ -13,6 +13,7 @@ from core.api.status import readiness
 from core.catalogue.discovered.address_reading import lacks_addresses, written_reading
 from core.catalogue.discovered.node_memory import with_seen
 from core.catalogue.discovered.placement_group import written_group
+from core.catalogue.discovered.upcoming_reservations import written_upcoming
 from core.catalogue.node_class import AddressReading, read_node_class
 from core.catalogue.reservations import selects_reservations, written_places
 from core.errors import InvalidInputError
@@ -66,6 +67,7 @@ class NodeClassStatus:
         status, places = _without_places(self._cloud.resolve(manifest, node_pools))
         validated = str(status.pop("launchValidation", ""))
         group = status.pop("placementGroup", None)
+        upcoming = status.pop("upcomingReservations", ())
         addresses = _read_addresses(status.pop("subnetAddresses", None))
         status = {**status, "conditions": [*status.get("conditions", ()), *more]}
         self._resolved[_revision(manifest)] = self._clock.now()
@@ -76,6 +78,7 @@ class NodeClassStatus:
             labels.NODECLASS_HASH: node_class.spec_hash,
             labels.NODECLASS_HASH_VERSION: HASH_VERSION,
             labels.RESERVATION_PLACES: written_places(places) if places else None,
+            labels.UPCOMING_RESERVATIONS: written_upcoming(upcoming),
             labels.PLACEMENT_GROUP: None if group is None else written_group(group),
             labels.SUBNET_ADDRESSES: written_reading(addresses, free_before),
         }

@@ -29,6 +29,7 @@ ENDS_BEFORE: Final = timedelta(minutes=30)
 """EC2 terminates the instances of a capacity block this long before its end."""
 
 _PAGE: Final = 1000
+_SIZE_TAG: Final = "aws:ec2capacityreservation:incrementalRequestedQuantity"
 
 
 class Reservation(msgspec.Struct, kw_only=True):
@@ -38,6 +39,7 @@ class Reservation(msgspec.Struct, kw_only=True):
         total: How many instances it holds at most.
         others: How many of its places are taken by instances outside the cluster.
         starts_at, ends_at: When it becomes active, and when it ends; None: at once, never.
+        booked: Its state before its start; it becomes active then if it is `scheduled`.
         members: Ids of this cluster's instances in it.
     """
 
@@ -53,13 +55,14 @@ class Reservation(msgspec.Struct, kw_only=True):
     tags: dict[str, str] = {}
     starts_at: datetime | None = None
     ends_at: datetime | None = None
+    booked: str = SCHEDULED
     state: str = ACTIVE
     members: set[str] = set()
 
     @property
     def free(self) -> int:
-        """Return how many more instances it can take."""
-        return max(0, self.total - self.others - len(self.members))
+        """Return how many more instances it can take: none before it begins."""
+        return 0 if self.state != ACTIVE else max(0, self.total - self.others - len(self.members))
 
 
 class Reservations:
@@ -79,7 +82,7 @@ class Reservations:
             reservation.members = known.members
         self._all[reservation.id] = reservation
         if reservation.starts_at is not None and reservation.starts_at > now:
-            reservation.state = SCHEDULED
+            reservation.state = reservation.booked
             self._clock.at(reservation.starts_at, lambda: self._begin(reservation))
         if reservation.ends_at is not None:
             self._clock.at(max(now, reservation.ends_at), lambda: self._end(reservation, EXPIRED))
@@ -178,11 +181,12 @@ class Reservations:
             "EndDateType": "unlimited" if one.ends_at is None else "limited",
             "InstanceMatchCriteria": one.criteria,
             "ReservationType": one.kind,
-            "Tags": tag_list(one.tags),
+            "Tags": tag_list({**one.tags, _SIZE_TAG: str(one.total)} if one.kind == BLOCK else one.tags),
         }
         if one.interruptible:
             described["Interruptible"] = True
-        return described if one.ends_at is None else {**described, "EndDate": one.ends_at}
+        dates = {"StartDate": one.starts_at, "EndDate": one.ends_at}
+        return described | {name: date for name, date in dates.items() if date is not None}
 
 
 def _values(one: Reservation, name: str) -> tuple[str, ...]:

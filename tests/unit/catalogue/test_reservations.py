@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from core import labels
 from core.catalogue.discovered.reservation_end import LEAVES_BEFORE, RECLAIMED_BEFORE, SERVES_LEAST
+from core.catalogue.discovered.upcoming_reservations import written_upcoming
 from core.catalogue.reservations import PRICE_SHARE, with_reservations, written_places
 from core.model.catalogue import Catalogue, Offering
 from tests.builders import NOW, a_class_manifest, a_type
@@ -73,6 +74,28 @@ def test_a_reservation_takes_instances_until_its_end_and_a_block_while_they_can_
     margin = CLOSED_BEFORE if entry else timedelta()
     (found,) = offerings({**entry, "endTime": (NOW + margin + timedelta(seconds=1)).isoformat()})
     assert found.available
+
+
+def upcoming(now: datetime, held: int = 0, **changes: Any) -> list[Offering]:
+    """The offerings of a reservation that had not begun at the last reading."""
+    entry = {**ENTRY, **BLOCK, "state": "scheduled", "startTime": NOW.isoformat(), "places": 3, **changes}
+    annotations = {labels.UPCOMING_RESERVATIONS: written_upcoming([entry])}
+    manifest = a_class_manifest(metadata={"annotations": annotations}, status={"subnets": SUBNETS})
+    types = (a_type("m5.large", price=0.1, zones=("us-east-1a",)),)
+    found = with_reservations(Catalogue(types), [manifest], {"cr-1": held}, now)
+    return [o for t in found.types_for("default") for o in t.offerings if o.capacity_type == labels.RESERVED]
+
+
+def test_a_booked_block_is_offered_from_its_start_on() -> None:
+    """The reading may be minutes old, and the block is paid for from its first second."""
+    (before,), (after,) = upcoming(NOW - timedelta(seconds=1)), upcoming(NOW, held=1)
+    assert (before.available, before.reservation_capacity) == (False, 3)
+    assert (after.available, after.reservation_capacity, after.reservation_type) == (True, 2, "capacity-block")
+
+
+def test_a_booked_block_that_is_not_paid_for_is_not_offered_at_its_start() -> None:
+    (found,) = upcoming(NOW + timedelta(minutes=1), state="payment-pending")
+    assert not found.available
 
 
 def test_a_class_without_reservations_keeps_the_very_types() -> None:

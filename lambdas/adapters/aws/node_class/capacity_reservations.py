@@ -14,6 +14,7 @@ from core.catalogue.node_class import (
     CAPACITY_BLOCK,
     DEFAULT_RESERVATION,
     EXPIRING,
+    UPCOMING,
     CapacityReservation,
     EC2NodeClass,
     ReservationTerm,
@@ -28,6 +29,7 @@ _KINDS: Final = (DEFAULT_RESERVATION, CAPACITY_BLOCK)
 _CRITERIA: Final = ("open", "targeted")
 _LINUX: Final = "Linux/UNIX"
 _WINDOWS: Final = "Windows"
+_SIZE_TAG: Final = "aws:ec2capacityreservation:incrementalRequestedQuantity"
 
 
 class CapacityReservations:
@@ -45,7 +47,8 @@ class CapacityReservations:
     def resolve(self, node_class: EC2NodeClass, now: datetime) -> list[JsonObject]:
         """Return `status.capacityReservations`, by id, each with an additional `places`. Raises PortError.
 
-        It excludes ended and dedicated ones, and those that the class's images cannot be launched into.
+        Those that have not begun have EC2's state and an additional `startTime`. It excludes ended and dedicated ones, and
+        those that the class's images cannot be launched into.
         """
         found: dict[str, JsonObject] = {}
         for described in self._matching(node_class.spec.capacity_reservation_selector_terms):
@@ -76,7 +79,6 @@ class CapacityReservations:
                     "DescribeCapacityReservations",
                     "CapacityReservations",
                     CapacityReservationIds=list(ids),
-                    Filters=_filters(ReservationTerm()),
                 )
             )
         except NotFoundError:
@@ -87,7 +89,6 @@ class CapacityReservations:
 
 def _filters(term: ReservationTerm) -> list[JsonObject]:
     named = {
-        "state": ACTIVE,
         "owner-id": term.owner_id,
         "instance-match-criteria": term.instance_match_criteria,
     }
@@ -98,7 +99,7 @@ def _filters(term: ReservationTerm) -> list[JsonObject]:
 def _is_usable(described: JsonObject, node_class: EC2NodeClass, now: datetime) -> bool:
     end = described.get("EndDate")
     return bool(
-        described.get("State") == ACTIVE
+        (described.get("State") == ACTIVE or (described.get("State") in UPCOMING and described.get("StartDate")))
         and (end is None or end > now)
         and described.get("ReservationType", DEFAULT_RESERVATION) in _KINDS
         and described.get("InstanceMatchCriteria") in _CRITERIA
@@ -128,19 +129,31 @@ def _entry(described: JsonObject, now: datetime) -> JsonObject:
         "ownerID": described.get("OwnerId", ""),
         "instanceMatchCriteria": described["InstanceMatchCriteria"],
         "reservationType": described.get("ReservationType", DEFAULT_RESERVATION),
-        "state": ACTIVE,
+        "state": described["State"],
     }
     if end is not None:
-        entry["endTime"] = end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        entry["endTime"] = _written(end)
+    if described["State"] in UPCOMING:
+        entry["startTime"] = _written(described["StartDate"])
     leaves = leaves_at(msgspec.convert(entry, CapacityReservation))
-    if leaves is not None and leaves <= now:
+    if described["State"] == ACTIVE and leaves is not None and leaves <= now:
         entry["state"] = EXPIRING
     return {**entry, "interruptible": True} if described.get("Interruptible") else entry
+
+
+def _written(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _places(described: JsonObject, own_instances: int) -> int:
     """Return how many of our instances fit: the free places, and those that ours hold.
 
     An instance that is launched between the two calls counts in both figures; the reservation's size bounds the error.
+    Before the start nothing is free, and a tag has the size of a block (EC2).
     """
+    if described["State"] in UPCOMING:
+        sizes = [str(tag.get("Value", "")) for tag in described.get("Tags") or () if tag.get("Key") == _SIZE_TAG]
+        return max(
+            [int(size) for size in sizes if size.isdecimal()], default=int(described.get("TotalInstanceCount", 0))
+        )
     return int(min(described.get("AvailableInstanceCount", 0) + own_instances, described.get("TotalInstanceCount", 0)))

@@ -76,7 +76,8 @@ class NodeClassResolver:
     ) -> JsonObject:
         """Return the whole status, with the `places` of each capacity reservation and EC2's answer as `launchValidation`.
 
-        If the class selects a placement group, it is `placementGroup`; subnets with few addresses are `subnetAddresses`.
+        If the class selects a placement group, it is `placementGroup`; subnets with few addresses are `subnetAddresses`, and
+        capacity reservations that have not begun are `upcomingReservations`.
 
         A part that AWS denies or does not find makes its condition False.
 
@@ -209,13 +210,20 @@ def _split_addresses(found: JsonObject, node_class: EC2NodeClass, described: Clu
 def _reserved(
     found: JsonObject, reservations: CapacityReservations, node_class: EC2NodeClass, now: datetime
 ) -> _Verdict:
-    """Resolve the reservations; none is fine (Karpenter)."""
+    """Resolve the reservations; none is fine (Karpenter). Those that have not begun are `upcomingReservations`."""
     found["capacityReservations"] = []
     try:
-        found["capacityReservations"] = reservations.resolve(node_class, now)
+        resolved = reservations.resolve(node_class, now)
     except DeniedError as error:
         return _Verdict("NotAllowed", str(error))
-    return _Verdict()
+    upcoming = [one for one in resolved if "startTime" in one]
+    found["capacityReservations"] = [one for one in resolved if "startTime" not in one]
+    if not upcoming:
+        return _Verdict()
+    from core.catalogue.discovered.upcoming_reservations import upcoming_message  # most clusters have booked none
+
+    found["upcomingReservations"] = upcoming
+    return _Verdict(message=upcoming_message(upcoming))
 
 
 def _judged(manifest: JsonObject) -> _Verdict | None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from core.catalogue.discovered.reservation_end import ends_at, leaves_at, reclaimed_before
 from core.catalogue.node_class import CAPACITY_BLOCK, CapacityReservation, read_node_class
+from core.catalogue.reservations import reservations_of
 from core.errors import InvalidInputError
 from core.lifecycle.records import ClaimRecord
 from core.reasons.termination import TerminationReason
@@ -60,6 +61,6 @@ def _ending(node_classes: Iterable[JsonObject], now: datetime) -> dict[str, tupl
 
 def _reservations(manifest: JsonObject) -> tuple[CapacityReservation, ...]:
     try:
-        return read_node_class(manifest).status.capacity_reservations
+        return reservations_of(read_node_class(manifest))
     except InvalidInputError:
         return ()

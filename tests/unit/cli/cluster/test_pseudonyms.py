@@ -35,6 +35,7 @@ NODE_CLASS = a_class_manifest(
             labels.LAUNCH_VALIDATION: f'{{"message":"arn:aws:iam::{ACCOUNT}:role/hush"}}',
             labels.RESERVATION_PLACES: f'{{"cr-{IDENTIFIER}":3}}',
             labels.SUBNET_ADDRESSES: f'{{"readAt":"2026-07-01T00:00:00Z","perNode":1,"free":{{"subnet-{IDENTIFIER}":3}}}}',
+            labels.UPCOMING_RESERVATIONS: f'[{{"id":"cr-{IDENTIFIER}","ownerID":"{ACCOUNT}","state":"scheduled"}}]',
             labels.PLACEMENT_GROUP: f'{{"id":"pg-{IDENTIFIER}","name":"hush","strategy":"partition","partitions":3}}',
             "karpenter.sh/note": "hush",
         }
@@ -153,6 +154,8 @@ def test_a_node_class_stays_a_valid_one() -> None:
     assert problems(renamed) == ()
     places = json.loads(renamed["metadata"]["annotations"][labels.RESERVATION_PLACES])
     assert list(places) == [renamed["spec"]["capacityReservationSelectorTerms"][0]["id"]]
+    (upcoming,) = json.loads(renamed["metadata"]["annotations"][labels.UPCOMING_RESERVATIONS])
+    assert upcoming["id"] == renamed["spec"]["capacityReservationSelectorTerms"][0]["id"]
     addresses = json.loads(renamed["metadata"]["annotations"][labels.SUBNET_ADDRESSES])
     assert addresses["free"] == {renamed["spec"]["subnetSelectorTerms"][0]["id"]: 3}
     assert renamed["spec"]["subnetSelectorTerms"][1]["tags"].popitem()[1] != ACCOUNT
@@ -175,7 +178,7 @@ def test_nodes_stay_in_their_reservation_and_placement_group() -> None:
 
 @pytest.mark.parametrize("text", ["", "hush", "[1]"])
 def test_an_annotation_that_cannot_be_read_is_left_out(text: str) -> None:
-    keys = (labels.PLACEMENT_GROUP, labels.RESERVATION_PLACES, labels.SUBNET_ADDRESSES)
+    keys = (labels.PLACEMENT_GROUP, labels.RESERVATION_PLACES, labels.SUBNET_ADDRESSES, labels.UPCOMING_RESERVATIONS)
     metadata = {"annotations": dict.fromkeys(keys, text)}
     (renamed,) = hidden(a_class_manifest(metadata=metadata))
     assert not renamed["metadata"].get("annotations")

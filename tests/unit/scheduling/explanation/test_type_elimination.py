@@ -101,17 +101,22 @@ BLOCK = Offering(
     reservation_id="cr-1", reservation_capacity=2, reservation_type="capacity-block",
 )  # fmt: skip
 ENDING = (NodeClass(name="default", reservation_ends={"cr-1": NOW + timedelta(minutes=5)}),)
+BOOKED = (NodeClass(name="default", reservation_begins={"cr-1": NOW + timedelta(minutes=20)}),)
+SAYS_WHEN = "capacity reservation cr-1 takes nodes once it has begun, at 2026-11-20 00:20 UTC"
 SAYS_WHY = "capacity reservation cr-1 takes no more nodes, its nodes leave it at 2026-11-20 00:05 UTC"
 
 
 @pytest.mark.parametrize("pool_asks", [False, True])
 @pytest.mark.parametrize(("places", "says"), [(2, True), (0, False)])
-def test_a_reservation_that_takes_no_more_nodes_is_named(places: int, *, pool_asks: bool, says: bool) -> None:
+@pytest.mark.parametrize(("node_classes", "text"), [(ENDING, SAYS_WHY), (BOOKED, SAYS_WHEN)])
+def test_a_reservation_that_takes_no_nodes_yet_or_no_more_is_named(
+    node_classes: tuple[NodeClass, ...], text: str, places: int, *, pool_asks: bool, says: bool
+) -> None:
     """Its places are shown as free, so the pods seem to wait for nothing. One that is full is another matter."""
     asked = Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED)
     block = msgspec.structs.replace(BLOCK, reservation_capacity=places)
     found = msgspec.structs.replace(PLAIN, offerings=(*PLAIN.offerings, block))
     pool = a_pool("default", asked) if pool_asks else a_pool("default")
     pod = a_pod("p", node_selector=() if pool_asks else (asked,))
-    (entry,) = plan_of(types=(found,), node_pools=(pool,), pods=(pod,), node_classes=ENDING).unschedulable
-    assert (SAYS_WHY in entry.message) == says
+    (entry,) = plan_of(types=(found,), node_pools=(pool,), pods=(pod,), node_classes=node_classes).unschedulable
+    assert (text in entry.message) == says

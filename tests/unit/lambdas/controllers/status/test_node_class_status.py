@@ -139,6 +139,20 @@ def test_places_of_reservations_are_kept_beside_the_status_in_karpenters_form() 
     assert labels.RESERVATION_PLACES not in world.annotations
 
 
+def test_what_has_not_begun_is_kept_beside_the_status() -> None:
+    """Karpenter's schema of the status has no such state: the API server would refuse all of it."""
+    world = World()
+    found = [{"id": "cr-1", "state": "scheduled", "startTime": "2026-11-21T11:30:00Z", "places": 2}]
+    world.cloud.resolution = {**world.cloud.resolution, "capacityReservations": [], "upcomingReservations": found}
+    world.write()
+    assert "upcomingReservations" not in world.manifest["status"]
+    assert json.loads(world.annotations[labels.UPCOMING_RESERVATIONS]) == found
+    del world.cloud.resolution["upcomingReservations"]
+    world.clock.advance(hours=1)
+    world.write()
+    assert labels.UPCOMING_RESERVATIONS not in world.annotations
+
+
 def test_subnets_with_few_addresses_are_kept_beside_the_status_and_written_only_when_they_change() -> None:
     """Otherwise every reading would be a write, and would wake whoever watches the class."""
     world = World()
