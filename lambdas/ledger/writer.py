@@ -66,6 +66,11 @@ class LedgerWriter:
         self._last_written: dict[tuple[str, bool], DecisionSummary] = {}
         self._failed_at: datetime | None = None
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a ledger. Without one, nobody reads what only its entries contain."""
+        return self._objects is not None
+
     def draft(
         self,
         function: str,

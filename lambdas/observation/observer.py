@@ -132,19 +132,23 @@ class Observer:
             problems=(*rejected, *problems),
         )
 
-    def observe(self, *, with_market: bool = True) -> ClusterState:
+    def observe(self, *, with_market: bool = True, rows: OwnRows | None = None) -> ClusterState:
         """Observe all inputs of a decision; without the market, only decisions without prices are possible.
 
         Commands are read before claims, and both before the cluster: a node that a finished command removed is seen as leaving.
         Nodes are read before pods, so that pods which are bound in between count. Kinds that only volumes need are skipped if
         no pod has one.
 
+        Args:
+            with_market: Whether to read prices and offerings.
+            rows: Commands and claims that were just read.
+
         Raises:
             PortError: If the observation fails; there is no partial result.
         """
         rejected: list[ObjectProblem] = []
-        commands = self._stores.commands.all()
-        records = self._stores.claims.all()
+        rows = rows or self._stores.own_rows()
+        commands, records = rows.commands, rows.claims
         objects, node_classes = self._objects(rejected)
         now = self._clock.now()
         denials = self.open_market.denials(objects[kinds.EC2_NODE_CLASSES], now) if with_market else ()

@@ -86,7 +86,9 @@ class LabAdapters(Adapters):
         self.brakes = self.brake_rows = lab.brakes
         self.queues = FunctionQueues(wake_ups=lab.wake_ups, work=lab.work, run_requests=lab.run_requests)
         self.windows = lab.windows
-        self.ledger = LedgerWriter(lab.ledger, lab.settings.cluster_name, lab.clock)
+        self.ledger = LedgerWriter(
+            lab.ledger if lab.settings.keep_ledger else None, lab.settings.cluster_name, lab.clock
+        )
 
 
 class Lab:

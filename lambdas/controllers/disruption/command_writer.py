@@ -33,6 +33,11 @@ class CommandWriter:
         self._work = work
         self._clock = clock
 
+    @property
+    def keeps_decisions(self) -> bool:
+        """Whether decisions are written to a ledger."""
+        return self._ledger.is_kept
+
     def write_decision(
         self,
         snapshot: Snapshot,

@@ -148,11 +148,16 @@ class DecisionPass:
             report.count("unchanged")
         time = RecordedTime(share_until(self.clock, given.deadline - STORING))
         snapshot = self.target.with_target(observed)
-        plan = _plan(snapshot, time) if remembered is None else remembered
+        plan = self._plan(snapshot, time) if remembered is None else remembered
         report.count("commands", len(plan.commands))
         for reason, number in sorted(Counter(blocked.reason for blocked in plan.blocked).items()):
             report.count(f"blocked{reason}", number)
         return _Decided(snapshot, plan, digest, now, time, is_new=remembered is None)
+
+    def _plan(self, snapshot: Snapshot, time: RecordedTime) -> DisruptionPlan:
+        with collector_paused():
+            # Only the ledger has the proven minimum.
+            return disrupt(snapshot, deadline=time, proves=self.writer.keeps_decisions)
 
     def _store(
         self, decided: _Decided, view: ClusterState, proposals: PassProposals, given: PassInputs, report: RunReport
@@ -183,11 +188,6 @@ class DecisionPass:
         if admitted:
             self.skips.resync.end()
         return bool(admitted)
-
-
-def _plan(snapshot: Snapshot, time: RecordedTime) -> DisruptionPlan:
-    with collector_paused():
-        return disrupt(snapshot, deadline=time)
 
 
 def _awaits_validation(view: ClusterState, report: RunReport) -> bool:

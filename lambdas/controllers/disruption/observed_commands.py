@@ -68,7 +68,7 @@ class ObservedCommands:
         self._decided, self._decided_at = digest, now
         time = RecordedTime(share_until(self._clock, until))
         with collector_paused():
-            plan = disrupt(snapshot, deadline=time)
+            plan = disrupt(snapshot, deadline=time, proves=self._ledger.is_kept)
         bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound, is_observed=True)
         concerned = _concerns(snapshot, pools)

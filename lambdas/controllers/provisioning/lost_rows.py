@@ -13,9 +13,10 @@ from functools import partial
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.pool_usage import mismatches, recount
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
-from lambdas.controllers.sweeps.instances.unclaimed import untracked
+from lambdas.controllers.sweeps.instances.unclaimed import UnclaimedInstance, untracked
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
+from lambdas.observation.stores import OwnRows
 from lambdas.ports import Clock, CloudProvider, Instance
 from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
@@ -33,10 +34,14 @@ class LostRows:
         self._claims = claims
         self._clock = clock
 
-    def observe(self, report: RunReport) -> ClusterState:
+    def observe(self, report: RunReport, rows: OwnRows | None = None) -> ClusterState:
         """Return an observation in which every instance with our tag has its claim, if one can be rebuilt.
 
         Failures here are reported and left to `reconcile`: pods must not wait because of a failing EC2 list.
+
+        Args:
+            report: Receives the failures.
+            rows: Commands and claims that were just read.
 
         Raises:
             PortError: If the observation itself fails.
@@ -44,7 +49,9 @@ class LostRows:
         boundary = Boundary(report)
         instances: list[Instance] = []
         boundary.attempt("instances", lambda: instances.extend(self._cloud.instances()))
-        view = self._observer.observe()
+        view = self._observer.observe(rows=rows)
+        if rows is not None and self._found(instances, view):
+            view = self._observer.observe()  # a claim that was stored after the rows were read is not lost
         if self._rebuilt(instances, view, boundary, report):
             view = self._observer.observe()
         boundary.attempt("usage", lambda: self._recount(view, report))
@@ -54,7 +61,7 @@ class LostRows:
         self, instances: Sequence[Instance], view: ClusterState, boundary: Boundary, report: RunReport
     ) -> bool:
         """Rebuild the claims of instances that were listed before the observation; return whether there were any."""
-        found = untracked(instances, view, self._clock.now(), min_age=timedelta(0)).rebuildable
+        found = self._found(instances, view)
         if not found:
             return False
 
@@ -65,6 +72,10 @@ class LostRows:
 
         boundary.attempt("untracked instances", rebuild)
         return True
+
+    def _found(self, instances: Sequence[Instance], view: ClusterState) -> tuple[UnclaimedInstance, ...]:
+        """Return the instances for which a claim can be rebuilt."""
+        return untracked(instances, view, self._clock.now(), min_age=timedelta(0)).rebuildable
 
     def _recount(self, view: ClusterState, report: RunReport) -> None:
         for mismatch in mismatches(self._claims, view.claims.values()):

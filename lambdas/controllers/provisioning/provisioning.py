@@ -31,7 +31,7 @@ from lambdas.messages import WokenBy
 from lambdas.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
 from lambdas.observation.observer import Observer
 from lambdas.observation.plan_cache import snapshot_digest
-from lambdas.observation.stores import Stores
+from lambdas.observation.stores import OwnRows, Stores
 from lambdas.ports import Clock, PortError
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
@@ -94,8 +94,9 @@ class Provisioning:
             self.next_run.ask("planner was busy", until, BUSY)
             return
         try:
-            if self._has_work(report, deadline, until) or (cause is WokenBy.NEWS and self._lacks_static_nodes()):
-                self._plan_in_rounds(lease, report, heard_at, deadline, until)
+            rows = self._rows_with_work(report, deadline, until)
+            if rows is not None or (cause is WokenBy.NEWS and self._lacks_static_nodes()):
+                self._plan_in_rounds(rows, lease, report, heard_at, deadline, until)
                 self.next_run.planned()
         except Exception:
             self.leases.release(lease)
@@ -121,22 +122,23 @@ class Provisioning:
         self.absent.note(started_at, are_absent=not records)
         return not any(record.deletion is not None or is_unlaunched(record) for record in records)
 
-    def _has_work(self, report: RunReport, deadline: datetime, until: datetime) -> bool:
-        """Whether there is anything to plan, after the batch of pods is complete."""
+    def _rows_with_work(self, report: RunReport, deadline: datetime, until: datetime) -> OwnRows | None:
+        """Return the rows for the plan, read after the batch of pods is complete; None if there is nothing to plan."""
         pods = self.batcher.pods(deadline - MARGIN)
-        records = self.stores.claims.all()
+        rows = self.stores.own_rows()
+        records = rows.claims
         found = pending_work(pods, records, self.clock.now())
         report.count("pendingPods", found.marked + found.awaited)
         report.count("awaitedPods", found.awaited)
         if found.unmarked and not found.is_any:
             self.next_run.ask("pods that the scheduler has not looked at", until, self._poll())
         if found.is_any or displaces_pods(self.observer, records, self.clock.now()) or self.observer.keeps_room():
-            return True
+            return rows
         if found.awaited:
             message = f"{found.awaited} pods wait, and a node is on its way for each"
             report.decide(DecisionKind.SKIP, self.settings.cluster_name, RunReason.NODES_UNDER_WAY, message)
             self.publisher.expect_pods_on((), records)
-        return False
+        return None
 
     def _lacks_static_nodes(self) -> bool:
         """Whether a static NodePool lacks nodes.
@@ -148,11 +150,17 @@ class Provisioning:
         return lacks_nodes(self.observer.observe_without_pods().snapshot)
 
     def _plan_in_rounds(
-        self, lease: Lease, report: RunReport, heard_at: datetime, deadline: datetime, until: datetime
+        self,
+        rows: OwnRows | None,
+        lease: Lease,
+        report: RunReport,
+        heard_at: datetime,
+        deadline: datetime,
+        until: datetime,
     ) -> None:
         used = 0
         for number in range(1, self.settings.plan_rounds + 1):
-            view = self.lost_rows.observe(report) if number == 1 else self.observer.observe()
+            view = self.lost_rows.observe(report, rows) if number == 1 else self.observer.observe()
             self.launches.hand_over(view, report)
             report.count(LAUNCH_DENIALS, len(view.denials))
             report.count(QUOTA_DENIALS, sum(denial.scope.quotas is not None for denial in view.denials))

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from core.brakes.brake import Brake, BrakeKind
+from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.move_history import MoveHistory
 from core.disruption.rollouts import Rollout
 from core.lifecycle.records import ClaimPhase
@@ -161,3 +162,19 @@ def test_a_pass_that_fails_keeps_nobody_from_deciding() -> None:
     with pytest.raises(RuntimeError):
         lab.disrupt()
     assert lab.rows.leases[DECIDER][2] is None
+
+
+def test_the_proven_minimum_is_computed_for_the_ledger_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a linear program in each pass, and without a ledger nobody reads it."""
+    proofs: list[int] = []
+
+    def floor(_: DisruptionPass) -> int:
+        proofs.append(1)
+        return 0
+
+    monkeypatch.setattr("core.disruption.fleet_floor.fleet_floor", floor)
+    lab, without = idle(), idle()
+    without.settings = msgspec.structs.replace(without.settings, keep_ledger=False)
+    without.restart()
+    assert lab.disrupt().counts["commands"] == without.disrupt().counts["commands"] == 1
+    assert len(proofs) == 1
