@@ -64,7 +64,7 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
     names, rest = offers.types[:_TYPES_SHOWN], len(offers.types) - _TYPES_SHOWN
     lines = [f"instance types, cheapest first: {', '.join(names)}{f' and {rest} more' if rest > 0 else ''}"]
     lines += [f"minValues is not met: its requirements leave {n} values of {key}" for key, n in offers.missing.items()]
-    left = context.remaining_limits(())[template.index].left
+    left = context.remaining.limits(())[template.index].left
     lines += [
         f"limit of {name}: {render(max(0, amount), name)} of {render(pool.limits[name], name)} left"
         for name, amount in sorted(left.items())

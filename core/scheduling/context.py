@@ -5,31 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING
 
 from core import labels
 from core.commitments.coverage import coverage_of
-from core.model.node_claim import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.requirements import Requirement, Requirements
-from core.model.values.resources import subtract
 from core.model.values.taints import Toleration, first_untolerated
 from core.pods.disruption_budgets import DisruptionBudgets
 from core.scheduling.capacity.daemon_overhead import daemon_pods
 from core.scheduling.capacity.existing_node import ExistingNodes
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.node_index import NodeIndex
-from core.scheduling.capacity.node_pool_limits import RemainingLimits, used_by_pool
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, templates_of
-from core.scheduling.capacity.quota_accounting import RemainingQuotas, quotas_left
-from core.scheduling.capacity.quota_fit import fit
-from core.scheduling.constraints.commitment_charges import CommitmentCharges
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas
 from core.scheduling.constraints.plan_constraints import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
+from core.scheduling.constraints.remaining_capacity import RemainingCapacity
 from core.scheduling.pod_grouping import PodGroups
 from core.scheduling.pods.pending_pods import pending_pods
 from core.scheduling.pods.pod_group import RelaxationStep
@@ -40,9 +34,6 @@ from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis
 from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import Namespaces
-
-if TYPE_CHECKING:
-    from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
 
 
 class SchedulingContext:
@@ -56,6 +47,7 @@ class SchedulingContext:
         coverage: The commitments' coverage of running nodes, and their unused amounts.
         volumes: The requirements of pods' volumes.
         positions: Names of nodes and of their claims → position.
+        remaining: What running nodes and claims leave of limits, quotas, addresses and commitments.
     """
 
     def __init__(
@@ -81,10 +73,7 @@ class SchedulingContext:
         self.positions |= {node.state.claim_name: node.index for node in self.existing_nodes if node.state.claim_name}
         self.node_index = NodeIndex(self.existing_nodes, self.table)
         self.templates = templates_of(snapshot, self.table, self.axis, daemons)
-        self._charges = CommitmentCharges(self.coverage.commitments, self.templates)
-        self._used = self._usage()
-        self._quotas_left = self._left_of_quotas()
-        self._addresses = _free_addresses(snapshot, self.templates)
+        self.remaining = RemainingCapacity(snapshot, self.existing_nodes, self.templates, self.coverage)
         self.budgets = DisruptionBudgets.of(snapshot)
         self.leaving = frozenset(node.index for node in self.existing_nodes if node.is_leaving)
         self.moving = tuple(
@@ -94,7 +83,7 @@ class SchedulingContext:
             for pod in self.budgets.currently_reschedulable(node.state.pods)
         )
         self._count_bound(signatures)
-        namespaces = Namespaces(_namespace_labels(snapshot))
+        namespaces = Namespaces.of(snapshot)
         self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table)
         self._signatures = signatures
         self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table, constraints)
@@ -132,28 +121,19 @@ class SchedulingContext:
         return self._tolerated(step.demands.tolerations)
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
-        """Return the constraints of a new plan; `vanished` as in `remaining_limits`."""
+        """Return the constraints of a new plan; nodes at the positions `vanished` use nothing of the limits."""
         vanished = tuple(vanished)
+        remaining = self.remaining
         start = PlanStart(
             self.templates,
-            self.remaining_limits(vanished),
+            remaining.limits(vanished),
             self.table,
-            self._quotas_left,
-            self._charges,
-            self.uncommitted(vanished),
-            self._addresses,
+            remaining.quotas,
+            remaining.charges,
+            remaining.uncommitted(vanished),
+            remaining.addresses,
         )
         return PlanConstraints.of(self.constraints, start)
-
-    def uncommitted(self, vanished: Iterable[int]) -> tuple[int, ...]:
-        """Return for each commitment in force the amount that nodes leave unused; vanished nodes use nothing."""
-        coverage = self.coverage
-        left = coverage.without(self.existing_nodes[position].name for position in vanished)
-        return tuple(left[one.name] for one in coverage.commitments)
-
-    def committed_worth(self) -> int:
-        """Return the most that commitments can save on new nodes, in nano-dollars per hour."""
-        return sum(self._charges.worth(position, amount) for position, amount in enumerate(self.uncommitted(())))
 
     def with_commitments_last(self) -> SchedulingContext:
         """Return the same context in which plans ignore commitments, which then cover finished claims."""
@@ -169,63 +149,12 @@ class SchedulingContext:
             None if that is possible, else the context in which another plan has to replace this one: the same with the
             constraints that this one breaks. The plan of a context always keeps to its own constraints.
         """
-        # Addresses close zones, and a quota's charge depends on the zones that are left.
-        broken = (*self._broken_addresses(claims), *self._broken_quotas(claims)) if claims else ()
+        broken = self.remaining.broken_by(claims, self.constraints) if claims else ()
         if not broken:
             return None
         other = copy(self)
         other.constraints = tuple(sorted((*self.constraints, *broken), key=lambda one: one is Ec2Quotas))
         return other
-
-    def _broken_quotas(self, claims: Sequence[InFlightClaim]) -> ConstraintTypes:
-        if not self.snapshot.vcpu_quotas or Ec2Quotas in self.constraints:
-            return ()
-        return () if fit(claims, RemainingQuotas(self._quotas_left)) else (Ec2Quotas,)
-
-    def _broken_addresses(self, claims: Sequence[InFlightClaim]) -> ConstraintTypes:
-        if self._addresses is None:
-            return ()
-        from core.scheduling.capacity.addresses.address_fit import fitted
-        from core.scheduling.constraints.free_addresses import FreeAddresses
-
-        if FreeAddresses in self.constraints or fitted(claims, self._addresses) is not None:
-            return ()
-        return (FreeAddresses,)
-
-    def remaining_limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
-        """Return for each template the rest of its NodePool's limits; leaving and vanished nodes use nothing."""
-        freed: dict[str, list[StateNode]] = {}
-        for position in vanished:
-            state = self.existing_nodes[position].state
-            freed.setdefault(state.node_pool, []).append(state)
-        limits = []
-        for template in self.templates:
-            pool = template.pool
-            gone = used_by_pool(freed.get(pool.name, ()), (pool,), ())[pool.name]
-            limits.append(RemainingLimits(pool.limits, subtract(self._used[pool.name], gone)))
-        return tuple(limits)
-
-    def _left_of_quotas(self) -> dict[str, int]:
-        """Return quota code → vCPUs that nodes and claims leave of it.
-
-        Nodes that a plan removes still count: their replacements launch before they go.
-        """
-        snapshot = self.snapshot
-        if not snapshot.vcpu_quotas:
-            return {}
-        every = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
-        types = {found.name: found for types in every for found in types}
-        return quotas_left(snapshot.vcpu_quotas, self.states, self._unlaunched(), types.values())
-
-    def _unlaunched(self) -> list[NodeClaim]:
-        """Return the claims without an instance, except leaving ones."""
-        launched = {state.claim_name for state in self.states}
-        return [c for c in self.snapshot.node_claims if c.name not in launched and c.deleted_at is None]
-
-    def _usage(self) -> dict[str, dict[str, int]]:
-        """Return pool → its nodes' usage of the limits, without leaving nodes."""
-        staying = (node.state for node in self.existing_nodes if not node.is_leaving)
-        return used_by_pool(staying, (t.pool for t in self.templates), self._unlaunched())
 
     def _count_bound(self, signatures: PodSignatures) -> None:
         """Count for every signature how many of its pods are on each node, without pods that get another place in this plan.
@@ -246,27 +175,9 @@ def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Tole
     return tuple(first_untolerated(template.taints, tolerations) is None for template in templates)
 
 
-def _free_addresses(snapshot: Snapshot, templates: Sequence[NodeClaimTemplate]) -> RemainingAddresses | None:
-    """Return the free addresses of subnets, None if all have plenty.
-
-    Nodes that a plan removes keep theirs until their replacements run.
-    """
-    if not snapshot.subnet_addresses:
-        return None
-    from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
-
-    return RemainingAddresses.of(snapshot, templates)
-
-
 def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:
     specs = {
         id(spec): spec for spec in (*(pod.spec for pod in pods), *(daemon.spec for daemon in snapshot.daemon_sets))
     }
     requests = [spec.requests for spec in specs.values()]
     return {name for name in set().union(*requests) if any(amounts.get(name) for amounts in requests)}
-
-
-def _namespace_labels(snapshot: Snapshot) -> dict[str, dict[str, str]]:
-    known: dict[str, dict[str, str]] = {name: {} for name in sorted({pod.namespace for pod in snapshot.pods})}
-    known.update({namespace.name: namespace.labels for namespace in snapshot.namespaces})
-    return known

@@ -101,7 +101,7 @@ class Planner:
         if cost is not None:
             bound = cost.lower_bound
             if self._context.coverage.commitments:
-                bound = max(0, (bound or 0) - self._context.committed_worth())
+                bound = max(0, (bound or 0) - self._context.remaining.committed_worth())
             cost = Cost(plan.cost.hourly, bound)  # claims may have left a zone without addresses since the search
         return (plan if cost is None else msgspec.structs.replace(plan, cost=cost)), solution
 
@@ -203,7 +203,7 @@ def _planned_within_ec2_limits(
 
 def _ways(context: SchedulingContext, gone: frozenset[int]) -> tuple[SchedulingContext, ...]:
     """Return the contexts to plan in: with commitments among the constraints, then with commitments applied afterwards."""
-    return (context, context.with_commitments_last()) if any(context.uncommitted(gone)) else (context,)
+    return (context, context.with_commitments_last()) if any(context.remaining.uncommitted(gone)) else (context,)
 
 
 def _rank(solution: Solution) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from core.model.pod import (
     PodSpec,
     TopologySpread,
 )
+from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
 from core.scheduling.pods.preferences import usable_terms
@@ -131,6 +132,13 @@ class Namespaces:
 
     def __init__(self, known: Mapping[str, Mapping[str, str]]) -> None:
         self._labels = {name: {"kubernetes.io/metadata.name": name, **own} for name, own in sorted(known.items())}
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Namespaces:
+        """Return the namespaces of the snapshot's pods and objects."""
+        known: dict[str, Mapping[str, str]] = {name: {} for name in sorted({pod.namespace for pod in snapshot.pods})}
+        known.update({namespace.name: namespace.labels for namespace in snapshot.namespaces})
+        return cls(known)
 
     def of_term(self, term: PodAffinityTerm, own: str) -> tuple[str, ...] | None:
         """Return the namespaces whose pods the term selects, None for all."""

@@ -8,7 +8,7 @@ import msgspec
 
 from core import labels
 from core.model.pod import Owner, PodAffinityTerm
-from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_type
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_selector, a_type
 from tests.unit.scheduling.reading import context_of
 
 SMALL, LARGE = a_type("small", cpu="2", price=0.1), a_type("large", cpu="8", price=0.4)
@@ -27,15 +27,6 @@ def test_pods_of_a_node_that_leaves_move_and_its_room_is_gone() -> None:
     assert [pod.name for pod in context.pending] == ["waits"]
     assert [pod.name for pod in context.moving] == ["runs"]
     assert context.leaving == {context.positions["old"]} == {context.positions[claim.name]}
-
-
-def test_a_vanished_node_gives_back_what_it_used_of_the_limits() -> None:
-    """Otherwise, a NodePool at its limit can never replace a node."""
-    claim, node = a_node_of(LARGE)
-    pool = a_pool(limits={"cpu": 10_000})
-    context = context_of(types=(SMALL, LARGE), nodes=(node,), node_claims=(claim,), node_pools=(pool,), pods=(a_pod(),))
-    assert context.remaining_limits(())[0].left == {"cpu": 2_000}
-    assert context.remaining_limits([context.positions["node-1"]])[0].left == {"cpu": 10_000}
 
 
 def test_a_price_restricts_a_copy_and_leaves_the_context_as_it_was() -> None:

@@ -140,4 +140,4 @@ def test_the_worth_of_what_is_left_bounds_what_it_takes_off() -> None:
     world = a_snapshot(types=TYPES)
     for one, worth in ((PLAN, 400_000_000), (ONE, 400_000_000)):
         context = context_of(types=TYPES, node_pools=world.node_pools, options=Options(commitments=(one,)))
-        assert context.committed_worth() == worth
+        assert context.remaining.committed_worth() == worth

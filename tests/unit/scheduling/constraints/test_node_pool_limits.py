@@ -34,7 +34,7 @@ def test_with_pods_left_over_a_pool_with_limits_is_not_repacked() -> None:
     """Otherwise, the search for cheaper nodes gives the last of a limit to other pods."""
     pools = (a_pool("free"), a_pool("limited", limits={"cpu": 100_000}))
     context = context_of(types=(SMALL,), node_pools=pools)
-    limits = NodePoolLimits(PlanStart(context.templates, context.remaining_limits(()), context.table))
+    limits = NodePoolLimits(PlanStart(context.templates, context.remaining.limits(()), context.table))
     answers = {
         template.pool.name: limits.may_replace(
             InFlightClaim(0, template, template.offered, template.mask, context.axis.zero), pods_wait=True

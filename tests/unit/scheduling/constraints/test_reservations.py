@@ -41,7 +41,7 @@ def test_a_place_is_used_once_and_a_copy_still_has_it() -> None:
 def test_a_claim_cannot_use_a_full_reservation() -> None:
     """Otherwise, the full reservation, which costs nothing, determines its zone."""
     context = context_of(types=(msgspec.structs.replace(PLAIN, offerings=(RESERVED,)),))
-    reservations = Reservations(PlanStart(context.templates, context.remaining_limits(()), context.table))
+    reservations = Reservations(PlanStart(context.templates, context.remaining.limits(()), context.table))
     (template,) = context.templates
     draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero)
     assert reservations.narrowed(draft) is draft
