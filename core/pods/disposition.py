@@ -18,7 +18,7 @@ Each predicate is Karpenter's of that name (`IsProvisionable`, `IsReschedulable`
 | tolerates the disrupted taint                       |         |               | no        | no        |
 | has karpenter.sh/do-not-disrupt in force            |         |               | no        |           |
 
-`mark_equal_pods` says which unmarked pods count as marked.
+`scheduler_verdict` says which pods that the scheduler has not tried count as marked.
 Karpenter counts a finished or deleted pod as pending while it is marked; no node is launched for one here.
 `disruption_budgets` decides whether a PodDisruptionBudget lets an evictable pod go.
 """
@@ -29,13 +29,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-import msgspec
-
-from core.model.pod import Owner, Pod
+from core.model.pod import Pod
 from core.model.values.taints import DISRUPTED
-
-_Controller = tuple[str, Owner]
-"""Namespace and owner reference."""
 
 STUCK_AFTER: Final = timedelta(minutes=1)
 """How long after its grace period a pod no longer blocks its node (Karpenter)."""
@@ -52,20 +47,6 @@ def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
     waits = unbound and pod.phase == "Pending" and not pod.is_terminating
     movable = waits and not (pod.owners and (pod.is_daemon or pod.is_static))
     return movable and (pod.is_marked_unschedulable or not requires_mark)
-
-
-def mark_equal_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
-    """Return the pods in their order; those that kube-scheduler has not tried are marked where an equal pod is.
-
-    The scheduler tries the pods of a burst one by one, about a hundred a second. Its verdict on the first pod of a ReplicaSet
-    holds for the equal pods behind it: they wait in the same queue, with the same requests (docs/adr/0224). A pod with a
-    nominated node implies nothing: the scheduler makes room for it by preemption.
-    """
-    pods = tuple(pods)
-    reported = _reported(pods)
-    if not reported:
-        return pods
-    return tuple(_marked(pod) if _is_implied(pod, reported) else pod for pod in pods)
 
 
 def is_reschedulable(pod: Pod) -> bool:
@@ -93,36 +74,3 @@ def is_drainable(pod: Pod, now: datetime) -> bool:
 
 def _tolerates_drain(pod: Pod) -> bool:
     return any(toleration.tolerates(DISRUPTED) for toleration in pod.spec.tolerations)
-
-
-def _reported(pods: Iterable[Pod]) -> dict[_Controller, list[Pod]]:
-    """Return by controller one pod of each kind that the scheduler could not place."""
-    found: dict[_Controller, list[Pod]] = {}
-    for pod in pods:
-        controller = _controller(pod) if is_pending(pod, requires_mark=True) else None
-        if controller is not None:
-            known = found.setdefault(controller, [])
-            if not any(_are_equal(pod, other) for other in known):
-                known.append(pod)
-    return found
-
-
-def _is_implied(pod: Pod, reported: dict[_Controller, list[Pod]]) -> bool:
-    if pod.is_marked_unschedulable or not is_pending(pod, requires_mark=False):
-        return False
-    controller = _controller(pod)
-    return controller is not None and any(_are_equal(pod, other) for other in reported.get(controller, ()))
-
-
-def _marked(pod: Pod) -> Pod:
-    return msgspec.structs.replace(pod, is_marked_unschedulable=True)
-
-
-def _controller(pod: Pod) -> _Controller | None:
-    owner = next((owner for owner in pod.owners if owner.is_controller), None)
-    return None if owner is None else (pod.namespace, owner)
-
-
-def _are_equal(pod: Pod, other: Pod) -> bool:
-    """Whether the scheduler cannot tell the pods of one controller apart."""
-    return pod.spec == other.spec and pod.labels == other.labels

@@ -10,7 +10,8 @@ import msgspec
 
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.pod import Pod
-from core.pods.disposition import is_pending, is_reschedulable, mark_equal_pods
+from core.pods.disposition import is_pending, is_reschedulable
+from core.pods.scheduler_verdict import mark_untried_pods
 from lambdas.observation.expected_pods import awaits_pods
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock
@@ -32,7 +33,7 @@ class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
     """The work to plan for, in counts.
 
     Attributes:
-        marked: Pending pods that the scheduler cannot place: it has reported them, or equal ones (`mark_equal_pods`).
+        marked: Pending pods that the scheduler cannot place: reported, or implied by other verdicts (`mark_untried_pods`).
         unmarked: Pending pods that it has not tried yet.
         unlaunched: Claims that are stored but not launched.
         awaited: Pending pods whose node is being launched (`expected_pods.awaits_pods`); they are not planned again.
@@ -86,7 +87,7 @@ class PodBatcher:
 
         A pod that it has not tried for as long as a batch may take is ignored: it may belong to another scheduler.
         """
-        waiting = [pod for pod in mark_equal_pods(pods) if is_pending(pod, requires_mark=False)]
+        waiting = [pod for pod in mark_untried_pods(pods) if is_pending(pod, requires_mark=False)]
         now = self._clock.now()
         untried = [pod for pod in waiting if not pod.is_marked_unschedulable]
         if any(now - _waits_since(pod) < self._at_most for pod in untried):
@@ -107,7 +108,7 @@ def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datet
     ours = {(pod, record.node_name) for record in records for pod in record.nominated}
     expected = {pod for record in records if awaits_pods(record, now) for pod in record.plan.pods}
     marked = unmarked = awaited = 0
-    for pod in mark_equal_pods(pods):
+    for pod in mark_untried_pods(pods):
         if pod.key in expected:
             awaited += is_pending(msgspec.structs.replace(pod, nominated_node_name=""), requires_mark=False)
             continue

@@ -14,7 +14,7 @@ from core.model.catalogue import InstanceType, Offering
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.plan import Plan, PlannedClaim
-from core.model.pod import Pod
+from core.model.pod import Pod, PodSpec
 from core.model.policy import DaemonSet
 from core.model.snapshot import Snapshot
 from core.model.values.taints import Taint
@@ -81,7 +81,10 @@ def is_pending(snapshot: Snapshot, pod: Pod) -> bool:
 
 
 def _speaks_for(other: Pod, pod: Pod) -> bool:
-    """Whether the scheduler's verdict on one pod holds for another: for itself, or an equal pod of the same controller."""
+    """Whether the scheduler's verdict on one pod holds for another.
+
+    It does for itself, for an equal pod of the same controller, and, if only nodes refused it, for one that asks for as much.
+    """
     if not other.is_marked_unschedulable:
         return False
     if other.key == pod.key:
@@ -89,7 +92,23 @@ def _speaks_for(other: Pod, pod: Pod) -> bool:
     waits = not (other.node_name or other.nominated_node_name or other.is_gated or other.deleted_at)
     common = {owner for owner in pod.owners if owner.is_controller} & {o for o in other.owners if o.is_controller}
     alike = (other.namespace, other.labels, other.spec) == (pod.namespace, pod.labels, pod.spec)
-    return waits and other.phase == "Pending" and bool(common) and alike
+    return waits and other.phase == "Pending" and ((bool(common) and alike) or _asks_for_as_much(pod.spec, other.spec))
+
+
+def _asks_for_as_much(spec: PodSpec, refused: PodSpec) -> bool:
+    """Whether whatever nodes refuse the one for, they refuse the other for."""
+    required = [spread for spread in refused.spreads if spread.when_unsatisfiable == "DoNotSchedule"]
+    about_others = required or refused.affinity or refused.anti_affinity or refused.host_ports or refused.volumes
+    if about_others or refused.resource_claims or refused.workload or refused.problem:
+        return False
+    one_queue = spec.scheduler_name == refused.scheduler_name
+    one_rank = (spec.priority, spec.priority_class) == (refused.priority, refused.priority_class)
+    fewer_nodes = set(spec.node_selector) >= set(refused.node_selector) and set(spec.tolerations) <= set(
+        refused.tolerations
+    )
+    same_terms = not refused.required_terms or refused.required_terms == spec.required_terms
+    as_large = not any(amount > spec.requests.get(name, 0) for name, amount in refused.requests.items())
+    return one_queue and one_rank and fewer_nodes and same_terms and as_large
 
 
 def virtual_pods(snapshot: Snapshot) -> dict[str, Pod]:

@@ -39,7 +39,7 @@ def test_pods_that_need_no_node_are_ignored(changes: dict[str, Any]) -> None:
 def test_in_a_live_cluster_only_pods_marked_unschedulable_are_planned_for() -> None:
     """Otherwise, nodes would be launched for pods that are about to be bound."""
     live = Options(requires_unschedulable_mark=True)
-    pods = (a_pod("fresh"), a_pod("marked", is_marked_unschedulable=True))
+    pods = (a_pod("fresh", cpu="500m"), a_pod("marked", is_marked_unschedulable=True))
     assert set(places(plan_of(types=(TYPE,), pods=pods, options=live))) == {"marked"}
 
 

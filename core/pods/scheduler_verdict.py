@@ -1,0 +1,104 @@
+"""Applies kube-scheduler's verdict on one pod to pods that it has not tried yet.
+
+The scheduler tries the pods of a burst one by one, about a hundred a second, and marks those that fit nowhere. Its verdict on a
+pod holds for two others behind it in the queue:
+
+- an equal pod of the same controller (docs/adr/0224), whatever the rules of the two are;
+- a pod that demands no less, if the first has no rule about other pods, ports or volumes (docs/adr/0241): each node that would
+  take the second would have taken the first.
+
+A pod with a nominated node implies nothing: the scheduler makes room for it by preemption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from core.model.pod import DO_NOT_SCHEDULE, Owner, Pod, PodSpec
+from core.pods.disposition import is_pending
+
+_Controller = tuple[str, Owner]
+"""Namespace and owner reference."""
+
+
+def mark_untried_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Return the pods in their order; mark an untried one unschedulable if the scheduler's verdict on another implies it."""
+    pods = tuple(pods)
+    reported = [pod for pod in pods if is_pending(pod, requires_mark=True)]
+    if not reported:
+        return pods
+    verdicts = _Verdicts(reported)
+    return tuple(_marked(pod) if _is_untried(pod) and verdicts.imply(pod) else pod for pod in pods)
+
+
+class _Verdicts:
+    """What the pods that the scheduler could not place say about others."""
+
+    def __init__(self, reported: Iterable[Pod]) -> None:
+        self._by_controller: dict[_Controller, list[Pod]] = {}
+        self._specs: list[PodSpec] = []
+        self._known: dict[int, bool] = {}
+        for pod in reported:
+            self._add(pod)
+
+    def imply(self, pod: Pod) -> bool:
+        """Whether the scheduler cannot place the pod, either."""
+        controller = _controller(pod)
+        equal = self._by_controller.get(controller, ()) if controller is not None else ()
+        return any(_are_equal(pod, other) for other in equal) or self._fails(pod.spec)
+
+    def _add(self, pod: Pod) -> None:
+        controller = _controller(pod)
+        if controller is not None:
+            known = self._by_controller.setdefault(controller, [])
+            if not any(_are_equal(pod, other) for other in known):
+                known.append(pod)
+        if _depends_on_nodes_alone(pod.spec) and not any(_demands_no_less(pod.spec, other) for other in self._specs):
+            self._specs = [other for other in self._specs if not _demands_no_less(other, pod.spec)]
+            self._specs.append(pod.spec)
+
+    def _fails(self, spec: PodSpec) -> bool:
+        """Whether it demands no less than a pod that failed; remembered by identity, as the pods of a workload share it."""
+        found = self._known.get(id(spec))
+        if found is None:
+            found = self._known[id(spec)] = any(_demands_no_less(spec, other) for other in self._specs)
+        return found
+
+
+def _depends_on_nodes_alone(spec: PodSpec) -> bool:
+    """Whether a node's labels, taints and free resources alone decide if it takes the pod."""
+    spreads = any(spread.when_unsatisfiable == DO_NOT_SCHEDULE for spread in spec.spreads)
+    rules = (spec.affinity, spec.anti_affinity, spec.host_ports, spec.volumes, spec.resource_claims, spec.workload)
+    return not spreads and not any(rules) and not spec.problem
+
+
+def _demands_no_less(spec: PodSpec, other: PodSpec) -> bool:
+    """Whether each node that would take a pod with the spec would take one with the other, and neither preempts more."""
+    return (
+        (spec.scheduler_name, spec.priority, spec.priority_class)
+        == (other.scheduler_name, other.priority, other.priority_class)
+        and all(spec.requests.get(resource, 0) >= amount for resource, amount in other.requests.items())
+        and all(requirement in spec.node_selector for requirement in other.node_selector)
+        and other.required_terms in ((), spec.required_terms)
+        and all(toleration in other.tolerations for toleration in spec.tolerations)
+    )
+
+
+def _is_untried(pod: Pod) -> bool:
+    return not pod.is_marked_unschedulable and is_pending(pod, requires_mark=False)
+
+
+def _marked(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, is_marked_unschedulable=True)
+
+
+def _controller(pod: Pod) -> _Controller | None:
+    owner = next((owner for owner in pod.owners if owner.is_controller), None)
+    return None if owner is None else (pod.namespace, owner)
+
+
+def _are_equal(pod: Pod, other: Pod) -> bool:
+    """Whether the scheduler cannot tell the pods of one controller apart."""
+    return pod.spec == other.spec and pod.labels == other.labels

@@ -1,0 +1,140 @@
+"""The scheduler's verdict on one pod, applied to pods that it has not tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.model.pod import HostPort, NodeSelectorTerm, Owner, Pod, PodAffinityTerm, TopologySpread, VolumeUse
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Toleration
+from core.pods.scheduler_verdict import mark_untried_pods
+from tests.builders import NOW, a_pod
+
+OF_WEB = {"owners": (Owner("ReplicaSet", "web", "apps/v1", is_controller=True),), "labels": {"app": "web"}}
+SPREAD = (TopologySpread("topology.kubernetes.io/zone", 1),)
+OF_WEB |= {"spreads": SPREAD}
+REPORTED = a_pod("tried", is_marked_unschedulable=True, **OF_WEB)
+
+
+def marked(*pods: Pod) -> set[str]:
+    return {pod.name for pod in mark_untried_pods(pods) if pod.is_marked_unschedulable}
+
+
+def test_an_equal_pod_of_the_same_controller_fails_as_well() -> None:
+    assert marked(a_pod("next", **OF_WEB), REPORTED) == {"tried", "next"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cpu": "2"},
+        {"labels": {"app": "web", "statefulset.kubernetes.io/pod-name": "web-1"}},
+        {"namespace": "other"},
+        {"owners": (Owner("ReplicaSet", "api", "apps/v1", is_controller=True),)},
+        {"owners": (Owner("ReplicaSet", "web", "apps/v1"),)},
+        {"owners": ()},
+    ],
+)
+def test_a_pod_that_differs_waits_for_its_own_verdict(changes: dict[str, Any]) -> None:
+    """It may find room where the other found none."""
+    assert marked(a_pod("next", **{**OF_WEB, **changes}), REPORTED) == {"tried"}
+
+
+@pytest.mark.parametrize("changes", [{"node_name": "n"}, {"deleted_at": NOW}, {"is_gated": True}, {"phase": "Running"}])
+def test_a_pod_that_does_not_wait_is_not_marked(changes: dict[str, Any]) -> None:
+    assert marked(a_pod("next", **OF_WEB, **changes), REPORTED) == {"tried"}
+
+
+@pytest.mark.parametrize("changes", [{"nominated_node_name": "n"}, {"node_name": "n"}, {"phase": "Failed"}])
+def test_the_mark_of_a_pod_that_no_longer_waits_says_nothing(changes: dict[str, Any]) -> None:
+    """The scheduler makes room for a nominated pod by preemption, and may for its like."""
+    other = a_pod("tried", is_marked_unschedulable=True, **OF_WEB, **changes)
+    assert marked(a_pod("next", **OF_WEB), other) == {"tried"}
+
+
+def test_pods_keep_their_order_and_what_else_they_say() -> None:
+    pods = (a_pod("b", **OF_WEB), REPORTED, a_pod("a", **OF_WEB), a_pod("stranger"))
+    found = mark_untried_pods(pods)
+    assert [pod.name for pod in found] == ["b", "tried", "a", "stranger"]
+    assert (found[1], found[3]) == (pods[1], pods[3])
+    assert found[0].unschedulable_since is None  # nobody has reported this pod
+
+
+ARM = Requirement.one_of("kubernetes.io/arch", "arm64")
+IN_A = NodeSelectorTerm((Requirement.one_of("topology.kubernetes.io/zone", "a"),))
+GPU = Toleration("gpu", "Exists")
+SIMPLE = {"cpu": "1", "memory": "1Gi", "tolerations": (GPU,)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"cpu": "2", "memory": "1Gi"},
+        {"extra": {"nvidia.com/gpu": "1"}},
+        {"node_selector": (ARM,)},
+        {"required_terms": (IN_A,)},
+        {"tolerations": ()},
+        {"spreads": SPREAD},
+        {"anti_affinity": (PodAffinityTerm("kubernetes.io/hostname"),)},
+        {"namespace": "other", "labels": {"app": "other"}},
+    ],
+)
+def test_a_pod_that_demands_no_less_fails_as_well(changes: dict[str, Any]) -> None:
+    """Each node that would take it would have taken the pod that was tried."""
+    tried = a_pod("tried", is_marked_unschedulable=True, **SIMPLE)
+    assert marked(a_pod("next", **{**SIMPLE, **changes}), tried) == {"tried", "next"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cpu": "999m"},
+        {"cpu": "2", "memory": "1023Mi"},
+        {"tolerations": (GPU, Toleration("spot", "Exists"))},
+        {"priority": 1},
+        {"priority_class": "urgent"},
+        {"scheduler_name": "other"},
+    ],
+)
+def test_a_pod_that_demands_less_waits_for_its_own_verdict(changes: dict[str, Any]) -> None:
+    """Smaller pods find room, tolerations open nodes, priorities preempt, and another scheduler has another queue."""
+    tried = a_pod("tried", is_marked_unschedulable=True, **SIMPLE)
+    assert marked(a_pod("next", **{**SIMPLE, **changes}), tried) == {"tried"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"spreads": SPREAD},
+        {"affinity": (PodAffinityTerm("kubernetes.io/hostname"),)},
+        {"anti_affinity": (PodAffinityTerm("kubernetes.io/hostname"),)},
+        {"host_ports": (HostPort(80),)},
+        {"volumes": (VolumeUse("data"),)},
+        {"resource_claims": ("gpu",)},
+        {"workload": "train"},
+        {"node_selector": (ARM,)},
+        {"required_terms": (IN_A,)},
+        {"extra": {"nvidia.com/gpu": "1"}},
+        {"problem": "spec: unknown"},
+    ],
+)
+def test_a_verdict_that_may_come_from_a_rule_of_its_own_holds_for_equal_pods_alone(changes: dict[str, Any]) -> None:
+    tried = a_pod("tried", is_marked_unschedulable=True, **{**SIMPLE, **changes})
+    assert marked(a_pod("next", **SIMPLE), tried) == {"tried"}
+
+
+def test_a_soft_spread_refuses_no_node() -> None:
+    soft = (TopologySpread("topology.kubernetes.io/zone", 1, "ScheduleAnyway"),)
+    tried = a_pod("tried", is_marked_unschedulable=True, **SIMPLE, spreads=soft)
+    assert marked(a_pod("next", **SIMPLE), tried) == {"tried", "next"}
+
+
+def test_the_least_demanding_of_several_verdicts_counts() -> None:
+    """In both orders of the list."""
+    small, large = (a_pod(cpu, cpu=cpu, is_marked_unschedulable=True) for cpu in ("1", "4"))
+    assert marked(small, large, a_pod("next", cpu="2")) == {"1", "4", "next"}
+    assert marked(a_pod("next", cpu="2"), large, small) == {"1", "4", "next"}
+    assert marked(a_pod("next", cpu="2"), large) == {"4"}
