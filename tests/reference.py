@@ -46,6 +46,7 @@ from lambdas import metric_names
 from lambdas.runtime.observability import NAMESPACE
 from lambdas.settings import Settings
 from tests import figures
+from tests.simulation.test_denied_launches import CALLS_MAX, OURS, calls_of
 from tests.simulation.test_failed_starts import CALLS
 
 ROOT: Final = Path(__file__).parents[1]
@@ -157,7 +158,8 @@ def _codes(codes: type[DocumentedCode], *, has_anchors: bool = False) -> str:
 
 def launch_errors() -> str:
     """The table of EC2's codes, and the reaction to each."""
-    rows = ((*_remembered(rule), rule.advice) for rule in (*RULES, msgspec.structs.replace(OTHER, code="")))
+    rules = (*RULES, msgspec.structs.replace(OTHER, code=""))
+    rows = ((*_remembered(rule), *_denied_calls(rule), rule.advice) for rule in rules)
     ends = ((*_remembered(rule), *_played(rule), rule.advice) for rule in instance_ends.RULES)
     return _page(
         "Launch errors",
@@ -175,9 +177,10 @@ def launch_errors() -> str:
         "would have a node otherwise, with the code `LaunchDenied` or `NoOfferingAvailable`. The alarm `launches-denied` goes "
         "off while pods wait. `DeniedCalls` counts by action.",
         "## Code by code",
-        "At most 12 CreateFleet calls in 10 minutes for 3 as for 40 pods, whichever the code and wherever EC2 tells it: "
-        "`tests/simulation/test_denied_launches.py` plays every row.",
-        _table(("code", "remembered", "told", "what to do"), rows),
+        "The columns of calls are CreateFleet calls in 10 minutes, where EC2 tells the code among the `Errors` and where it is "
+        "the error of the call, for 3 as for 40 pods, as `tests/simulation/test_denied_launches.py` plays them; at most "
+        f"{CALLS_MAX}. Codes without calls are ours.",
+        _table(("code", "remembered", "told", "calls: `Errors`", "calls: error", "what to do"), rows),
         "Faults that pass (throttling, EC2's own errors, time-outs) are tried again with the same token, which cannot launch "
         "twice, for five minutes.",
         "## Instances that end while they start",
@@ -198,6 +201,13 @@ def _remembered(rule: LaunchErrorRule) -> tuple[str, str, str]:
     told = {Remembered.OFFERINGS: "pods, and by condition after three requests", Remembered.SUBNET: "pods"}
     code = f"`{rule.code}{'*' if rule.begins else ''}`"
     return code, rule.remembered, told.get(rule.remembered, "condition, pods")
+
+
+def _denied_calls(rule: LaunchErrorRule) -> tuple[str, str]:
+    """CreateFleet calls where EC2 tells the code among the errors of an answer, and where it is the error of the call."""
+    if rule.code in OURS:
+        return "", ""
+    return str(calls_of(rule, "fleetError")), str(calls_of(rule, "exception"))
 
 
 def _played(rule: LaunchErrorRule) -> tuple[str, str]:
