@@ -13,8 +13,9 @@ from infra.config import ClusterConfig
 from infra.context import ContextError, clusters
 from infra.packaging.manifest import PackageError, check_package
 from infra.provisioner import ProvisionerStack
-from infra.shared import NAME, SharedStack
+from infra.shared import SharedStack
 from infra.state import StateStack
+from lambdas.stack_names import SHARED_STACK
 
 TEMPLATES_ONLY: Final = "TEMPLATES_ONLY"
 """Environment variable: any value writes templates without the functions' code, to be read and not deployed."""
@@ -50,7 +51,9 @@ def add_clusters(app: cdk.App, *, account: str | None, region: str | None, is_pa
     names = Counter(config.stack_name for config in configs)
     places = {_place(config): config for config in configs if config.share_capacity}
     shared = {
-        place: SharedStack(app, NAME + (place if len(places) > 1 else ""), stack_name=NAME, env=_environment(config))
+        place: SharedStack(
+            app, SHARED_STACK + (place if len(places) > 1 else ""), stack_name=SHARED_STACK, env=_environment(config)
+        )
         for place, config in places.items()
     }
     for config in configs:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
@@ -11,15 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from infra.vpc import VpcConfig, names, parsed
+from lambdas import stack_names
 from lambdas.settings import SHADOW
-
-STACK_NAME_MAX: Final = 52
-"""Most characters of a cluster's name within resource names: the tightest limit is a schedule group's, 64 with our prefix."""
-
-STATE_SUFFIX: Final = "-state"
-
-ROLE_NAME_MAX: Final = 64
-"""Characters of an IAM role's name."""
 
 CANARY_MINUTES_MAX: Final = 120
 """A deployment waits this long; an alarm that a new version causes goes off within twenty minutes."""
@@ -156,25 +147,17 @@ class ClusterConfig(BaseModel):
 
     @property
     def stack_name(self) -> str:
-        """Name of the provisioner stack.
-
-        If CloudFormation does not accept the cluster's name, or another cluster's state stack could have it, the stack's name
-        ends with a digest of the cluster's name.
-        """
-        slug = re.sub(r"[^0-9A-Za-z-]", "-", self.cluster)
-        if slug != self.cluster or len(slug) > STACK_NAME_MAX or slug.endswith(STATE_SUFFIX):
-            slug = _shortened(slug, STACK_NAME_MAX, of=self.cluster)
-        return f"fleetwright-{slug}"
+        """Name of the provisioner stack."""
+        return stack_names.stack_name(self.cluster)
 
     def role_name(self, function: str) -> str:
-        """Return the name of a function's role. It is stable, so that policies of keys and organizations can name it."""
-        name = f"{self.stack_name}-{self.region}-{function.replace('_', '-')}"
-        return name if len(name) <= ROLE_NAME_MAX else _shortened(name, ROLE_NAME_MAX, of=name)
+        """Return the name of a function's role."""
+        return stack_names.role_name(self.stack_name, self.region, function)
 
     @property
     def state_stack_name(self) -> str:
         """Name of the state stack."""
-        return self.stack_name + STATE_SUFFIX
+        return stack_names.state_stack_name(self.stack_name)
 
     @property
     def is_shadow(self) -> bool:
@@ -185,9 +168,3 @@ class ClusterConfig(BaseModel):
     def log_group_of_audit_log(self) -> str:
         """Log group of the audit log; empty: none."""
         return f"/aws/eks/{self.cluster}/cluster" if self.audit_log_group is None else self.audit_log_group
-
-
-def _shortened(name: str, length: int, *, of: str) -> str:
-    """Return a name of this length that begins like `name` and ends with a digest of `of`, so that two names do not collide."""
-    digest = hashlib.sha256(of.encode()).hexdigest()[:6]
-    return f"{name[: length - len(digest) - 1]}-{digest}"

@@ -85,7 +85,7 @@ class ProvisionerStack(cdk.Stack):
         for function in functions:
             permissions.grant(function)
             self._connect(function, queues, config.log_group_of_audit_log)
-        FirstMarket(self, "FirstMarket", functions=functions)
+        FirstMarket(self, "FirstMarket", config=config, functions=functions)
         node_roles = config.node_roles if config.node_access_entries else ()
         ClusterAccess(self, "ClusterAccess", cluster=config.cluster, functions=functions, node_roles=node_roles)
         alarms.watch(functions, queues)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-
-NAME: Final = "fleetwright"
-"""Name of the stack, which exists once per account and region. The names of a cluster's stacks have a suffix."""
 
 
 class SharedStack(cdk.Stack):

@@ -9,9 +9,13 @@ import time
 from typing import Any
 
 import boto3
+from botocore.config import Config
 
 EVENT = {"source": "fleetwright.start-check"}
 """The event with `lambdas.messages.START_CHECK` as its source."""
+
+CHECK_SECONDS = 310
+"""The longest wait for an answer: longer than any function's time-out. The SDK would ask again after a minute."""
 
 TRIES, PAUSE_SECONDS = 40, 5.0
 """A function with a concurrency of one refuses the check while it runs: `reconcile` for at most two minutes."""
@@ -22,7 +26,8 @@ def handler(event: dict[str, Any], _context: object) -> None:
     deploy = boto3.client("codedeploy")
     found = deploy.get_deployment(deploymentId=event["DeploymentId"])["deploymentInfo"]
     version = json.loads(os.environ["VERSIONS"])[found["deploymentGroupName"]]
-    problem = problem_of(boto3.client("lambda"), version)
+    config = Config(read_timeout=CHECK_SECONDS, retries={"total_max_attempts": 1})
+    problem = problem_of(boto3.client("lambda", config=config), version)
     print(json.dumps({"version": version, "problem": problem}))  # noqa: T201 - the log is where people look
     deploy.put_lifecycle_event_hook_execution_status(
         deploymentId=event["DeploymentId"],

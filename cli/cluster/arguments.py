@@ -40,7 +40,11 @@ def add_access(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the profile of the AWS configuration (default: as for the AWS CLI)",
     )
-    parser.add_argument("--stack", metavar="NAME", help="with --cluster: its stack (default: fleetwright-CLUSTER)")
+    parser.add_argument(
+        "--stack",
+        metavar="NAME",
+        help="with --cluster: its stack (default: the name that it is deployed under, fleetwright-CLUSTER)",
+    )
 
 
 def add_all(parser: argparse.ArgumentParser, which: Any = None) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from cli.errors import InputError
 from core.errors import InvalidInputError
+from lambdas.stack_names import stack_name
 
 if TYPE_CHECKING:
     import boto3
@@ -20,9 +21,7 @@ _PROVISION: Final = "provisionFunction"
 """Prefix of the logical id of the function whose settings are read: all functions have the same."""
 
 
-_HINT: Final = (
-    "credentials and a region are needed (--profile, --region), and --stack where it is not fleetwright-CLUSTER"
-)
+_HINT: Final = "credentials and a region are needed: --profile, --region"
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +63,7 @@ def installation_in(session: boto3.Session, cluster: str, stack: str | None = No
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
-    name = stack or f"fleetwright-{cluster}"
+    name = stack or stack_name(cluster)
     try:
         function = next(_functions(session.client("cloudformation"), name), None)
         if function is None:

@@ -22,7 +22,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", required=True, metavar="NAME", help="the EKS cluster")
     parser.add_argument("--region", metavar="REGION", help="where it is (default: that of the credentials)")
     parser.add_argument("--profile", metavar="NAME", help="the profile of the AWS configuration")
-    parser.add_argument("--stack", metavar="NAME", help="name of the stack (default: fleetwright-CLUSTER)")
+    parser.add_argument(
+        "--stack",
+        metavar="NAME",
+        help="name of the stack (default: the name that it is deployed under, fleetwright-CLUSTER)",
+    )
     add_output(parser)
 
 

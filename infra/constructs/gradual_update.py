@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import aws_cdk as cdk
@@ -11,12 +10,12 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra import start_check
 from infra.config import ClusterConfig
-from infra.constructs.function import RUNTIME, ProvisionerFunction, keep_for
+from infra.constructs.function import ProvisionerFunction
+from infra.constructs.inline_function import InlineProgram, inline_function
 from infra.constructs.trust import for_this_account
 
 CANARY_PERCENT: Final = 50
@@ -85,35 +84,26 @@ class GradualUpdate(Construct):
         config: ClusterConfig,
     ) -> lambda_.Function:
         versions = {function.spec.name: function.function.current_version.function_arn for function in functions}
-        log_group = logs.LogGroup(self, "Logs", removal_policy=cdk.RemovalPolicy.DESTROY)
-        keep_for(log_group, config.log_retention_days)
-        role = iam.Role(
-            self,
-            "CheckRole",
-            role_name=config.role_name("start-check"),
-            assumed_by=for_this_account(self, "lambda.amazonaws.com"),
-            description="Fleetwright start check: invokes new versions before they get traffic, and nothing else",
-        )
-        log_group.grant_write(role)
-        role.add_to_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(versions.values())))
         groups = cdk.Stack.of(self).format_arn(
             service="codedeploy",
             resource="deploymentgroup",
             resource_name=f"{application.application_name}/*",
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
-        role.add_to_policy(iam.PolicyStatement(actions=["codedeploy:GetDeployment"], resources=[groups]))
-        return lambda_.Function(
+        return inline_function(
             self,
             "Check",
-            description="Fleetwright: asks a new version, before it gets traffic, whether it can start",
-            runtime=RUNTIME,
-            architecture=lambda_.Architecture.ARM_64,
-            handler="index.handler",
-            code=lambda_.Code.from_inline(Path(start_check.__file__).read_text(encoding="utf-8")),
-            role=role,
+            InlineProgram(
+                module=start_check,
+                description="Fleetwright: asks a new version, before it gets traffic, whether it can start",
+                role_name=config.role_name("start-check"),
+                may="Fleetwright start check: invokes new versions before they get traffic, and nothing else",
+                timeout=CHECK_TIMEOUT,
+                log_retention_days=config.log_retention_days,
+            ),
+            statements=[
+                iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(versions.values())),
+                iam.PolicyStatement(actions=["codedeploy:GetDeployment"], resources=[groups]),
+            ],
             environment={"VERSIONS": cdk.Stack.of(self).to_json_string(versions)},
-            timeout=CHECK_TIMEOUT,
-            log_group=log_group,
-            logging_format=lambda_.LoggingFormat.JSON,
         )

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from infra.config import ROLE_NAME_MAX, STACK_NAME_MAX, ClusterConfig
+from infra.config import ClusterConfig
 from infra.context import ContextError, clusters
+from lambdas.stack_names import ROLE_NAME_MAX, SLUG_MAX
 
 VPC = "vpc-0a1b2c3d"
 SUBNETS = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]
@@ -134,7 +135,7 @@ def test_every_name_that_eks_allows_makes_a_stack_of_its_own(name: str) -> None:
     """CloudFormation takes no underscore, and a schedule group no more than 64 characters."""
     stack = one(cluster=name).stack_name
     assert stack.replace("-", "").isalnum()
-    assert len(stack) <= len("fleetwright-") + STACK_NAME_MAX
+    assert len(stack) <= len("fleetwright-") + SLUG_MAX
     assert stack != one(cluster=name.replace("_", "-")[:99]).stack_name
 
 

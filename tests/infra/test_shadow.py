@@ -33,8 +33,8 @@ OWN: Final = {
 }
 """Everything beyond reading, and what it changes."""
 
-MANAGED: Final = ("AWSLambdaBasicExecutionRole", "AWSCodeDeployRoleForLambdaLimited")
-"""AWS's own policies: the log of CDK's trigger; CodeDeploy moves the functions' alias to a new version."""
+MANAGED: Final = ("AWSCodeDeployRoleForLambdaLimited",)
+"""AWS's own policy: CodeDeploy moves the functions' alias to a new version."""
 
 LOOKING: Final = {"get", "list", "watch"}
 

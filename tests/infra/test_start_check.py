@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from infra import start_check
+from infra.constructs.gradual_update import CHECK_TIMEOUT
+from lambdas.wiring import FUNCTIONS
 
 VERSIONS = {"disrupt": "arn:aws:lambda:us-east-1:123456789012:function:disrupt:8"}
 EVENT = {"DeploymentId": "d-1", "LifecycleEventHookExecutionId": "hook-1"}
@@ -57,12 +59,21 @@ def asked(functions: Functions, monkeypatch: pytest.MonkeyPatch) -> str:
     """What CodeDeploy is told of the version."""
     deployments = Deployments()
     monkeypatch.setenv("VERSIONS", json.dumps(VERSIONS))
-    monkeypatch.setattr(start_check.boto3, "client", {"lambda": functions, "codedeploy": deployments}.__getitem__)
+    clients = {"lambda": functions, "codedeploy": deployments}
+    monkeypatch.setattr(start_check.boto3, "client", lambda service, **_: clients[service])
     monkeypatch.setattr(start_check.time, "sleep", lambda _: None)
     start_check.handler(EVENT, None)
     assert deployments.told["deploymentId"] == "d-1"
     assert deployments.told["lifecycleEventHookExecutionId"] == "hook-1"
     return deployments.told["status"]
+
+
+def test_the_slowest_check_ends_before_the_hook_does() -> None:
+    """Without an answer CodeDeploy would wait for an hour."""
+    slowest = max(spec.timeout.total_seconds() for spec in FUNCTIONS)
+    tries = start_check.TRIES * start_check.PAUSE_SECONDS
+    assert slowest < start_check.CHECK_SECONDS
+    assert tries + start_check.CHECK_SECONDS < CHECK_TIMEOUT.to_seconds()
 
 
 def test_a_version_that_starts_gets_traffic(monkeypatch: pytest.MonkeyPatch) -> None:

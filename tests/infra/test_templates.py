@@ -73,19 +73,24 @@ def test_every_function_has_a_role_of_its_own(provisioner: Template) -> None:
 
 
 def test_the_market_is_read_before_a_deployment_is_done(provisioner: Template) -> None:
-    """The schedule first fires an hour after it is made: until then nothing could be launched."""
-    (trigger,) = of_type(provisioner, "Custom::Trigger").values()
+    """The schedule first fires minutes after it is made: until then nothing could be launched."""
+    (market,) = of_type(provisioner, "Custom::FirstMarket").values()
     reader, _ = lambda_of(provisioner, "refresh_catalogue")
     versions = of_type(provisioner, "AWS::Lambda::Version")
-    version = versions[trigger["Properties"]["HandlerArn"]["Ref"]]
-    assert version["Properties"]["FunctionName"] == {"Ref": reader}
+    version = market["Properties"]["Version"]
+    assert versions[version["Ref"]]["Properties"]["FunctionName"] == {"Ref": reader}
     policies = policies_of(provisioner.to_json())
-    assert [name for name in trigger["DependsOn"] if name in policies], "the role must be whole before the first call"
+    needed = {policies[name]["Roles"][0]["Ref"] for name in market["DependsOn"] if name in policies}
+    roles = of_type(provisioner, "AWS::IAM::Role")
+    names = {roles[role]["Properties"]["RoleName"].rpartition("us-east-1-")[2] for role in needed}
+    assert names == {"refresh-catalogue", "first-market"}, "both roles must be whole before the first call"
+    (invokes,) = (s for s in statements_of(provisioner.to_json()) if s["Resource"] == version)
+    assert actions_of(invokes) == ["lambda:InvokeFunction"]
 
 
 def test_logs_do_not_pile_up_for_ever(provisioner: Template) -> None:
     groups = provisioner.find_resources("AWS::Logs::LogGroup").values()
-    assert [group["Properties"]["RetentionInDays"] for group in groups] == [30] * (len(FUNCTIONS) + 1)
+    assert [group["Properties"]["RetentionInDays"] for group in groups] == [30] * (len(FUNCTIONS) + 2)
 
 
 @pytest.mark.parametrize("queue", QUEUES, ids=lambda queue: queue.name)
@@ -240,10 +245,17 @@ def test_every_service_takes_a_role_only_for_this_account(provisioner: Template)
     """Otherwise, another account's function or schedule could use our permissions."""
     mine = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
     roles = [role["Properties"] for role in of_type(provisioner, "AWS::IAM::Role").values()]
-    ours = [role for role in roles if "RoleName" in role]  # the toolkit's own, for the first reading, has none
-    assert len(ours) == len(FUNCTIONS) + 3, "the windows', the update's and its check's"
-    for role in ours:
+    assert len(roles) == len(FUNCTIONS) + 4, "the windows', the update's, its check's and the first market's"
+    for role in roles:
         assert [trust.get("Condition") for trust in role["AssumeRolePolicyDocument"]["Statement"]] == [mine]
+
+
+def test_every_log_group_goes_with_the_stack(provisioner: Template) -> None:
+    """Lambda makes a group for a function without one, and nothing removes it."""
+    groups = of_type(provisioner, "AWS::Logs::LogGroup")
+    assert all(group["DeletionPolicy"] == "Delete" for group in groups.values())
+    for function in of_type(provisioner, "AWS::Lambda::Function").values():
+        assert function["Properties"]["LoggingConfig"]["LogGroup"]["Ref"] in groups
 
 
 def test_roles_keep_their_names_and_are_told(provisioner: Template) -> None:

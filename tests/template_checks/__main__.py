@@ -24,7 +24,8 @@ from tests.template_checks.acknowledged import Finding, idle, unexplained
 from tests.template_checks.synthesis import NAG_FOLDER, REPORT
 
 TEMPLATES: Final = "*.template.json"
-LINTED: Final = ("public-aws", *(f"private-{partition}" for partition in configurations.REGIONS))
+ALL_REGIONS: Final = {**configurations.REGIONS, **configurations.FURTHER_REGIONS}
+LINTED: Final = ("public-aws", *(f"private-{partition}" for partition in ALL_REGIONS))
 """All else has the same resources under other names; one template takes seconds."""
 
 HASH_SEEDS: Final = ("1", "2")
@@ -75,7 +76,7 @@ def _nagged(folder: Path) -> Iterator[Finding]:
 
 def _linted(path: Path) -> Iterator[Finding]:
     partition = path.parent.name.partition("-")[2]
-    regions = [configurations.REGIONS[partition][0]]
+    regions = [ALL_REGIONS[partition][0]]
     for match in api.lint(path.read_text(encoding="utf-8"), config=ManualArgs(regions=regions)):
         yield Finding(match.rule.id, f"{path.parent.name}/{path.name}: {match.message}")
 

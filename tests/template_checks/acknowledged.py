@@ -79,7 +79,7 @@ ACKNOWLEDGED: Final[Sequence[Acknowledgement]] = (
     ),
     Acknowledgement(
         "AwsSolutions-L1",
-        ".*/(Function|Check)/Resource",
+        ".*/(Function|Check|Caller)/Resource",
         "The bundles are made for Python 3.13 and the suite runs on it; a newer one is taken when every library has wheels.",
     ),
     Acknowledgement(

@@ -14,6 +14,15 @@ REGIONS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Partition → two of its regions; everything but the twenty is in the first."""
 
+FURTHER_REGIONS: Final[Mapping[str, tuple[str, str]]] = {
+    "aws-eusc": ("eusc-de-east-1",) * 2,
+    "aws-iso": ("us-iso-east-1", "us-iso-west-1"),
+    "aws-iso-b": ("us-isob-east-1", "us-isob-west-1"),
+    "aws-iso-e": ("eu-isoe-west-1",) * 2,
+    "aws-iso-f": ("us-isof-south-1", "us-isof-east-1"),
+}
+"""The sovereign and isolated partitions, in which only the private installation is checked: it has every option."""
+
 ACCOUNTS: Final = ("111111111111", "222222222222")
 
 VPC: Final = {
@@ -29,7 +38,7 @@ NAMES: Final = ("public", "private", "twenty")
 
 def context(name: str, partition: str) -> dict[str, Any]:
     """The context of an installation. The private one has every option on."""
-    regions = REGIONS[partition]
+    regions = {**REGIONS, **FURTHER_REGIONS}[partition]
     if name == "twenty":
         entries = [
             {"cluster": f"cluster-{n:02}", "account": ACCOUNTS[n % 2], "region": regions[n // 2 % 2]}

@@ -30,6 +30,8 @@ def main() -> int:
     for partition in configurations.REGIONS:
         for name in configurations.NAMES:
             _app(folder / f"{name}-{partition}", configurations.context(name, partition)).synth()
+    for partition in configurations.FURTHER_REGIONS:
+        _app(folder / f"private-{partition}", configurations.context("private", partition)).synth()
     if "--nag" in sys.argv:
         for name, partition in NAGGED:
             _nag(folder / f"{NAG_FOLDER}{name}", configurations.context(name, partition))

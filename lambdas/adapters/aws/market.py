@@ -31,6 +31,21 @@ _TYPE_FILTERS: Final = (
 _FAMILIES: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
 """Tenancy and product family of hourly prices; metal is listed as dedicated."""
 
+_PRICING_REGIONS: Final = (
+    ("ap-", "ap-south-1"),
+    ("cn-", "cn-northwest-1"),
+    ("eu-isoe-", "eu-isoe-west-1"),
+    ("eu-", "eu-central-1"),
+    ("eusc-", "eusc-de-east-1"),
+    ("us-isob-", "us-isob-east-1"),
+    ("us-isof-", "us-isof-south-1"),
+    ("us-iso-", "us-iso-east-1"),
+)
+"""Prefix of regions → where their Pricing service is, as botocore's table of endpoints has it; GovCloud has none."""
+
+_CURRENCIES: Final = ("USD", "CNY", "EUR")
+"""China's list is in yuan, the European Sovereign Cloud's in euros; a cluster never compares two lists."""
+
 
 class AwsMarket:
     """Reads shapes, zones and prices."""
@@ -141,9 +156,8 @@ class AwsMarket:
 
 
 def pricing_region(region: str) -> str:
-    """Return the region whose Pricing endpoint serves `region`; the service has few endpoints."""
-    by_prefix = {"ap-": "ap-south-1", "cn-": "cn-northwest-1", "eu-": "eu-central-1"}
-    return by_prefix.get(region[:3], "us-east-1")
+    """Return the region whose Pricing endpoint serves `region`: the service has few endpoints, and each partition its own."""
+    return next((serving for prefix, serving in _PRICING_REGIONS if region.startswith(prefix)), "us-east-1")
 
 
 def _without_reading(region: str, shapes: tuple[Shape, ...]) -> tuple[dict[str, int], str]:
@@ -206,7 +220,7 @@ def _listed(text: str) -> dict[str, int]:
         for term in ((entry.get("terms") or {}).get("OnDemand") or {}).values()
         for dimension in (term.get("priceDimensions") or {}).values()
         for currency, amount in (dimension.get("pricePerUnit") or {}).items()
-        if currency in ("USD", "CNY")
+        if currency in _CURRENCIES
     ]
     charged = [price for price in prices if price > 0]
     return {name: charged[-1]} if name and charged else {}

@@ -21,6 +21,16 @@ VALID_FOR: Final = timedelta(minutes=14)
 _URL_SECONDS: Final = 60
 """Validity stated in the presigned URL; EKS requires 60."""
 
+_DOMAINS: Final = (
+    ("cn-", "amazonaws.com.cn"),
+    ("eu-isoe-", "cloud.adc-e.uk"),
+    ("eusc-", "amazonaws.eu"),
+    ("us-iso-", "c2s.ic.gov"),
+    ("us-isob-", "sc2s.sgov.gov"),
+    ("us-isof-", "csp.hci.ic.gov"),
+)
+"""Prefix of regions → domain of their partition's services: EKS accepts a token for its own partition's STS only."""
+
 Presign = Callable[[], str]
 
 
@@ -70,4 +80,4 @@ def presigner(session: Session, *, cluster: str) -> Presign:
 
 
 def _domain(region: str) -> str:
-    return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return next((domain for prefix, domain in _DOMAINS if region.startswith(prefix)), "amazonaws.com")

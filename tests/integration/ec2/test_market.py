@@ -256,7 +256,9 @@ def test_a_type_that_cannot_be_sized_hides_no_other(market: AwsMarket, region: R
 
 
 def test_prices_are_read_from_a_region_with_the_service() -> None:
-    """Pricing has three endpoints for all regions."""
+    """Pricing has three endpoints for all public regions; credentials of a partition are refused in another."""
+    own = ("eusc-de-east-1", "us-iso-east-1", "us-isob-east-1", "eu-isoe-west-1", "us-isof-south-1")
+    assert [pricing_region(region) for region in own] == list(own)
     assert [pricing_region(r) for r in ("us-east-1", "sa-east-1", "eu-west-1", "ap-south-2", "cn-north-1")] == [
         "us-east-1",
         "us-east-1",

@@ -7,6 +7,7 @@ from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
+import botocore.session
 import pytest
 
 from lambdas.adapters.kube.token import VALID_FOR, EksToken, presigner
@@ -32,6 +33,19 @@ def signed(token: str) -> str:
     prefix, _, encoded = token.partition(".")
     assert prefix == "k8s-aws-v1"
     return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+
+
+@pytest.mark.parametrize(
+    "region", ["us-gov-west-1", "cn-north-1", "eusc-de-east-1", "us-iso-east-1", "us-isob-east-1", "eu-isoe-west-1"]
+)
+def test_a_token_is_signed_for_the_security_service_of_its_partition(region: str) -> None:
+    """EKS refuses a token for the STS of another partition: nothing would be observed there."""
+    session = botocore.session.get_session()
+    suffix = session.get_component("endpoint_resolver").get_partition_dns_suffix(
+        session.get_partition_for_region(region)
+    )
+    url = urlsplit(signed(EksToken(presigner(a_session(region), cluster="shop"), Watch())()))
+    assert url.netloc == f"sts.{region}.{suffix}"
 
 
 def test_the_token_authenticates_us_to_one_cluster() -> None:
