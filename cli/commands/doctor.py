@@ -39,10 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.doctor.account import Account
     from cli.doctor.checks import diagnose
     from cli.doctor.finding import PROBLEM
+    from lambdas.stack_names import stack_name
 
     try:
         session = boto3.Session(profile_name=arguments.profile, region_name=arguments.region)
-        account = Account(session, arguments.cluster, arguments.stack or f"fleetwright-{arguments.cluster}")
+        account = Account(session, arguments.cluster, arguments.stack or stack_name(arguments.cluster))
         found = list(diagnose(account, datetime.now(UTC)))
     except (BotoCoreError, ClientError) as error:
         raise InputError(str(error), hint="valid credentials and a region are needed: --profile, --region") from error
