@@ -26,3 +26,14 @@ def outputs_of(program: str, hash_seeds: tuple[str, ...] = ("0", "1", "4711")) -
         ).stdout
         for seed in hash_seeds
     }
+
+
+def lines_that_differ(program: str, hash_seeds: tuple[str, ...] = ("0", "1", "4711")) -> list[tuple[str, ...]]:
+    """Return the lines that Python code prints differently under the hash seeds: each with all its versions.
+
+    Raises:
+        subprocess.CalledProcessError: If the program fails.
+        ValueError: If one run prints more lines than another.
+    """
+    outputs = sorted(output.decode().splitlines() for output in outputs_of(program, hash_seeds))
+    return [versions for versions in zip(*outputs, strict=True) if len(set(versions)) > 1]

@@ -12,15 +12,18 @@ from core.codec import encode_plan
 from core.model.plan import Plan, Unschedulable
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
-from tests.hash_seeds import outputs_of
+from tests.hash_seeds import lines_that_differ
 from tests.property.naive.clusters import random_cluster, shuffled
 from tests.property.naive.extras import rich_cluster
 from tests.property.naive.fuzz import check, improving, unrest
 from tests.property.naive.judge import violations
+from tests.property.naive.reading import spreads_of
 
 _FAST = 300
 _IMPROVED = 80
 _LONG = 20_000
+_HASHED = range(190, 220)
+"""Seed 204 had two plans: zones that pods take in turn were read from a set, which is ordered by hashes."""
 
 
 @pytest.mark.parametrize("first", range(0, _FAST, 50))
@@ -53,8 +56,8 @@ def test_a_plan_that_is_carried_out_needs_no_second_plan() -> None:
 
 
 def test_hash_seeds_do_not_matter() -> None:
-    """A plan that depends on the process cannot be replayed."""
-    assert len(outputs_of(f"from {__name__} import digest; print(digest())", ("0", "1", "4242"))) == 1
+    """A plan that depends on the process cannot be replayed. Each line that differs names the cluster's seed."""
+    assert lines_that_differ(f"from {__name__} import print_digests; print_digests()") == []
 
 
 @pytest.mark.slow
@@ -145,7 +148,9 @@ def _everywhere(snapshot: Snapshot, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, claims=claims)
 
 
-def digest() -> str:
-    """A hash over the plans of a few clusters."""
-    plans = b"".join(encode_plan(schedule(random_cluster(seed))) for seed in range(12))
-    return hashlib.sha256(plans).hexdigest()
+def print_digests() -> None:
+    """Print a hash of the plan of each cluster with topology rules among those of a few seeds."""
+    for seed in _HASHED:
+        snapshot = rich_cluster(seed)
+        if any(spreads_of(snapshot, pod) or pod.spec.affinity or pod.spec.anti_affinity for pod in snapshot.pods):
+            print(seed, hashlib.sha256(encode_plan(schedule(snapshot))).hexdigest())  # noqa: T201 - for the process that asked
