@@ -10,7 +10,8 @@ from core.disruption.candidates.candidate import Candidate
 from core.model.plan import Move, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.scheduling.plan_output import SchedulingResults
-from core.scheduling.planner import Drains, Planner
+from core.scheduling.planner import Planner
+from core.scheduling.replanning.greedy_plans import Drains
 
 
 class Simulation(msgspec.Struct, frozen=True):

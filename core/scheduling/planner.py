@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 
@@ -17,31 +16,12 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.diagnosis import Diagnosis
 from core.scheduling.explanation.findings import PodFinding
 from core.scheduling.explanation.pod_offers import PodOffer, pod_offers
-from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
+from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.optimization.optimizer import default_steps, improved
 from core.scheduling.plan_output import SchedulingResults, scheduling_results
-from core.scheduling.replanning.requeue import RequeuingScheduler
-
-Extra = TypeVar("Extra")
-"""What a plan comes with: its proven bound, or the pods that it displaces."""
-
-
-class Drains(msgspec.Struct, frozen=True, kw_only=True):
-    """Many nodes that leave, by position.
-
-    Attributes:
-        leaving: Nodes whose pods must avoid nodes that `consolidateAfter` still protects.
-        mandatory: Nodes that leave at any cost, whose pods may go anywhere.
-        closed: Nodes that stay and take no pods, since they leave later.
-        slots: Pod group → nodes and how many of its pods each takes.
-    """
-
-    leaving: frozenset[int] = frozenset()
-    mandatory: frozenset[int] = frozenset()
-    closed: frozenset[int] = frozenset()
-    slots: dict[int, list[tuple[int, int]]] = {}
+from core.scheduling.replanning.ec2_limits import commitment_contexts, plan_rank, planned_within_ec2_limits
+from core.scheduling.replanning.greedy_plans import Drains, drained, greedy, planned
 
 
 class Planner:
@@ -94,7 +74,7 @@ class Planner:
         return self._improved(out_of_time)[0]
 
     def _improved(self, out_of_time: Callable[[], float] | None) -> tuple[Plan, Solution]:
-        _, (solution, cost) = _planned_within_ec2_limits(
+        _, (solution, cost) = planned_within_ec2_limits(
             self._context, partial(_searched, out_of_time=out_of_time, search=self._search)
         )
         plan = self._results(solution, []).plan
@@ -119,7 +99,7 @@ class Planner:
 
         Pending pods get their places first, as they would without the move, and new nodes of their own.
         """
-        context, (solution, displaced) = _planned_within_ec2_limits(self._context, partial(_drained, drains=drains))
+        context, (solution, displaced) = planned_within_ec2_limits(self._context, partial(drained, drains=drains))
         results = partial(self._results, displaced=displaced)
         return DrainedFleet(results(solution), context, solution, results, self._search)
 
@@ -176,8 +156,8 @@ class Planner:
         self, gone: frozenset[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
     ) -> tuple[Solution, list[Pod]]:
         """Return the greedy plan within EC2's quotas and the free addresses, and the pods that it displaces."""
-        return _planned_within_ec2_limits(
-            self._context, partial(_greedy, gone=gone, consolidation=consolidation, closed=closed)
+        return planned_within_ec2_limits(
+            self._context, partial(greedy, gone=gone, consolidation=consolidation, closed=closed)
         )[1]
 
     def _results(
@@ -187,42 +167,18 @@ class Planner:
         return scheduling_results(self._context, solution, displaced, explains)
 
 
-def _planned_within_ec2_limits(
-    context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
-) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
-    """Return a plan within EC2's quotas and the free addresses, and its context.
-
-    If the first plan exceeds one of them, further plans have it among their constraints.
-    """
-    found = plan(context)
-    while (again := context.for_another_plan(found[0].claims)) is not None:
-        context = again
-        found = plan(context)
-    return context, found
-
-
-def _ways(context: SchedulingContext, gone: frozenset[int]) -> tuple[SchedulingContext, ...]:
-    """Return the contexts to plan in: with commitments among the constraints, then with commitments applied afterwards."""
-    return (context, context.with_commitments_last()) if any(context.remaining.uncommitted(gone)) else (context,)
-
-
-def _rank(solution: Solution) -> tuple[int, int]:
-    """Return the number of unplaced pods and nano-dollars per hour: the smallest is the best plan."""
-    return sum(group.waiting for group in solution.unplaced), sum(claim.price for claim in solution.claims)
-
-
 def _searched(
     context: SchedulingContext, out_of_time: Callable[[], float] | None, search: SearchSettings
 ) -> tuple[Solution, Cost | None]:
     """Return the plan for pods that need a place, and the proven bound on its cost if it was searched."""
-    found = [_searched_one(one, out_of_time, search) for one in _ways(context, frozenset())]
-    return min(found, key=lambda one: _rank(one[0]))
+    found = [_searched_one(one, out_of_time, search) for one in commitment_contexts(context, frozenset())]
+    return min(found, key=lambda one: plan_rank(one[0]))
 
 
 def _searched_one(
     context: SchedulingContext, out_of_time: Callable[[], float] | None, search: SearchSettings
 ) -> tuple[Solution, Cost | None]:
-    solution, _ = _planned(context, frozenset(), consolidation=False)
+    solution, _ = planned(context, frozenset(), consolidation=False)
     steps = context.snapshot.options.improve_iterations
     if steps is None and out_of_time is None:
         return solution.settle_commitments(), None
@@ -230,55 +186,6 @@ def _searched_one(
     budget = SearchBudget(steps_max, out_of_time) if steps_max else None
     cheaper, cost = improved(context, solution, budget, search)
     return cheaper.settle_commitments(), cost
-
-
-def _greedy(
-    context: SchedulingContext,
-    gone: frozenset[int],
-    *,
-    consolidation: bool,
-    closed: frozenset[int] = frozenset(),
-) -> tuple[Solution, list[Pod]]:
-    """Return the greedy plan and the pods that it displaces; the best of several if commitments may cover claims."""
-    found = [_planned(one, gone, consolidation=consolidation, closed=closed) for one in _ways(context, gone)]
-    return min(found, key=lambda one: _rank(one[0].settle_commitments()))
-
-
-def _planned(
-    context: SchedulingContext,
-    gone: frozenset[int],
-    *,
-    consolidation: bool,
-    closed: frozenset[int] = frozenset(),
-) -> tuple[Solution, list[Pod]]:
-    """Return the greedy plan of one context, and the pods that it displaces."""
-    more = gone - context.leaving
-    displaced = [
-        pod
-        for p in sorted(more)
-        for pod in context.budgets.currently_reschedulable(context.existing_nodes[p].state.pods)
-    ]
-    waiting = [((*context.pending, *context.moving), False), (displaced, consolidation)]
-    if more:
-        queue, leaving = queue_of(context, waiting), context.leaving | more | closed
-        return GreedyScheduler(context, queue, leaving, more, shares_node=True).run(), displaced
-    return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
-
-
-def _drained(context: SchedulingContext, drains: Drains) -> tuple[Solution, list[Pod]]:
-    """Return the greedy plan without the drained nodes, and the pods that these lose."""
-    gone = drains.leaving | drains.mandatory
-    pods = {
-        position: context.budgets.currently_reschedulable(context.existing_nodes[position].state.pods)
-        for position in sorted(gone - context.leaving)
-    }
-    mandatory = [pod for position, own in pods.items() if position in drains.mandatory for pod in own]
-    voluntary = [pod for position, own in pods.items() if position not in drains.mandatory for pod in own]
-    waiting = (*context.pending, *context.moving, *mandatory)
-    queue = queue_of(context, [(waiting, False), (voluntary, True)], {pod.key for pod in mandatory + voluntary})
-    closed = context.leaving | gone | drains.closed
-    solution = GreedyScheduler(context, queue, closed, frozenset(pods), slots=drains.slots).run()
-    return solution.settle_commitments(), mandatory + voluntary
 
 
 def schedule(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -> Plan:

@@ -17,7 +17,7 @@ from core.packing.problem import Bools, Ints
 from core.packing.search_budget import SearchBudget
 from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.plan_output import SchedulingResults
-from core.scheduling.planner import Drains
+from core.scheduling.replanning.greedy_plans import Drains
 
 REPAIRS_MAX: Final = 12
 """The most rounds in which further nodes are kept because their pods find no place."""

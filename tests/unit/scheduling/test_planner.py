@@ -7,10 +7,8 @@ import msgspec
 from core import labels
 from core.model.pod import PodAffinityTerm
 from core.model.snapshot import Options, Snapshot
-from core.packing.search_budget import SearchBudget
 from core.reasons.pod import PodReason
 from core.scheduling import Planner, schedule
-from core.scheduling.planner import Drains
 from tests.builders import a_node_of, a_pod, a_selector, a_snapshot, a_type
 
 SMALL, LARGE = a_type("small", cpu="2", price=0.1), a_type("large", cpu="8", price=0.4)
@@ -40,17 +38,6 @@ def test_a_what_if_moves_the_pods_of_the_vanished_nodes_alone() -> None:
     assert planner.what_if(["gone"], consolidation=False).displaced == ()
     closed = planner.what_if(["n1"], consolidation=False, closed=["n2"])
     assert (closed.plan.bindings, [claim.pods for claim in closed.plan.claims]) == ((), [("default/a",)])
-
-
-def test_drained_pods_share_no_new_node_with_pods_that_wait_in_any_case() -> None:
-    """Equal pods too: otherwise, the node of a waiting pod counts as the price of a move. Waiting pods come first."""
-    claim, node = a_node_of(LARGE, "n1")
-    pods = tuple(a_pod(name, cpu="1", node_name=at) for name, at in (("a", "n1"), ("b", "n1"), ("c", ""), ("d", "")))
-    planner = Planner(a_snapshot(types=(LARGE,), nodes=(node,), node_claims=(claim,), pods=pods))
-    for drains in (Drains(leaving=frozenset((0,))), Drains(mandatory=frozenset((0,)))):
-        fleet = planner.drained(drains)
-        for found in (fleet.results, fleet.packed(SearchBudget(20))):
-            assert [one.pods for one in found.plan.claims] == [("default/c", "default/d"), ("default/a", "default/b")]
 
 
 def test_reasons_are_given_where_people_can_act_on_them() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from core.packing.search_budget import SearchBudget
 from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.plan_output import SchedulingResults
-from core.scheduling.planner import Drains, Planner
+from core.scheduling.planner import Planner
+from core.scheduling.replanning.greedy_plans import Drains
 from tests.builders import a_node_of, a_pool, a_type
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, OPEN, pod_on, world
 from tests.unit.disruption.target.test_decide import with_types

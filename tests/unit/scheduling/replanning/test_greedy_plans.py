@@ -1,0 +1,34 @@
+"""Greedy plans without some nodes."""
+
+from __future__ import annotations
+
+from core.packing.search_budget import SearchBudget
+from core.scheduling import Planner
+from core.scheduling.replanning.greedy_plans import Drains, greedy
+from tests.builders import a_node_of, a_pod, a_snapshot, a_type
+from tests.unit.scheduling.reading import context_of
+
+LARGE = a_type("large", cpu="8", price=0.4)
+
+
+def test_a_node_that_takes_no_pods_keeps_its_own() -> None:
+    """Its pods do not move, and the pods of a node that goes need a new node."""
+    (one, first), (other, second) = a_node_of(LARGE, "n1"), a_node_of(LARGE, "n2")
+    pods = (a_pod("a", node_name="n1"), a_pod("b", node_name="n2"))
+    context = context_of(types=(LARGE,), nodes=(first, second), node_claims=(one, other), pods=pods)
+    gone, closed = (frozenset((context.positions[name],)) for name in ("n1", "n2"))
+    solution, displaced = greedy(context, gone, consolidation=False)
+    assert ([pod.name for pod in displaced], len(solution.claims)) == (["a"], 0)
+    solution, displaced = greedy(context, gone, consolidation=False, closed=closed)
+    assert ([pod.name for pod in displaced], len(solution.claims)) == (["a"], 1)
+
+
+def test_drained_pods_share_no_new_node_with_pods_that_wait_in_any_case() -> None:
+    """Equal pods too: otherwise, the node of a waiting pod counts as the price of a move. Waiting pods come first."""
+    claim, node = a_node_of(LARGE, "n1")
+    pods = tuple(a_pod(name, cpu="1", node_name=at) for name, at in (("a", "n1"), ("b", "n1"), ("c", ""), ("d", "")))
+    planner = Planner(a_snapshot(types=(LARGE,), nodes=(node,), node_claims=(claim,), pods=pods))
+    for drains in (Drains(leaving=frozenset((0,))), Drains(mandatory=frozenset((0,)))):
+        fleet = planner.drained(drains)
+        for found in (fleet.results, fleet.packed(SearchBudget(20))):
+            assert [one.pods for one in found.plan.claims] == [("default/c", "default/d"), ("default/a", "default/b")]
