@@ -86,7 +86,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], whole: Coll
         any(row[i] for row in cells) and all(_is_number(row[i] or "0") for row in cells) for i in range(len(headings))
     ]
     widths = [max(len(heading), *(len(row[i]) for row in cells), 0) for i, heading in enumerate(headings)]
-    least = [max(_CELL_WIDTH_MIN, len(heading)) for heading in headings]
+    least = [max(len(heading), _least_width([row[i] for row in cells])) for i, heading in enumerate(headings)]
     widths = _narrowed(widths, [width if i in whole else least[i] for i, width in enumerate(widths)])
 
     def line(values: Sequence[str]) -> str:
@@ -117,6 +117,11 @@ def several(values: Sequence[str], shown: int = 3) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun: `1 node`, `2 nodes`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _least_width(column: Sequence[str]) -> int:
+    """Return the width to which a column may shrink: its longest word, unless that is very long."""
+    return min(_CELL_WIDTH_MIN, max((len(word) for cell in column for word in cell.split()), default=0))
 
 
 def _narrowed(widths: list[int], least: Sequence[int]) -> list[int]:

@@ -83,6 +83,14 @@ def test_table_columns_are_aligned() -> None:
     assert text.splitlines() == ["NAME     N", "a        1", "longer  20"]
 
 
+def test_columns_of_short_words_shrink_until_a_narrow_terminal_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 80 columns broke the rows of a plan anywhere: no column went below 18."""
+    monkeypatch.setattr(output, "line_width", lambda: 30)
+    drawn = output.table(["TYPE", "CAPACITY"], [["m5.large (or 2 others)", "on-demand, spot"]])
+    assert max(map(len, drawn.splitlines())) <= 30
+    assert {"m5.large", "on-demand,"} <= set(drawn.split())
+
+
 def test_long_lists_are_cut_with_a_count() -> None:
     """Sixty instance types do not fit on a line."""
     assert output.several(["a", "b", "c", "d"], 2) == "a, b +2"
