@@ -21,6 +21,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "": ("PersistentVolumeClaim", "Pod", "PodTemplate", "ReplicationController"),
     "apps": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
     "batch": ("CronJob", "Job"),
+    "extensions": ("DaemonSet", "Deployment", "ReplicaSet"),
     "policy": ("PodDisruptionBudget",),
     "scheduling.k8s.io": ("PriorityClass",),
     "storage.k8s.io": ("StorageClass",),

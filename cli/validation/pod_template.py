@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from cli.manifests.reading import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in
+from cli.validation.kubernetes_fields import type_of
 from cli.validation.unknown_fields import TEMPLATES
 from core import labels
 from core.api.objects import mapping, sequence
@@ -29,7 +30,7 @@ Fault = tuple[Location, str, Severity]
 def template_findings(document: Document) -> Iterator[Finding]:
     """The findings in a Pod or in the template of a workload."""
     place = () if document.kind == "Pod" else TEMPLATES.get(document.kind)
-    if place is None:
+    if place is None or not type_of(document.object):
         return
     template = document.object
     for part in place:
