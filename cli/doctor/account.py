@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -9,7 +10,10 @@ if TYPE_CHECKING:
 
 
 PAGES_MAX: Final = 10
-"""The most pages of a stack's resources, a hundred each: more than a stack may have."""
+"""The most pages of a list, a hundred entries each: more than a stack may have resources."""
+
+NEVER_CREATED: Final = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DELETE_FAILED"})
+"""Statuses of a stack that cannot be updated: its creation or its removal failed."""
 
 
 class NotAllowedError(Exception):
@@ -51,28 +55,54 @@ class Account:
             code = str(error.response["Error"]["Code"])
             if code.startswith(("AccessDenied", "UnauthorizedOperation")):
                 raise NotAllowedError(f"{service}:{operation}") from error
-            if code.startswith(("ResourceNotFound", "NoSuch", "ValidationError", "404")):
+            if code.startswith(("ResourceNotFound", "NotFound", "NoSuch", "ValidationError", "404")):
                 return None
             raise
         return answer
 
+    def every(
+        self, service: str, operation: str, entries: str, token: tuple[str, str], **arguments: Any
+    ) -> Iterator[Any]:
+        """Yield the entries of all pages; `token` is what a request calls the place of the next page, and what an answer does.
+
+        Raises:
+            NotAllowedError: If the credentials lack the permission.
+        """
+        asked, answered = token
+        for _ in range(PAGES_MAX):
+            page = self.ask(service, operation, **arguments) or {}
+            yield from page.get(entries, ())
+            if not page.get(answered):
+                return
+            arguments[asked] = page[answered]
+
+    def stack_status(self) -> str:
+        """CloudFormation's status of the stack; empty if there is none."""
+        found = self.ask("cloudformation", "DescribeStacks", StackName=self.stack) or {}
+        return next((str(stack["StackStatus"]) for stack in found.get("Stacks", ())), "")
+
     def is_deployed(self) -> bool:
-        """Whether the stack exists."""
-        return self.ask("cloudformation", "DescribeStacks", StackName=self.stack) is not None
+        """Whether the stack exists, and its creation did not fail."""
+        return self.stack_status() not in {"", *NEVER_CREATED}
+
+    def resources(self) -> Iterator[Any]:
+        """Yield the summary of each resource of the stack."""
+        tokens = ("NextToken", "NextToken")
+        return self.every(
+            "cloudformation", "ListStackResources", "StackResourceSummaries", tokens, StackName=self.stack
+        )
+
+    def subscribes(self) -> bool:
+        """Whether the deployed stack is to read the audit log; False where `auditLogGroup` is empty."""
+        return any(resource["ResourceType"] == "AWS::Logs::SubscriptionFilter" for resource in self.resources())
 
     def provision(self) -> dict[str, Any]:
         """Configuration of the deployed function `provision`; empty if there is none."""
-        more: dict[str, str] = {}
-        for _ in range(PAGES_MAX):
-            page = self.ask("cloudformation", "ListStackResources", StackName=self.stack, **more) or {}
-            for resource in page.get("StackResourceSummaries", ()):
-                is_function = resource["ResourceType"] == "AWS::Lambda::Function"
-                if is_function and str(resource["LogicalResourceId"]).startswith("provision"):
-                    name = resource["PhysicalResourceId"]
-                    return self.ask("lambda", "GetFunctionConfiguration", FunctionName=name) or {}
-            if "NextToken" not in page:
-                break
-            more = {"NextToken": page["NextToken"]}
+        for resource in self.resources():
+            is_function = resource["ResourceType"] == "AWS::Lambda::Function"
+            if is_function and str(resource["LogicalResourceId"]).startswith("provision"):
+                name = resource["PhysicalResourceId"]
+                return self.ask("lambda", "GetFunctionConfiguration", FunctionName=name) or {}
         return {}
 
     def described(self) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from cli.doctor import network
+from cli.doctor import network, stack
 from cli.doctor.account import Account, NoClusterError, NotAllowedError
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
+from cli.doctor.volume_key import volume_key
 
 RESERVED: Final = 19
 """Concurrent executions that the functions of a cluster reserve."""
@@ -42,22 +43,27 @@ def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
         return AccountFinding(name, PROBLEM, says, f"aws eks list-clusters --region {account.region}")
     mode = (found.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP")
     if "API" not in mode:
-        mends = f"aws eks update-cluster-config --name {account.cluster} --access-config authenticationMode=API_AND_CONFIG_MAP"
+        on = "--access-config authenticationMode=API_AND_CONFIG_MAP"
+        mends = f"aws eks update-cluster-config --region {account.region} --name {account.cluster} {on}"
         return AccountFinding(name, PROBLEM, f"access entries are off (authentication mode {mode})", mends)
     return AccountFinding(name, OK, f"Kubernetes {found.get('version')}, access entries are on")
 
 
 def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
+    if account.is_deployed() and not account.subscribes():
+        return AccountFinding(
+            name, OK, 'not used: it is deployed with auditLogGroup "", so only the schedules wake functions'
+        )
     logging = (account.described().get("logging") or {}).get("clusterLogging") or []
     kinds = {kind for setup in logging if setup.get("enabled") for kind in setup.get("types", ())}
     logging_on = '{"clusterLogging":[{"types":["audit"],"enabled":true}]}'
-    on = f"aws eks update-cluster-config --name {account.cluster} --logging '{logging_on}'"
+    on = f"aws eks update-cluster-config --region {account.region} --name {account.cluster} --logging '{logging_on}'"
     if "audit" not in kinds:
         return AccountFinding(name, PROBLEM, 'the audit log is off: turn it on, or deploy with -c auditLogGroup=""', on)
     group = f"/aws/eks/{account.cluster}/cluster"
     groups = account.ask("logs", "DescribeLogGroups", logGroupNamePrefix=group) or {}
     if all(found["logGroupName"] != group for found in groups.get("logGroups", ())):
-        wait = f"aws logs describe-log-groups --log-group-name-prefix {group}"
+        wait = f"aws logs describe-log-groups --region {account.region} --log-group-name-prefix {group}"
         return AccountFinding(
             name, PROBLEM, f"the log group {group} is not there yet: EKS makes it with its first line", wait
         )
@@ -69,7 +75,8 @@ def _subscription(name: str, account: Account, _: datetime) -> AccountFinding:
     found = account.ask("logs", "DescribeSubscriptionFilters", logGroupName=group) or {}
     taken = [filter_["filterName"] for filter_ in found.get("subscriptionFilters", ())]
     if len(taken) >= SUBSCRIPTIONS_MAX and not any(filter_.startswith(account.stack) for filter_ in taken):
-        mends = f"aws logs delete-subscription-filter --log-group-name {group} --filter-name '{taken[-1]}'"
+        filter_ = f"--log-group-name {group} --filter-name '{taken[-1]}'"
+        mends = f"aws logs delete-subscription-filter --region {account.region} {filter_}"
         return AccountFinding(name, PROBLEM, f"both subscriptions of {group} are taken: {', '.join(taken)}", mends)
     return AccountFinding(name, OK, f"{len(taken)} of {SUBSCRIPTIONS_MAX} are taken")
 
@@ -80,8 +87,9 @@ def _concurrency(name: str, account: Account, _: datetime) -> AccountFinding:
     limit = int(limits.get("ConcurrentExecutions", free))
     wanted = UNRESERVED_MIN + (0 if account.is_deployed() else RESERVED)
     if free < wanted:
-        code = "--service-code lambda --quota-code L-B99A9384"
-        mends = f"aws service-quotas request-service-quota-increase {code} --desired-value {max(1000, limit + wanted - free)}"
+        quota = f"--region {account.region} --service-code lambda --quota-code L-B99A9384"
+        desired = max(1000, limit + wanted - free)
+        mends = f"aws service-quotas request-service-quota-increase {quota} --desired-value {desired}"
         return AccountFinding(name, PROBLEM, f"{free} concurrent executions are unreserved, {wanted} are needed", mends)
     return AccountFinding(name, OK, f"{free} concurrent executions are unreserved")
 
@@ -95,15 +103,6 @@ def _spot_role(name: str, account: Account, _: datetime) -> AccountFinding:
     return AccountFinding(name, OK, "the service-linked role is there")
 
 
-def _volume_key(name: str, account: Account, _: datetime) -> AccountFinding:
-    encrypted = (account.ask("ec2", "GetEbsEncryptionByDefault") or {}).get("EbsEncryptionByDefault")
-    key = (account.ask("ec2", "GetEbsDefaultKmsKeyId") or {}).get("KmsKeyId", "") if encrypted else ""
-    if key and not key.endswith("alias/aws/ebs"):
-        says = f"volumes are encrypted with the key {key}: launches fail where its policy does not admit the functions' roles"
-        return AccountFinding(name, PROBLEM, says, f"aws kms get-key-policy --policy-name default --key-id {key}")
-    return AccountFinding(name, OK, "volumes are encrypted with EBS' own key, or not")
-
-
 def _market(name: str, account: Account, now: datetime) -> AccountFinding:
     if not account.is_deployed():
         return AccountFinding(name, OK, "not deployed yet: the deployment reads prices")
@@ -112,7 +111,8 @@ def _market(name: str, account: Account, now: datetime) -> AccountFinding:
     found = account.ask("s3", "ListObjectsV2", Bucket=bucket, Prefix="catalogue/") if bucket else None
     read = [entry["LastModified"] for entry in (found or {}).get("Contents", ())]
     query = "Functions[?contains(FunctionName,'refreshcatalogue')].LoggingConfig.LogGroup"
-    mends = f'aws logs tail --since 1h $(aws lambda list-functions --query "{query}" --output text)'
+    region = f"--region {account.region}"
+    mends = f'aws logs tail {region} --since 1h $(aws lambda list-functions {region} --query "{query}" --output text)'
     if not read or now - max(read) > MARKET_AGE_MAX:
         says = "prices were never read" if not read else f"prices were last read at {max(read):%Y-%m-%d %H:%M} UTC"
         return AccountFinding(name, PROBLEM, f"{says}: nothing new is known of the market", mends)
@@ -127,7 +127,8 @@ CHECKS: Final[dict[str, Callable[[str, Account, datetime], AccountFinding]]] = {
     "subscription": _subscription,
     "concurrency": _concurrency,
     "spot-role": _spot_role,
-    "volume-key": _volume_key,
+    "volume-key": volume_key,
+    "stack": stack.finished,
     "market": _market,
 }
 """Name → check."""

@@ -6,14 +6,11 @@ import json
 from datetime import datetime
 from typing import Any, Final
 
-from cli.doctor.account import Account, NoClusterError
+from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 
 EVERYWHERE: Final = "0.0.0.0/0"
 DEPLOYS: Final = "npx --yes aws-cdk@2.1148.1 deploy --all"
-
-ENTRIES_MAX: Final = 200
-"""The most access entries that are checked; a cluster has one for each role or user of people and nodes."""
 
 
 def endpoint(name: str, account: Account, _: datetime) -> AccountFinding:
@@ -35,10 +32,11 @@ def endpoint(name: str, account: Account, _: datetime) -> AccountFinding:
 
 def node_entries(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether an access entry lets nodes join."""
-    listed = account.ask("eks", "ListAccessEntries", clusterName=account.cluster)
-    if listed is None:
-        raise NoClusterError
-    for arn in listed.get("accessEntries", ())[:ENTRIES_MAX]:
+    account.described()
+    entries = account.every(
+        "eks", "ListAccessEntries", "accessEntries", ("nextToken", "nextToken"), clusterName=account.cluster
+    )
+    for arn in entries:
         found = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn) or {}
         if str(found.get("accessEntry", {}).get("type", "")).startswith("EC2"):
             return AccountFinding(name, OK, f"nodes of {arn} may join")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -58,7 +59,7 @@ def nodes_may_join(session: boto3.Session) -> None:
 
 def deployed(session: boto3.Session, **configuration: Any) -> None:
     """A stack of more resources than one answer holds, with its function on the second page."""
-    answer(session, "cloudformation.DescribeStacks", {"Stacks": [{}]})
+    answer(session, "cloudformation.DescribeStacks", {"Stacks": [{"StackStatus": "UPDATE_COMPLETE"}]})
     kind, logical = "AWS::Lambda::Function", "provisionFunction1"
     pages = {
         "": {"StackResourceSummaries": [], "NextToken": "second"},
@@ -96,11 +97,14 @@ def test_a_broken_account_gets_a_complete_list_of_problems_and_fixes(session: bo
     taken = {"subscriptionFilters": [{"filterName": "security"}, {"filterName": "search"}]}
     answer(session, "logs.DescribeSubscriptionFilters", taken)
     session.client("ec2").enable_ebs_encryption_by_default()
-    answer(session, "ec2.GetEbsDefaultKmsKeyId", {"KmsKeyId": "arn:aws:kms:us-east-1:123456789012:key/1"})
+    key = session.client("kms").create_key()["KeyMetadata"]["Arn"]
+    answer(session, "ec2.GetEbsDefaultKmsKeyId", {"KmsKeyId": key})
     concurrency(session, 10)
     problems = {name: finding for name, finding in found(session).items() if finding.state == PROBLEM}
     assert set(problems) >= {"audit-log", "subscription", "concurrency", "spot-role", "volume-key"}
     assert all(finding.mends.startswith(("aws ", "npx ")) for finding in problems.values())
+    regional = [finding.mends for name, finding in problems.items() if name != "spot-role"]
+    assert all(f"--region {REGION}" in mends for mends in regional if mends.startswith("aws ")), "IAM has no regions"
     assert problems["concurrency"].says == "10 concurrent executions are unreserved, 119 are needed"
     assert "security, search" in problems["subscription"].says
 
@@ -185,6 +189,105 @@ def test_old_prices_are_a_problem_after_deployment(session: boto3.Session, share
     s3.put_object(Bucket=bucket, Key="catalogue/us-east-1.json", Body=b"{}")
     assert found(session)["market"].state == OK
     assert found(session)["concurrency"].state == OK
+
+
+def test_an_audit_log_that_the_deployment_does_not_read_is_no_problem(session: boto3.Session) -> None:
+    """The advice was to deploy with an empty `auditLogGroup`, and the problem stayed for people who did so."""
+    a_cluster(session, resourcesVpcConfig={"subnetIds": ["subnet-1"]})
+    concurrency(session, 1000)
+    assert found(session)["audit-log"].state == PROBLEM
+    deployed(session)
+    assert found(session)["audit-log"].state == OK
+
+
+@pytest.mark.parametrize(
+    ("status", "command"),
+    [
+        ("ROLLBACK_COMPLETE", "delete-stack"),
+        ("DELETE_FAILED", "delete-stack"),
+        ("UPDATE_ROLLBACK_FAILED", "continue-update-rollback"),
+    ],
+)
+def test_a_stack_that_cannot_be_updated_is_named_with_what_to_do(
+    session: boto3.Session, status: str, command: str
+) -> None:
+    concurrency(session, 1000)
+    answer(session, "cloudformation.DescribeStacks", {"Stacks": [{"StackStatus": status}]})
+    told = found(session)["stack"]
+    assert told.state == PROBLEM
+    assert f"fleetwright-prod is {status}" in told.says
+    assert told.mends == f"aws cloudformation {command} --stack-name fleetwright-prod --region {REGION}"
+
+
+def test_prices_are_not_missed_where_the_first_deployment_was_rolled_back(session: boto3.Session) -> None:
+    """Nothing of such a stack is left."""
+    concurrency(session, 1000)
+    answer(session, "cloudformation.DescribeStacks", {"Stacks": [{"StackStatus": "ROLLBACK_COMPLETE"}]})
+    assert found(session)["market"].state == OK
+
+
+ROLES = [
+    f"arn:aws:iam::123456789012:role/fleetwright-prod-us-east-1-{name}"
+    for name in ("execute", "provision", "reconcile")
+]
+"""Roles that launch, in moto's account."""
+
+
+def a_key_of_volumes(session: boto3.Session, *admitted: str, action: str = "kms:*") -> str:
+    """The key with which the account encrypts volumes."""
+    statement = {"Effect": "Allow", "Principal": {"AWS": [*admitted]}, "Action": action, "Resource": "*"}
+    made = session.client("kms").create_key(Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+    key = str(made["KeyMetadata"]["Arn"])
+    session.client("ec2").enable_ebs_encryption_by_default()
+    answer(session, "ec2.GetEbsDefaultKmsKeyId", {"KmsKeyId": key})
+    concurrency(session, 1000)
+    return key
+
+
+@pytest.mark.parametrize(
+    ("admitted", "action", "state"),
+    [
+        (ROLES, "kms:CreateGrant", OK),
+        (["*"], "kms:*", OK),
+        (ROLES[:2], "kms:*", PROBLEM),
+        (ROLES, "kms:Decrypt", PROBLEM),
+        (["arn:aws:iam::123456789012:root"], "kms:*", PROBLEM),
+    ],
+    ids=["roles", "everybody", "not reconcile", "no grants", "by IAM policies, of which the roles have none"],
+)
+def test_a_key_of_volumes_admits_the_roles_that_launch(
+    session: boto3.Session, admitted: list[str], action: str, state: str
+) -> None:
+    a_key_of_volumes(session, *admitted, action=action)
+    assert found(session)["volume-key"].state == state
+
+
+def test_the_grants_that_mend_a_key_are_seen(session: boto3.Session) -> None:
+    key = a_key_of_volumes(session, "arn:aws:iam::123456789012:root")
+    for command in found(session)["volume-key"].mends.split(" && "):
+        words = command.split()
+        assert words[:3] == ["aws", "kms", "create-grant"]
+        operations = words[words.index("--operations") + 1 : words.index("--grantee-principal")]
+        session.client("kms").create_grant(KeyId=key, GranteePrincipal=words[-1], Operations=operations)
+    assert found(session)["volume-key"].state == OK
+
+
+def test_an_access_entry_of_nodes_is_found_on_every_page(session: boto3.Session) -> None:
+    answer(session, "eks.DescribeCluster", {"cluster": {}})
+    concurrency(session, 1000)
+    pages = {"": {"accessEntries": ["arn:people"], "nextToken": "2"}, "2": {"accessEntries": ["arn:nodes"]}}
+    session.events.register(
+        "before-call.eks.ListAccessEntries",
+        lambda params, **_: (Answered(), pages[params["query_string"].get("nextToken", "")]),
+    )
+    session.events.register(
+        "before-call.eks.DescribeAccessEntry",
+        lambda params, **_: (
+            Answered(),
+            {"accessEntry": {"type": "EC2_LINUX" if "nodes" in params["url_path"] else "STANDARD"}},
+        ),
+    )
+    assert found(session)["node-entries"].says == "nodes of arn:nodes may join"
 
 
 def test_a_missing_cluster_is_named(session: boto3.Session) -> None:
