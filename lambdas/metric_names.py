@@ -60,6 +60,9 @@ STALE_MARKET: Final = "staleMarket"
 """Parts of the market (prices; instance types and zones) that were last read long ago; written by each run of
 `refresh_catalogue`."""
 
+UNREADABLE_ROWS: Final = "unreadableRows"
+"""Rows of the table that are left out because they cannot be read; counted by each round of `reconcile`."""
+
 LAUNCH_DENIALS: Final = "launchDenials"
 """Causes for which EC2 currently launches nothing from an EC2NodeClass; written by each run of `provision` that plans."""
 
@@ -94,7 +97,14 @@ def in_cloudwatch(count: str) -> str:
 
 ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
     "failed-runs": (FAILED_RUNS, STALE_SWEEPS),
-    "denied": (DENIED_CALLS, LAUNCH_DENIALS, ESTIMATED_PRICES, STALE_MARKET, stopped_by(BrakeKind.UNREADABLE)),
+    "denied": (
+        DENIED_CALLS,
+        LAUNCH_DENIALS,
+        ESTIMATED_PRICES,
+        STALE_MARKET,
+        UNREADABLE_ROWS,
+        stopped_by(BrakeKind.UNREADABLE),
+    ),
     "stopped-itself": (
         stopped_by(BrakeKind.POOL_BREAKER),
         stopped_by(BrakeKind.POOL_PROBE),

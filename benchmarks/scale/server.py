@@ -22,10 +22,10 @@ from core.api.objects import JsonObject
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-from lambdas.adapters.aws.dynamodb.claims import CLAIMS
 from lambdas.adapters.aws.dynamodb.records import packed, partition_of
 from lambdas.adapters.aws.dynamodb.shards import shard_partition
 from lambdas.adapters.aws.dynamodb.table import key, number
+from lambdas.store.unreadable_rows import CLAIMS
 
 CLUSTER: Final = "scale"
 PAGE: Final = 500

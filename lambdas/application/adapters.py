@@ -97,8 +97,9 @@ class Adapters(TableAdapters):
         from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
         from lambdas.adapters.aws.dynamodb.coordination.changes import DynamoChanges
         from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
-        from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
-        from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
+        from lambdas.adapters.aws.dynamodb.pods.moves import DynamoMoves
+        from lambdas.adapters.aws.dynamodb.pods.nominations import DynamoNominations
+        from lambdas.adapters.aws.dynamodb.readable_rows import DynamoUnreadableRows
         from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
         from lambdas.observation.stores import Stores
 
@@ -115,6 +116,7 @@ class Adapters(TableAdapters):
             brakes=self.brakes,
             breakers=self.brake_rows,
             quotas=self.quotas,
+            unreadable=DynamoUnreadableRows([self.table, self.shared_table]),
         )
 
     @cached_property

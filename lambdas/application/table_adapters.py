@@ -16,7 +16,7 @@ from lambdas.store import ProposalStore, SweepLog, Targets
 if TYPE_CHECKING:
     from lambdas.adapters.aws.brakes.rows import DynamoBrakes
     from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
-    from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
+    from lambdas.adapters.aws.dynamodb.pods.pod_ends import DynamoPodEnds
     from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
     from lambdas.adapters.aws.dynamodb.table import DynamoTable
     from lambdas.store.observed_claims import ObservedClaims
@@ -68,7 +68,7 @@ class TableAdapters:
     @cached_property
     def pod_ends(self) -> DynamoPodEnds:
         """When pods last ended on each node."""
-        from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
+        from lambdas.adapters.aws.dynamodb.pods.pod_ends import DynamoPodEnds
 
         return DynamoPodEnds(self.table, self.settings.cluster_name)
 

@@ -10,6 +10,7 @@ from core.manifests.assemble import ObjectProblem
 from core.manifests.wire.buffer import WireCapacityBuffer
 from core.model.snapshot import Snapshot
 from lambdas.ports import JsonObject
+from lambdas.store import UnreadableRow
 
 
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +24,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
         pod_events: Claims on whose node a pod arrived or left since the last stored observation: before and after.
         denials: The denials that currently prevent launches.
         problems: Objects that could not be used, or only with a warning.
+        unreadable_rows: Rows that are left out of the claims, the commands and all else that was read from the table.
     """
 
     snapshot: Snapshot
@@ -35,3 +37,9 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
     denials: tuple[LaunchDenial, ...] = ()
     problems: tuple[ObjectProblem, ...] = ()
+    unreadable_rows: tuple[UnreadableRow, ...] = ()
+
+    @property
+    def unreadable_claims(self) -> frozenset[str]:
+        """Names of claims that exist although `claims` lacks them."""
+        return frozenset(row.name for row in self.unreadable_rows if row.is_claim)

@@ -130,6 +130,7 @@ class Observer:
             node_pools=_by_name(objects[kinds.NODE_POOLS]),
             node_classes=_by_name(node_classes),
             problems=(*rejected, *problems),
+            unreadable_rows=self._stores.unreadable.all(),
         )
 
     def observe(self, *, with_market: bool = True, rows: OwnRows | None = None) -> ClusterState:
@@ -175,6 +176,7 @@ class Observer:
             buffers=objects.get(kinds.CAPACITY_BUFFERS, ()),
             denials=denials,
             problems=(*rejected, *problems),
+            unreadable_rows=self._stores.unreadable.all(),
         )
 
     def _assembled(

@@ -16,6 +16,7 @@ from lambdas.store import (
     Nominations,
     PodEnds,
     UnavailableOfferings,
+    UnreadableRows,
 )
 
 
@@ -40,6 +41,7 @@ class Stores(msgspec.Struct, frozen=True):
     brakes: Brakes
     breakers: Breakers
     quotas: QuotaStore
+    unreadable: UnreadableRows
 
     def own_rows(self) -> OwnRows:
         """Read commands before claims: a claim that a finished command removed is gone from both."""

@@ -11,6 +11,7 @@ from lambdas.store.launch_memory import (
 )
 from lambdas.store.leases import BINDER, DECIDER, DISRUPTION, PLANNER, Lease, Leases
 from lambdas.store.moments import Changes, MoveHistoryStore, PodEnds, SweepLog, SweepState
+from lambdas.store.unreadable_rows import UnreadableRow, UnreadableRows
 
 __all__ = [
     "BINDER",
@@ -38,4 +39,6 @@ __all__ = [
     "SweepState",
     "Targets",
     "UnavailableOfferings",
+    "UnreadableRow",
+    "UnreadableRows",
 ]

@@ -16,7 +16,7 @@ from core.model.catalogue import OfferingKey
 from core.model.plan import StoredTarget
 from core.model.values import resources
 from lambdas.observation.stores import Stores
-from lambdas.ports import ConflictError
+from lambdas.ports import ConflictError, DeniedError
 from lambdas.store import (
     ClaimChange,
     CommandChange,
@@ -27,6 +27,7 @@ from lambdas.store import (
     RefusedOfferings,
     Requested,
     SweepState,
+    UnreadableRow,
 )
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.quotas import MemoryQuotas
@@ -52,6 +53,7 @@ class Rows:
         self.changed_at: datetime | None = None
         self.pod_ends: dict[str, datetime] = {}
         self.quotas = MemoryQuotas()
+        self.unreadable: dict[str, UnreadableRow] = {}
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
 
@@ -69,7 +71,18 @@ class Rows:
             brakes=brakes,
             breakers=brakes,
             quotas=self.quotas,
+            unreadable=MemoryUnreadableRows(self),
         )
+
+
+class MemoryUnreadableRows:
+    """`lambdas.store.UnreadableRows`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def all(self) -> tuple[UnreadableRow, ...]:
+        return tuple(row for _, row in sorted(self._rows.unreadable.items()))
 
 
 class MemoryChanges:
@@ -128,10 +141,14 @@ class MemoryClaims:
 
     def all(self) -> tuple[ClaimRecord, ...]:
         self._rows.before_call("read")
-        return tuple(self._rows.claims[name] for name in sorted(self._rows.claims))
+        return tuple(
+            self._rows.claims[name] for name in sorted(self._rows.claims.keys() - self._rows.unreadable.keys())
+        )
 
     def get(self, name: str) -> ClaimRecord | None:
         self._rows.before_call("read")
+        if name in self._rows.unreadable:
+            raise DeniedError("store", self._rows.unreadable[name].problem)
         return self._rows.claims.get(name)
 
     def of_instance(self, instance_id: str) -> ClaimRecord | None:

@@ -51,6 +51,15 @@ class LiveTable:
     def be_older(self, minutes: int) -> None:
         self._table.restore(self._clock.now() - timedelta(minutes=minutes))
 
+    def spoil_a_claim(self) -> None:
+        """Replace the body of a claim's row, as a person who edits the table may."""
+        name, row = next(
+            (name, row)
+            for name, row in self._table._items.all()
+            if name.partition.startswith(f"{self._cluster}#claims#")
+        )
+        self._table._items.write(self._clock.now(), name, {**row, "body": {"S": "{}"}})
+
     def _items(self, kind: str) -> list[Item]:
         own = partition_of(self._cluster, kind)
         return [item for item in self._table.all() if f"{item[TABLE.partition_key]['S']}#".startswith(f"{own}#")]
@@ -201,3 +210,15 @@ def test_fences_of_an_older_copy_name_no_claim_twice(
     claims = [told["subject"] for told in result.decisions if (told["kind"], told["reason"]) == ("launch", "Launched")]
     assert len(claims) == len(set(claims)) == 8
     assert_nobody_noticed(result)
+
+
+def test_a_claim_whose_row_cannot_be_read_keeps_its_node(
+    tmp_path: Path, tampering: Callable[[Acts], list[LiveTable]]
+) -> None:
+    """If this failed, one mistyped row would stop every function, or cost the node whose row it is."""
+    tampering({"8.2m": LiveTable.spoil_a_claim})
+    steps = [{"at": "20m", "scale": {"kind": "Deployment", "name": "web", "replicas": 5}}]
+    result = play(tmp_path, node_pool(), a_service(4), GUARD, steps=steps, duration="40m")
+    assert result.summary["nodesLaunched"] == 5
+    assert_nobody_noticed(result)
+    assert [told for told in result.decisions if told["reason"] == "CannotBeRead"] != []

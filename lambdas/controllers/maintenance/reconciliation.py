@@ -25,6 +25,7 @@ from lambdas.metric_names import (
     FAILED_SWEEPS,
     SKIPPED_SWEEPS,
     STALE_SWEEPS,
+    UNREADABLE_ROWS,
 )
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
@@ -162,6 +163,9 @@ def _report(seen: Seen, report: RunReport) -> None:
             RunReason.CANNOT_BE_READ if not problem.is_warning else RunReason.READ_WITH_RESERVATION,
             str(problem),
         )
+    for row in seen.view.unreadable_rows:
+        report.count(UNREADABLE_ROWS)
+        report.decide(DecisionKind.SKIP, row.name, RunReason.CANNOT_BE_READ, row.problem)
 
 
 def _millidollars(records: Iterable[ClaimRecord]) -> int:

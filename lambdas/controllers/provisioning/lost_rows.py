@@ -78,5 +78,8 @@ class LostRows:
         return untracked(instances, view, self._clock.now(), min_age=timedelta(0)).rebuildable
 
     def _recount(self, view: ClusterState, report: RunReport) -> None:
+        """Correct counters, unless a claim cannot be read: what it holds is unknown."""
+        if view.unreadable_claims:
+            return
         for mismatch in mismatches(self._claims, view.claims.values()):
             recount(self._claims, mismatch, report)

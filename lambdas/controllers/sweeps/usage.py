@@ -16,7 +16,9 @@ class Usage(Sweep):
         self._claims = claims
 
     def run(self, round_: ReconcileRound) -> None:
-        """Compare counters with claims, and correct those that differ."""
+        """Compare counters with claims, and correct those that differ, unless a claim cannot be read."""
+        if round_.view.unreadable_claims:
+            return
         wrong = mismatches(self._claims, round_.view.claims.values())
         round_.each(
             wrong,

@@ -17,9 +17,10 @@ from lambdas.adapters.aws.dynamodb.coordination.changes import DynamoChanges
 from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
 from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
-from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
-from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
-from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
+from lambdas.adapters.aws.dynamodb.pods.moves import DynamoMoves
+from lambdas.adapters.aws.dynamodb.pods.nominations import DynamoNominations
+from lambdas.adapters.aws.dynamodb.pods.pod_ends import DynamoPodEnds
+from lambdas.adapters.aws.dynamodb.readable_rows import DynamoUnreadableRows
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
 from lambdas.observation.stores import Stores
@@ -64,6 +65,7 @@ def dynamo(table: DynamoTable, cluster: str) -> Store:
         brakes=NO_BRAKES,
         breakers=NO_BRAKES,
         quotas=MemoryQuotas(),
+        unreadable=DynamoUnreadableRows([table]),
     )
     return Store(stores, DynamoLeases(table, cluster), DynamoSweeps(table, cluster))
 

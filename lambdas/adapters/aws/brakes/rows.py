@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from core.brakes.brake import Brake, BrakeKind
 from core.brakes.breaker import Breaker
-from lambdas.adapters.aws.dynamodb.records import packed, partition_of, sort_of, unpacked
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key, number
-from lambdas.ports import Clock, ConflictError, DeniedError
+from lambdas.adapters.aws.dynamodb.readable_rows import decoded
+from lambdas.adapters.aws.dynamodb.records import packed, partition_of, unpacked
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key, number, sort_of
+from lambdas.ports import Clock, ConflictError
 from lambdas.wiring import TABLE
 
 TRIES: Final = 5
@@ -23,8 +24,6 @@ KEPT_FOR: Final = timedelta(days=90)
 
 _HELD: Final = "held#"
 _BREAKER: Final = "breaker#"
-
-T = TypeVar("T")
 
 
 class DynamoBrakes:
@@ -120,22 +119,20 @@ def _is_held(item: Item) -> bool:
 
 
 def _brake(item: Item) -> Brake:
-    return _decoded(item, Brake)
-
-
-def _decoded(item: Item, type_: type[T]) -> T:
-    try:
-        return msgspec.json.decode(unpacked(item["body"]), type=type_)
-    except msgspec.DecodeError as error:
-        raise DeniedError("dynamodb:Query", f"row {sort_of(item)} of the brakes: {error}; delete it") from error
+    """Return the brake of a row. Raises DeniedError if it cannot be read."""
+    return decoded(item, lambda item: msgspec.json.decode(unpacked(item["body"]), type=Brake))
 
 
 def _breaker(item: Item, now: datetime) -> Breaker:
-    """Return the breaker of a row; a row that has expired and is not yet deleted counts as empty."""
-    found = _decoded(item, Breaker)
-    if int(item[TABLE.expiry]["N"]) <= now.timestamp():
-        return Breaker(node_pool=found.node_pool, version=found.version)
-    return found
+    """Return the breaker of a row; one that has expired and is not yet deleted counts as empty. Raises DeniedError."""
+
+    def read(item: Item) -> Breaker:
+        found = msgspec.json.decode(unpacked(item["body"]), type=Breaker)
+        if int(item[TABLE.expiry]["N"]) <= now.timestamp():
+            return Breaker(node_pool=found.node_pool, version=found.version)
+        return found
+
+    return decoded(item, read)
 
 
 def _unchanged(item: Item | None) -> dict[str, object]:

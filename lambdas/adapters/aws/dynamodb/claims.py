@@ -12,7 +12,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from core.lifecycle.records import ClaimRecord, CommandRecord
-from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of, sort_of
+from lambdas.adapters.aws.dynamodb.readable_rows import decoded, readable_rows
+from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
 from lambdas.adapters.aws.dynamodb.shards import ShardedItems
 from lambdas.adapters.aws.dynamodb.table import (
     ABSENT,
@@ -24,13 +25,12 @@ from lambdas.adapters.aws.dynamodb.table import (
     key,
     number,
     size_of,
+    sort_of,
 )
 from lambdas.adapters.aws.dynamodb.usage import Moves, UsageItems, limit_bounds, place_bound, usage_of
 from lambdas.ports import ConflictError
 from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
-
-CLAIMS: Final = "claims"
-"""Item type of the records, in the names of their partitions."""
+from lambdas.store.unreadable_rows import CLAIMS
 
 _BATCH: Final = 40
 """Claims per transaction; with a lease, a command and at most one counter per claim it stays below DynamoDB's limit of a
@@ -63,7 +63,7 @@ class DynamoClaims:
     def of_instance(self, instance_id: str) -> ClaimRecord | None:
         """Return the claim that was launched as this instance, None if there is none."""
         row = self._table.get(self._instances, instance_id)
-        record = self.get(row["claim"]["S"]) if row is not None else None
+        record = self.get(decoded(row, _claim_named_in)) if row is not None else None
         return record if record is not None and record.instance_id == instance_id else None
 
     def indexed(self) -> frozenset[str]:
@@ -181,7 +181,7 @@ class DynamoClaims:
 
     def usage(self) -> tuple[PoolUsage, ...]:
         """Return the counters of every NodePool that ever had a claim, by name."""
-        return tuple(usage_of(item) for item in self._table.query(self._usage.partition))
+        return tuple(readable_rows(self._table, self._usage.partition, usage_of).values())
 
     def recount(self, before: PoolUsage, after: PoolUsage) -> None:
         """Correct a NodePool's counters, unless they have changed."""
@@ -287,3 +287,9 @@ class DynamoClaims:
             "ExpressionAttributeNames": {"#f": "fence"},
             "ExpressionAttributeValues": {":f": number(lease.fence)},
         }
+
+
+def _claim_named_in(row: Item) -> str:
+    """Return the claim in a row of the index of instances."""
+    name: str = row["claim"]["S"]
+    return name

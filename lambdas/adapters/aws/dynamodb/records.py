@@ -12,8 +12,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key, number
-from lambdas.wiring import TABLE
+from lambdas.adapters.aws.dynamodb.readable_rows import decoded, readable_rows
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key, number, sort_of
 
 PACKED_FROM: Final = 1024
 """Bytes from which a body is compressed; shorter ones stay readable in the table.
@@ -59,22 +59,21 @@ class RecordItems(Generic[R]):
         return tuple(record for _, record in self.named())
 
     def named(self) -> tuple[tuple[str, R], ...]:
-        """Return every record with its sort key, in the order of the sort keys."""
-        items = {sort_of(item): item for item in self._table.query(self.partition)}
+        """Return every record with its sort key, in the order of the sort keys; rows that cannot be read are left out."""
         known = self._read
-        read = {sort: self._decoded(item, known.get(sort)) for sort, item in items.items()}
+        read = readable_rows(self._table, self.partition, lambda item: self._decoded(item, known.get(sort_of(item))))
         self._read = dict(read)
         return tuple((sort, found.record) for sort, found in read.items())
 
     def get(self, sort: str) -> R | None:
-        """Return one record, None if there is none."""
+        """Return one record, None if there is none. Raises DeniedError if its row cannot be read."""
         item = self._table.get(self.partition, sort)
         known = self._read.pop(sort, None)
         if item is None:
             return None
         if len(self._read) >= READ_AT_MOST:
             self._read = {}
-        read = self._read[sort] = self._decoded(item, known)
+        read = self._read[sort] = decoded(item, lambda item: self._decoded(item, known))
         return read.record
 
     def item(self, sort: str, record: R) -> Item:
@@ -104,9 +103,3 @@ def unpacked(attribute: Mapping[str, Any]) -> bytes:
 def partition_of(cluster: str, kind: str) -> str:
     """Return the partition key for one type of item of one cluster."""
     return f"{cluster}#{kind}"
-
-
-def sort_of(item: Item) -> str:
-    """Return an item's sort key."""
-    sort: str = item[TABLE.sort_key]["S"]
-    return sort

@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lambdas.adapters.aws.errors import code_of, translate
 from lambdas.ports import ConflictError, DeniedError, PortError, TransientError
 from lambdas.runtime.clock import pause
+from lambdas.runtime.observability import logger
 from lambdas.wiring import TABLE
 
 T = TypeVar("T")
@@ -45,12 +46,24 @@ class Cancelled(msgspec.Struct, frozen=True):
 
 
 class DynamoTable:
-    """One table, one client. Reads are consistent. `pause` waits between the tries of a transaction."""
+    """One table, one client. Reads are consistent. `pause` waits between the tries of a transaction.
+
+    Attributes:
+        unreadable: Partition → sort key → why the row could not be read when the partition was last read.
+    """
 
     def __init__(self, client: Any, name: str, pause: Callable[[timedelta], None] = pause) -> None:
         self._client = client
         self._name = name
         self._pause = pause
+        self.unreadable: dict[str, Mapping[str, str]] = {}
+
+    def leave_out(self, partition: str, problems: Mapping[str, str]) -> None:
+        """Replace what is known of a partition's unreadable rows, and log those that are new."""
+        known = self.unreadable.get(partition, {})
+        self.unreadable[partition] = problems
+        for problem in (problem for sort, problem in problems.items() if sort not in known):
+            logger.error("row is left out", extra={"problem": problem})
 
     def named(self, name: str) -> Self:
         """Return another table, for the same client and with the same permissions."""
@@ -162,6 +175,12 @@ def _spread(written: object) -> float:
 def key(partition: str, sort: str) -> Item:
     """Return an item's key."""
     return {TABLE.partition_key: {"S": partition}, TABLE.sort_key: {"S": sort}}
+
+
+def sort_of(item: Item) -> str:
+    """Return an item's sort key."""
+    sort: str = item[TABLE.sort_key]["S"]
+    return sort
 
 
 def number(value: int) -> dict[str, str]:

@@ -6,8 +6,9 @@ from typing import Final
 
 from core.disruption.stored_targets import decode, encode
 from core.model.plan import StoredTarget
+from lambdas.adapters.aws.dynamodb.readable_rows import readable_row
 from lambdas.adapters.aws.dynamodb.records import partition_of
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, key
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key
 
 _SORT: Final = "all"
 
@@ -24,10 +25,13 @@ class DynamoTargets:
 
     def read(self) -> StoredTarget | None:
         """Return the target, None if there is none or another release wrote it."""
-        item = self._table.get(self._partition, _SORT)
-        return decode(bytes(item["body"]["B"])) if item is not None and "body" in item else None
+        return readable_row(self._table.get(self._partition, _SORT), _target)
 
     def write(self, target: StoredTarget | None) -> None:
         """Replace the target."""
         body = {"body": {"B": encode(target)}} if target is not None else {}
         self._table.put({**key(self._partition, _SORT), **body})
+
+
+def _target(item: Item) -> StoredTarget | None:
+    return decode(bytes(item["body"]["B"])) if "body" in item else None

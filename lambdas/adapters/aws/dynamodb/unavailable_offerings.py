@@ -13,9 +13,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
+
 from core.launch.denials.denial import PROBE
 from core.model.catalogue import OfferingKey
-from lambdas.adapters.aws.dynamodb.records import sort_of
+from lambdas.adapters.aws.dynamodb.readable_rows import readable_row, readable_rows
 from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, key, number
 from lambdas.ports import ConflictError
 from lambdas.store import OfferingProbe, RefusedOfferings
@@ -44,13 +46,13 @@ class DynamoOfferings:
     def refused(self, now: datetime) -> RefusedOfferings:
         """Return the offerings that refused a launch recently."""
         avoided, half_open = set[OfferingKey](), set[OfferingKey]()
-        for item in self._table.query(PARTITION):
-            offering = _key_of(sort_of(item))
+        for sort, refusal in readable_rows(self._table, PARTITION, _refusal).items():
+            offering = _key_of(sort)
             if offering is None:
                 continue
-            if _moment(item, "until") > now or (_PROBING in item and _moment(item, _PROBING) > now):
+            if refusal.until > now or refusal.probing_until > now:
                 avoided.add(offering)
-            elif _moment(item, TABLE.expiry) > now:
+            elif refusal.remembered_until > now:
                 half_open.add(offering)
         return RefusedOfferings(frozenset(avoided), frozenset(half_open))
 
@@ -96,21 +98,36 @@ class DynamoOfferings:
                 else:
                     self._table.update(PARTITION, _sort_of(offering), UpdateExpression="REMOVE #probing", **own)
 
-    def _known(self, offerings: Sequence[OfferingKey]) -> dict[str, Item]:
+    def _known(self, offerings: Sequence[OfferingKey]) -> dict[str, _Refusal]:
         """Return the stored rows by sort key: one row by its key, several with one query for all avoided offerings."""
         if len(offerings) > 1:
-            return {sort_of(item): item for item in self._table.query(PARTITION)}
-        found = {sort: self._table.get(PARTITION, sort) for sort in map(_sort_of, offerings)}
-        return {sort: item for sort, item in found.items() if item is not None}
+            return readable_rows(self._table, PARTITION, _refusal)
+        found = {sort: readable_row(self._table.get(PARTITION, sort), _refusal) for sort in map(_sort_of, offerings)}
+        return {sort: refusal for sort, refusal in found.items() if refusal is not None}
 
 
-def _refused(sort: str, known: Item | None, now: datetime) -> Item | None:
+class _Refusal(msgspec.Struct, frozen=True):
+    """A row: how often the offering refused in a row, and until when it is avoided, being probed and remembered."""
+
+    refusals: int
+    until: datetime
+    probing_until: datetime
+    remembered_until: datetime
+
+
+def _refusal(item: Item) -> _Refusal:
+    until = _moment(item, "until")
+    probing_until = _moment(item, _PROBING) if _PROBING in item else until
+    return _Refusal(int(item["refusals"]["N"]), until, probing_until, _moment(item, TABLE.expiry))
+
+
+def _refused(sort: str, known: _Refusal | None, now: datetime) -> Item | None:
     """Return the row after one more refusal; None if the offering is avoided already."""
-    if known is not None and _moment(known, "until") > now:
+    if known is not None and known.until > now:
         return None
     refusals = 1
-    if known is not None and _moment(known, TABLE.expiry) > now:
-        refusals += int(known["refusals"]["N"])
+    if known is not None and known.remembered_until > now:
+        refusals += known.refusals
     until = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(refusals - 1, 10))
     return {
         **key(PARTITION, sort),

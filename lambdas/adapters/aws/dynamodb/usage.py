@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from core.lifecycle.records import ClaimRecord
 from core.model.values import resources
-from lambdas.adapters.aws.dynamodb.records import partition_of, sort_of
-from lambdas.adapters.aws.dynamodb.table import Item, key, number
+from lambdas.adapters.aws.dynamodb.records import partition_of
+from lambdas.adapters.aws.dynamodb.table import Item, key, number, sort_of
 from lambdas.store import ClaimChange, PoolUsage
 
 _RESOURCE: Final = "r:"

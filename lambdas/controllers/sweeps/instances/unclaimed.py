@@ -56,13 +56,14 @@ def untracked(
 
     Args:
         instances: All of this cluster.
-        view: The observation.
+        view: The observation. Instances of claims whose rows cannot be read are left out: those claims are not gone.
         now: The time of the observation.
         min_age: Unclaimed instances that were launched more recently are left out.
     """
     tagged = [found for found in instances if found.is_alive and labels.CLAIM in found.tags]
     known = {record.instance_id: record.name for record in view.claims.values()}
-    found = sorted((found for found in tagged if found.instance_id not in known), key=lambda found: found.instance_id)
+    missing = (found for found in tagged if found.instance_id not in known and not _may_be_unreadable(found, view))
+    found = sorted(missing, key=lambda found: found.instance_id)
     nodes, awaited = _by_provider_id(view.snapshot.nodes), _awaited(found, view)
     return UnclaimedInstances(
         awaited=tuple(
@@ -80,6 +81,12 @@ def untracked(
         ),
         tagged=len(tagged),
     )
+
+
+def _may_be_unreadable(found: Instance, view: ClusterState) -> bool:
+    """Whether the instance may belong to a claim whose row cannot be read; unnamed ones may belong to any of these."""
+    unreadable = view.unreadable_claims
+    return found.tags[labels.CLAIM] in unreadable or (bool(unreadable) and is_unnamed(found.tags))
 
 
 def _problem(found: Instance, nodes: Mapping[str, Node], view: ClusterState, now: datetime) -> str:

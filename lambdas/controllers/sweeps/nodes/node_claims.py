@@ -63,7 +63,8 @@ class NodeClaims(Sweep):
         objects = {str(obj["metadata"]["name"]): obj for obj in self._kubernetes.list(NODE_CLAIMS).items}
         records = {record.name: record for record in self._claims.all()} if self._mirror.is_on else {}
         ours = {name: obj for name, obj in objects.items() if is_mirror(obj)}
-        bare = [ours[name] for name in sorted(ours.keys() - records.keys())]
+        unreadable = round_.view.unreadable_claims if self._mirror.is_on else frozenset[str]()
+        bare = [ours[name] for name in sorted(ours.keys() - records.keys() - unreadable)]
         round_.each(bare[:CLAIMS_A_ROUND], self._mirror.release, subject=lambda obj: _subject(obj["metadata"]["name"]))
         if not self._mirror.is_on:
             return

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from lambdas.adapters.aws.dynamodb.readable_rows import readable_row
 from lambdas.adapters.aws.dynamodb.records import partition_of
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, key
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key
 
 _SORT: Final = "all"
 
@@ -20,9 +21,12 @@ class DynamoChanges:
 
     def last(self) -> datetime | None:
         """Return the moment, None if no change was ever recorded."""
-        item = self._table.get(self._partition, _SORT)
-        return None if item is None else datetime.fromisoformat(item["at"]["S"])
+        return readable_row(self._table.get(self._partition, _SORT), _moment)
 
     def record(self, now: datetime) -> None:
         """Replace the moment."""
         self._table.put({**key(self._partition, _SORT), "at": {"S": now.isoformat()}})
+
+
+def _moment(item: Item) -> datetime:
+    return datetime.fromisoformat(item["at"]["S"])

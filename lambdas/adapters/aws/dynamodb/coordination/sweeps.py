@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
+from lambdas.adapters.aws.dynamodb.readable_rows import readable_row
 from lambdas.adapters.aws.dynamodb.records import packed, partition_of, unpacked
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, key
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key
 from lambdas.store import SweepState
 
 _SORT: Final = "all"
@@ -23,10 +24,13 @@ class DynamoSweeps:
 
     def read(self) -> dict[str, SweepState]:
         """Return the state by sweep name."""
-        item = self._table.get(self._partition, _SORT)
-        return {} if item is None else msgspec.json.decode(unpacked(item["body"]), type=dict[str, SweepState])
+        return readable_row(self._table.get(self._partition, _SORT), _states) or {}
 
     def write(self, states: Mapping[str, SweepState]) -> None:
         """Replace all states."""
         body = packed(msgspec.json.encode(dict(sorted(states.items()))))
         self._table.put({**key(self._partition, _SORT), "body": body})
+
+
+def _states(item: Item) -> dict[str, SweepState]:
+    return msgspec.json.decode(unpacked(item["body"]), type=dict[str, SweepState])

@@ -16,6 +16,7 @@ from core.model.node import Node
 from lambdas.controllers.sweeps.instances.unclaimed import UnclaimedInstances, untracked
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Instance
+from lambdas.store import UnreadableRow
 from tests.builders import NOW, a_snapshot
 from tests.unit.lifecycle.records_for_tests import a_record
 
@@ -50,7 +51,11 @@ def waiting(name: str, **changes: Any) -> ClaimRecord:
 
 
 def found_in(
-    *instances: Instance, claims: tuple[ClaimRecord, ...] = (), nodes: tuple[Node, ...] = (), age: timedelta = YOUNG
+    *instances: Instance,
+    claims: tuple[ClaimRecord, ...] = (),
+    nodes: tuple[Node, ...] = (),
+    age: timedelta = YOUNG,
+    unreadable: tuple[UnreadableRow, ...] = (),
 ) -> UnclaimedInstances:
     view = ClusterState(
         snapshot=a_snapshot(nodes=nodes),
@@ -58,6 +63,7 @@ def found_in(
         commands=(),
         node_pools={"default": {}},
         node_classes={},
+        unreadable_rows=unreadable,
     )
     return untracked(instances, view, NOW, min_age=age)
 
@@ -87,6 +93,17 @@ def test_the_instance_of_a_known_claim_is_none_of_them() -> None:
 def test_what_is_gone_or_not_ours_is_left_out(instance: Instance) -> None:
     found = found_in(instance)
     assert (found.unclaimed, found.tagged) == ((), 0)
+
+
+def test_the_instance_of_a_claim_that_cannot_be_read_is_left_out() -> None:
+    """Its claim exists, so a second one would be built, or the instance ended as unknown, for one mistyped row."""
+    row = UnreadableRow("cluster#claims#3", "x", "row x cannot be read")
+    old = timedelta(days=1)
+    assert found_in(an_instance(7, "x", age=old), unreadable=(row,)).unclaimed == ()
+    assert found_in(unnamed(7, "launch"), unreadable=(row,)).unclaimed == ()
+    assert len(found_in(an_instance(7, "y", age=old), unreadable=(row,)).unclaimed) == 1
+    command = msgspec.structs.replace(row, partition="cluster#commands")
+    assert len(found_in(an_instance(7, "x", age=old), unreadable=(command,)).unclaimed) == 1
 
 
 class TestAStranger:

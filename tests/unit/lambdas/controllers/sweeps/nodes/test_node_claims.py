@@ -14,6 +14,7 @@ from core.manifests.wire.api_resources import NODE_CLAIMS
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.nodes import node_claims
 from lambdas.messages import made_node_claim
+from lambdas.store import UnreadableRow
 from tests.fakes.lab import Lab
 from tests.unit.lambdas.controllers.sweeps.one_node import a_round, a_working_node, sweep
 from tests.unit.lifecycle.records_for_tests import a_record
@@ -170,3 +171,12 @@ def test_a_round_without_an_observation_still_lets_go(lab: Lab) -> None:
     round_ = a_round(lab)
     sweep(lab, NAME, round_)
     assert "gone" not in names(lab)
+
+
+def test_the_node_claim_of_a_claim_that_cannot_be_read_stays(lab: Lab) -> None:
+    """Its claim is not gone, and one that a user made by hand would not come back."""
+    name = lab.claim.name
+    put_mirror(lab, name)
+    lab.rows.unreadable[name] = UnreadableRow("cluster#claims#1", name, "cannot be read")
+    sweep(lab, NAME)
+    assert names(lab) == [name]

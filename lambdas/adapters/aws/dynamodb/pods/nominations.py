@@ -8,8 +8,9 @@ from typing import Final
 
 import msgspec
 
+from lambdas.adapters.aws.dynamodb.readable_rows import readable_row
 from lambdas.adapters.aws.dynamodb.records import packed, partition_of, unpacked
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, key
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key
 
 _SORT: Final = "all"
 
@@ -23,10 +24,7 @@ class DynamoNominations:
 
     def until(self, now: datetime) -> dict[str, datetime]:
         """Return node or claim name → expiry, for nominations that still hold."""
-        item = self._table.get(self._partition, _SORT)
-        if item is None:
-            return {}
-        known = msgspec.json.decode(unpacked(item["body"]), type=dict[str, datetime])
+        known = readable_row(self._table.get(self._partition, _SORT), _nominated) or {}
         return {name: moment for name, moment in sorted(known.items()) if moment > now}
 
     def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
@@ -34,3 +32,7 @@ class DynamoNominations:
         nominated = self.until(now) | dict.fromkeys(sorted(set(names)), until)
         body = packed(msgspec.json.encode(dict(sorted(nominated.items()))))
         self._table.put({**key(self._partition, _SORT), "body": body})
+
+
+def _nominated(item: Item) -> dict[str, datetime]:
+    return msgspec.json.decode(unpacked(item["body"]), type=dict[str, datetime])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
@@ -21,8 +21,9 @@ from core.disruption.move_history import (
 )
 from core.disruption.rollouts import LONGEST_STOP, Rollout
 from core.model.moved_workload import EvictedNode, MovedWorkload
-from lambdas.adapters.aws.dynamodb.records import packed, partition_of, sort_of, unpacked
-from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, key, number
+from lambdas.adapters.aws.dynamodb.readable_rows import readable_rows
+from lambdas.adapters.aws.dynamodb.records import packed, partition_of, unpacked
+from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, key, number, sort_of
 from lambdas.wiring import TABLE
 
 T = TypeVar("T", MovedWorkload, CommandOutcome, FailedCommand, Rollout, EvictedNode)
@@ -41,6 +42,14 @@ _KEPT_FOR: Final[Mapping[str, timedelta]] = {
     _FAILED: LONGEST_PAUSE + FAILURE_FORGOTTEN_AFTER,
 }
 
+_TYPES: Final[Mapping[str, type[msgspec.Struct]]] = {
+    _WORKLOAD: MovedWorkload,
+    _COMMAND: CommandOutcome,
+    _FAILED: FailedCommand,
+    _ROLLOUT: Rollout,
+    _DRAINED: EvictedNode,
+}
+
 
 class DynamoMoves:
     """`lambdas.store.MoveHistoryStore`."""
@@ -51,13 +60,13 @@ class DynamoMoves:
 
     def read(self, now: datetime) -> MoveHistory:
         """Return all that is remembered; DynamoDB deletes items some time after they expire."""
-        items = [item for item in self._table.query(self._partition) if int(item[TABLE.expiry]["N"]) > now.timestamp()]
+        found = readable_rows(self._table, self._partition, lambda item: _entry(item, now))
         return MoveHistory(
-            workloads=_of(items, _WORKLOAD, MovedWorkload),
-            outcomes=_of(items, _COMMAND, CommandOutcome),
-            failures=_of(items, _FAILED, FailedCommand),
-            rollouts=_of(items, _ROLLOUT, Rollout),
-            evicted_nodes=_of(items, _DRAINED, EvictedNode),
+            workloads=_of(found, _WORKLOAD, MovedWorkload),
+            outcomes=_of(found, _COMMAND, CommandOutcome),
+            failures=_of(found, _FAILED, FailedCommand),
+            rollouts=_of(found, _ROLLOUT, Rollout),
+            evicted_nodes=_of(found, _DRAINED, EvictedNode),
         )
 
     def write(self, changed: MoveHistory, now: datetime) -> None:
@@ -78,6 +87,14 @@ class DynamoMoves:
             self._table.transact(puts[start : start + TRANSACTION_LIMIT])
 
 
-def _of(items: Iterable[Item], kind: str, type_: type[T]) -> dict[str, T]:
-    found = [item for item in items if sort_of(item).startswith(kind)]
-    return {sort_of(item).removeprefix(kind): msgspec.json.decode(unpacked(item["body"]), type=type_) for item in found}
+def _entry(item: Item, now: datetime) -> msgspec.Struct | None:
+    """Return the entry of a row, None if it has expired."""
+    kind = sort_of(item).partition("#")[0] + "#"
+    if int(item[TABLE.expiry]["N"]) <= now.timestamp():
+        return None
+    return msgspec.json.decode(unpacked(item["body"]), type=_TYPES[kind])
+
+
+def _of(entries: Mapping[str, msgspec.Struct | None], kind: str, type_: type[T]) -> dict[str, T]:
+    """Return the entries of one kind by what follows it in their sort keys."""
+    return {sort.removeprefix(kind): found for sort, found in entries.items() if isinstance(found, type_)}

@@ -7,8 +7,9 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from lambdas.adapters.aws.dynamodb.records import partition_of, sort_of
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, key, number
+from lambdas.adapters.aws.dynamodb.readable_rows import readable_rows
+from lambdas.adapters.aws.dynamodb.records import partition_of
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key, number
 from lambdas.ports import ConflictError
 from lambdas.wiring import TABLE
 
@@ -27,11 +28,8 @@ class DynamoPodEnds:
 
     def latest(self, now: datetime) -> dict[str, datetime]:
         """Return node → time; DynamoDB deletes items some time after they expire."""
-        return {
-            sort_of(item): datetime.fromisoformat(item[_FIELD]["S"])
-            for item in self._table.query(self._partition)
-            if int(item[TABLE.expiry]["N"]) > now.timestamp()
-        }
+        ends = readable_rows(self._table, self._partition, lambda item: _end(item, now))
+        return {node: at for node, at in ends.items() if at is not None}
 
     def record(self, ended: Mapping[str, datetime], now: datetime) -> None:
         """Replace earlier times."""
@@ -40,6 +38,12 @@ class DynamoPodEnds:
             item = {**key(self._partition, node), _FIELD: {"S": at.isoformat()}, TABLE.expiry: expiry}
             with suppress(ConflictError):  # a later event was stored first
                 self._table.put(item, condition=_later_than(at))
+
+
+def _end(item: Item, now: datetime) -> datetime | None:
+    """Return the time in a row, None if the row has expired."""
+    at = datetime.fromisoformat(item[_FIELD]["S"])
+    return at if int(item[TABLE.expiry]["N"]) > now.timestamp() else None
 
 
 def _later_than(at: datetime) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""What the table keeps of pods: moves, nominations and ends."""

@@ -1,0 +1,37 @@
+"""Rows of the table that cannot be read."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import msgspec
+
+CLAIMS: Final = "claims"
+"""Type of the claims' rows, in the names of their partitions."""
+
+
+class UnreadableRow(msgspec.Struct, frozen=True, order=True):
+    """A row that was left out of a list: it exists, so nobody may treat its object as gone.
+
+    Attributes:
+        partition: The partition key: cluster, type, and the number of the partition where a type has several.
+        name: The sort key, which is a claim's name or a command's id.
+        problem: The row, what is wrong with it and what to do.
+    """
+
+    partition: str
+    name: str
+    problem: str
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it is the row of a claim."""
+        return self.partition.split("#")[1:2] == [CLAIMS]
+
+
+class UnreadableRows(Protocol):
+    """The unreadable rows that the lists of one sandbox have left out."""
+
+    def all(self) -> tuple[UnreadableRow, ...]:
+        """Return the rows that were left out when their types were last listed, in order. Reads nothing."""
+        ...
