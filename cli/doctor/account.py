@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 PAGES_MAX: Final = 10
 """The most pages of a list, a hundred entries each: more than a stack may have resources."""
 
+NOT_YET: Final = frozenset({"", "REVIEW_IN_PROGRESS", "CREATE_IN_PROGRESS"})
+"""Statuses of a stack that has no functions yet; the first is that of none."""
+
 NEVER_CREATED: Final = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DELETE_FAILED"})
 """Statuses of a stack that cannot be updated: its creation or its removal failed."""
 
@@ -82,8 +85,8 @@ class Account:
         return next((str(stack["StackStatus"]) for stack in found.get("Stacks", ())), "")
 
     def is_deployed(self) -> bool:
-        """Whether the stack exists, and its creation did not fail."""
-        return self.stack_status() not in {"", *NEVER_CREATED}
+        """Whether the stack's functions are there: its creation has ended, and did not fail."""
+        return self.stack_status() not in NOT_YET | NEVER_CREATED
 
     def resources(self) -> Iterator[Any]:
         """Yield the summary of each resource of the stack."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from cli.doctor.account import NEVER_CREATED, Account
+from cli.doctor.account import NEVER_CREATED, NOT_YET, Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 
 
 def finished(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether the stack is there, or can be deployed."""
     status = account.stack_status()
-    if not status:
-        return AccountFinding(name, OK, "not deployed yet")
+    if status in NOT_YET:
+        return AccountFinding(name, OK, f"{account.stack} is {status}" if status else "not deployed yet")
     if not status.endswith("_FAILED") and status not in NEVER_CREATED:
         return AccountFinding(name, OK, f"{account.stack} is {status}")
     stack = f"--stack-name {account.stack} --region {account.region}"
-    says, command = _REPAIRS.get(status, _DELETES)
+    says, command = _DELETES if status in NEVER_CREATED else _REPAIRS.get(status, _READS)
     return AccountFinding(
         name, PROBLEM, f"{account.stack} is {status}: {says}", f"aws cloudformation {command} {stack}"
     )
@@ -32,4 +32,6 @@ _REPAIRS: Final = {
     ),
     "UPDATE_FAILED": ("describe-stack-events says why; roll back, then deploy again", "rollback-stack"),
 }
-"""Status → what to do, and the command for it. In every other bad status the stack can only be deleted."""
+"""Status → what to do, and the command for it."""
+
+_READS: Final = ("mend what its events name, then deploy again", "describe-stack-events")

@@ -13,11 +13,15 @@ A pod with a nominated node implies nothing: the scheduler makes room for it by 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
 from core.model.pod import DO_NOT_SCHEDULE, Owner, Pod, PodSpec
 from core.pods.disposition import is_pending
+
+SPECS_MAX: Final = 100
+"""The most specs that others are compared with: thousands of pods that select different nodes would be compared in pairs."""
 
 _Controller = tuple[str, Owner]
 """Namespace and owner reference."""
@@ -40,6 +44,7 @@ class _Verdicts:
         self._by_controller: dict[_Controller, list[Pod]] = {}
         self._specs: list[PodSpec] = []
         self._known: dict[int, bool] = {}
+        self._seen = set[int]()
         for pod in reported:
             self._add(pod)
 
@@ -47,7 +52,7 @@ class _Verdicts:
         """Whether the scheduler cannot place the pod, either."""
         controller = _controller(pod)
         equal = self._by_controller.get(controller, ()) if controller is not None else ()
-        return any(_are_equal(pod, other) for other in equal) or self._fails(pod.spec)
+        return self._fails(pod.spec) or any(_are_equal(pod, other) for other in equal)
 
     def _add(self, pod: Pod) -> None:
         controller = _controller(pod)
@@ -55,9 +60,17 @@ class _Verdicts:
             known = self._by_controller.setdefault(controller, [])
             if not any(_are_equal(pod, other) for other in known):
                 known.append(pod)
-        if _depends_on_nodes_alone(pod.spec) and not any(_demands_no_less(pod.spec, other) for other in self._specs):
-            self._specs = [other for other in self._specs if not _demands_no_less(other, pod.spec)]
-            self._specs.append(pod.spec)
+        if id(pod.spec) not in self._seen:
+            self._seen.add(id(pod.spec))
+            self._add_spec(pod.spec)
+
+    def _add_spec(self, spec: PodSpec) -> None:
+        """Keep only the least demanding specs; of those that cannot be compared, at most `SPECS_MAX`."""
+        if len(self._specs) >= SPECS_MAX or not _depends_on_nodes_alone(spec):
+            return
+        if not any(_demands_no_less(spec, other) for other in self._specs):
+            self._specs = [other for other in self._specs if not _demands_no_less(other, spec)]
+            self._specs.append(spec)
 
     def _fails(self, spec: PodSpec) -> bool:
         """Whether it demands no less than a pod that failed; remembered by identity, as the pods of a workload share it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -30,10 +31,10 @@ BODIES: Final = [
 COMPLETE: Final = [pytest.param(type_, body_of(type_), id=f"now-{name}") for name, type_ in TYPES.items()]
 
 DECODED: Final = (
-    r"(?:Record|Sharded)Items\([^\n]*, ([A-Z]\w+)\)",
-    r"_of\(items, \w+, (\w+)\)",
+    r"(?:Record|Sharded)Items\([^\n]*, ([A-Z]\w+)[,)]",
+    r"_of\(found, \w+, (\w+)\)",
     r"_decoded\(item, ([A-Z]\w+)\)",
-    r"\.decode\([^\n]*type=(?:dict\[str, )?([A-Z]\w+)",
+    r"\.decode\([^\n]*type=(?:dict\[str, )?(?!Annotated)([A-Z]\w+)",
 )
 """How adapters and messages name the type of what they read."""
 
@@ -92,6 +93,9 @@ class OfferingRows:
 
     def query(self, _: str) -> list[dict[str, Any]]:
         return self._items
+
+    def leave_out(self, partition: str, problems: Mapping[str, str]) -> None:
+        self.unreadable = {partition: problems}
 
 
 def test_refusals_of_a_later_release_do_not_hide_those_that_are_known() -> None:

@@ -10,6 +10,7 @@ import pytest
 from core.brakes.brake import Brake, BrakeKind
 from core.disruption.move_history import MoveHistory
 from core.launch.denials.denial import LaunchDenial
+from core.lifecycle.records import CommandRecord
 from core.model.plan import Command
 from lambdas.adapters.aws.brakes.rows import DynamoBrakes
 from lambdas.adapters.aws.dynamodb.shards import shard_partition
@@ -33,6 +34,7 @@ DAMAGE: dict[str, Callable[[Item], Item]] = {
 
 @pytest.fixture
 def stored(table: DynamoTable, request: pytest.FixtureRequest) -> Store:
+    table.unreadable.clear()  # the tests share the table
     return dynamo(table, request.node.name)
 
 
@@ -60,6 +62,48 @@ def test_a_claim_that_cannot_be_read_is_not_gone(
     table.put(before)
     assert claims.all() == (bad, good)
     assert stored.stores.unreadable.all() == ()
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_command_that_cannot_be_read_is_not_left_out(
+    table: DynamoTable, stored: Store, damage: Callable[[Item], Item], request: pytest.FixtureRequest
+) -> None:
+    """Its nodes would look as if no command disrupted them: untainted, and free to be chosen again."""
+    command = Command(reason="Empty", method="emptiness", nodes=("n",), claims=("c",))
+    stored.stores.commands.add(CommandRecord(id="one", command=command, created_at=NOW, verify_at=NOW, phase_since=NOW))
+    spoil(table, f"{request.node.name}#commands", damage)
+    with pytest.raises(DeniedError, match=r"row one of partition .* correct or delete it"):
+        stored.stores.commands.all()
+    assert [row.name for row in stored.stores.unreadable.all()] == ["one"]
+
+
+@pytest.mark.parametrize("sort", ["rollout#default", "failed#c"])
+def test_what_stops_a_rollout_or_pauses_a_command_is_not_left_out(
+    table: DynamoTable, stored: Store, sort: str, request: pytest.FixtureRequest
+) -> None:
+    """It would go on as if nothing had failed, and the next write would destroy the evidence."""
+    partition = f"{request.node.name}#moves"
+    later = {TABLE.expiry: {"N": str(int(NOW.timestamp()) + 60)}}
+    table.put({TABLE.partition_key: {"S": partition}, TABLE.sort_key: {"S": sort}, "body": {"S": "[]"}, **later})
+    with pytest.raises(DeniedError, match=f"row {sort} of partition"):
+        stored.stores.moves.read(NOW)
+
+
+def test_times_without_a_zone_and_deep_nesting_cannot_be_read(
+    table: DynamoTable, stored: Store, request: pytest.FixtureRequest
+) -> None:
+    """They decode, and fail where they are compared."""
+    stores, cluster = stored.stores, request.node.name
+    stores.changes.record(NOW)
+    stores.pod_ends.record({"n": NOW}, NOW)
+    stores.nominations.nominate(["n"], now=NOW, until=NOW + MINUTE)
+    requested(stored, "deep")
+    spoil(table, f"{cluster}#changes", lambda item: {**item, "at": {"S": "2026-11-27"}})
+    spoil(table, f"{cluster}#pod-ends", lambda item: {**item, "ended_at": {"S": "2026-11-27T00:00:00"}})
+    spoil(table, f"{cluster}#nominations", lambda item: {**item, "body": {"S": '{"n":"2026-11-27T00:00:00"}'}})
+    spoil(table, shard_partition(cluster, CLAIMS, "deep"), lambda item: {**item, "body": {"S": "[" * 100_000}})
+    assert (stores.changes.last(), stores.pod_ends.latest(NOW), stores.nominations.until(NOW)) == (None, {}, {})
+    assert stores.claims.all() == ()
 
 
 def a_brake(table: DynamoTable, cluster: str) -> DynamoBrakes:

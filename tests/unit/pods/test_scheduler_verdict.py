@@ -9,7 +9,7 @@ import pytest
 from core.model.pod import HostPort, NodeSelectorTerm, Owner, Pod, PodAffinityTerm, TopologySpread, VolumeUse
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
-from core.pods.scheduler_verdict import mark_untried_pods
+from core.pods.scheduler_verdict import SPECS_MAX, mark_untried_pods
 from tests.builders import NOW, a_pod
 
 OF_WEB = {"owners": (Owner("ReplicaSet", "web", "apps/v1", is_controller=True),), "labels": {"app": "web"}}
@@ -138,3 +138,14 @@ def test_the_least_demanding_of_several_verdicts_counts() -> None:
     assert marked(small, large, a_pod("next", cpu="2")) == {"1", "4", "next"}
     assert marked(a_pod("next", cpu="2"), large, small) == {"1", "4", "next"}
     assert marked(a_pod("next", cpu="2"), large) == {"4"}
+
+
+def test_thousands_of_pods_that_cannot_be_compared_take_no_time() -> None:
+    """Each pair of their specs would be compared, for each list of a burst."""
+    tried = [
+        a_pod(f"t{number}", is_marked_unschedulable=True, node_selector=(Requirement.one_of("own", str(number)),))
+        for number in range(SPECS_MAX + 1)
+    ]
+    last = a_pod("next", node_selector=(Requirement.one_of("own", str(SPECS_MAX)),))
+    assert marked(*tried, last) == {pod.name for pod in tried}, "compared with the first of them alone"
+    assert marked(*tried[1:], last) == {last.name, *(pod.name for pod in tried[1:])}

@@ -15,10 +15,14 @@ class DynamoCommands:
 
     def __init__(self, table: DynamoTable, cluster: str) -> None:
         self._table = table
-        self._items = RecordItems(table, partition_of(cluster, "commands"), CommandRecord)
+        self._items = RecordItems(table, partition_of(cluster, "commands"), CommandRecord, requires_all=True)
 
     def all(self) -> tuple[CommandRecord, ...]:
-        """Return every command, by id."""
+        """Return every command, by id.
+
+        Raises:
+            DeniedError: If one cannot be read: nodes of a command that is left out would look as if they were in none.
+        """
         return self._items.all()
 
     def get(self, command_id: str) -> CommandRecord | None:

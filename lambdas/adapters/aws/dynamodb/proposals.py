@@ -21,10 +21,14 @@ class DynamoProposals:
 
     def __init__(self, table: DynamoTable, cluster: str) -> None:
         self._table = table
-        self._items = RecordItems(table, partition_of(cluster, "proposals"), Proposal)
+        self._items = RecordItems(table, partition_of(cluster, "proposals"), Proposal, requires_all=True)
 
     def all(self) -> tuple[Proposal, ...]:
-        """Return every proposal, by id; also those that have ended."""
+        """Return every proposal, by id; also those that have ended.
+
+        Raises:
+            DeniedError: If one cannot be read: a rejected command would be proposed again.
+        """
         return self._items.all()
 
     def add(self, proposal: Proposal) -> Proposal:

@@ -1,5 +1,7 @@
 """Reads rows one by one: a row that cannot be read is left out and reported, and all others count.
 
+Rows that forbid something, such as a command or a stopped rollout, are not left out: what they forbid would be allowed.
+
 People edit rows, restore them from copies and point functions at another table; other releases write them.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Final, TypeVar
 
 import msgspec
@@ -19,8 +22,17 @@ from lambdas.wiring import TABLE
 
 T = TypeVar("T")
 
-_MALFORMED: Final = (KeyError, AttributeError, TypeError, ValueError, OverflowError, zlib.error, msgspec.MsgspecError)
-"""What decoding raises for attributes that are missing, or of another type or format."""
+_MALFORMED: Final = (
+    KeyError,
+    AttributeError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    zlib.error,
+    msgspec.MsgspecError,
+)
+"""What decoding raises for attributes that are missing, of another type or format, or nested too deep."""
 
 
 def decoded(item: Item, read: Callable[[Item], T]) -> T:
@@ -33,17 +45,44 @@ def decoded(item: Item, read: Callable[[Item], T]) -> T:
         raise DeniedError("dynamodb:Query", detail) from error
 
 
-def readable_rows(table: DynamoTable, partition: str, read: Callable[[Item], T]) -> dict[str, T]:
-    """Return what `read` makes of each row of the partition, by sort key in order; malformed rows are left out."""
+def readable_rows(
+    table: DynamoTable,
+    partition: str,
+    read: Callable[[Item], T],
+    *,
+    is_required: Callable[[str], bool] = lambda _: False,
+) -> dict[str, T]:
+    """Return what `read` makes of each row of the partition, by sort key in order; malformed rows are left out.
+
+    Args:
+        table: The table.
+        partition: The partition key.
+        read: Decodes a row.
+        is_required: Whether the row with a sort key may not be left out.
+
+    Raises:
+        DeniedError: If a required row is malformed; it names the first one.
+    """
     found: dict[str, T] = {}
-    problems: dict[str, str] = {}
+    problems: dict[str, DeniedError] = {}
     for item in table.query(partition):
         try:
             found[sort_of(item)] = decoded(item, read)
         except DeniedError as error:
-            problems[sort_of(item)] = error.detail
-    table.leave_out(partition, problems)
+            problems[sort_of(item)] = error
+    table.leave_out(partition, {sort: problem.detail for sort, problem in problems.items()})
+    for sort, problem in problems.items():
+        if is_required(sort):
+            raise problem
     return found
+
+
+def aware(written: str) -> datetime:
+    """Read a time. Raises ValueError if it is none, or has no zone and cannot be compared with others."""
+    moment = datetime.fromisoformat(written)
+    if moment.tzinfo is None:
+        raise ValueError(f"{written} has no time zone")
+    return moment
 
 
 def readable_row(item: Item | None, read: Callable[[Item], T]) -> T | None:

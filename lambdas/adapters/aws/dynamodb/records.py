@@ -48,8 +48,10 @@ class _Read(msgspec.Struct, Generic[R], frozen=True):
 class RecordItems(Generic[R]):
     """The records of one type in one partition of the table. Unchanged items are decoded only once."""
 
-    def __init__(self, table: DynamoTable, partition: str, type_: type[R]) -> None:
+    def __init__(self, table: DynamoTable, partition: str, type_: type[R], *, requires_all: bool = False) -> None:
+        """Read the records of the partition; with `requires_all` a list that would lack one is an error."""
         self.partition = partition
+        self._requires_all = requires_all
         self._table = table
         self._decode = msgspec.json.Decoder(type_).decode
         self._read: dict[str, _Read[R]] = {}
@@ -59,9 +61,18 @@ class RecordItems(Generic[R]):
         return tuple(record for _, record in self.named())
 
     def named(self) -> tuple[tuple[str, R], ...]:
-        """Return every record with its sort key, in the order of the sort keys; rows that cannot be read are left out."""
+        """Return every record with its sort key, in the order of the sort keys; rows that cannot be read are left out.
+
+        Raises:
+            DeniedError: If all are required and one cannot be read.
+        """
         known = self._read
-        read = readable_rows(self._table, self.partition, lambda item: self._decoded(item, known.get(sort_of(item))))
+        read = readable_rows(
+            self._table,
+            self.partition,
+            lambda item: self._decoded(item, known.get(sort_of(item))),
+            is_required=lambda _: self._requires_all,
+        )
         self._read = dict(read)
         return tuple((sort, found.record) for sort, found in read.items())
 

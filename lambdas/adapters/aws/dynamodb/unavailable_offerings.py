@@ -116,9 +116,11 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 def _refusal(item: Item) -> _Refusal:
+    """Read a row; another release may have written it without the attributes that only we use."""
     until = _moment(item, "until")
     probing_until = _moment(item, _PROBING) if _PROBING in item else until
-    return _Refusal(int(item["refusals"]["N"]), until, probing_until, _moment(item, TABLE.expiry))
+    remembered_until = _moment(item, TABLE.expiry) if TABLE.expiry in item else until
+    return _Refusal(int(item.get("refusals", number(1))["N"]), until, probing_until, remembered_until)
 
 
 def _refused(sort: str, known: _Refusal | None, now: datetime) -> Item | None:

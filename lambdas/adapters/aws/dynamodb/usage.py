@@ -115,5 +115,5 @@ def usage_of(item: Item) -> PoolUsage:
             if name.startswith(_RESOURCE) and amount
         },
         disrupting=counters.get(_DISRUPTING, 0),
-        version=counters.get(_VERSION, 0),
+        version=int(item.get(_VERSION, number(0))["N"]),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from lambdas.adapters.aws.dynamodb.readable_rows import readable_row
+from lambdas.adapters.aws.dynamodb.readable_rows import aware, readable_row
 from lambdas.adapters.aws.dynamodb.records import partition_of
 from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key
 
@@ -29,4 +29,4 @@ class DynamoChanges:
 
 
 def _moment(item: Item) -> datetime:
-    return datetime.fromisoformat(item["at"]["S"])
+    return aware(item["at"]["S"])

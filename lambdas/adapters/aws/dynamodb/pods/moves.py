@@ -59,8 +59,12 @@ class DynamoMoves:
         self._partition = partition_of(cluster, "moves")
 
     def read(self, now: datetime) -> MoveHistory:
-        """Return all that is remembered; DynamoDB deletes items some time after they expire."""
-        found = readable_rows(self._table, self._partition, lambda item: _entry(item, now))
+        """Return all that is remembered; DynamoDB deletes items some time after they expire.
+
+        Raises:
+            DeniedError: If a stopped rollout or a failed command cannot be read: it would go on as if it had not failed.
+        """
+        found = readable_rows(self._table, self._partition, lambda item: _entry(item, now), is_required=_forbids)
         return MoveHistory(
             workloads=_of(found, _WORKLOAD, MovedWorkload),
             outcomes=_of(found, _COMMAND, CommandOutcome),
@@ -85,6 +89,10 @@ class DynamoMoves:
             puts.append(("Put", {"Item": {**key(self._partition, sort), **body, **expiry}}))
         for start in range(0, len(puts), TRANSACTION_LIMIT):
             self._table.transact(puts[start : start + TRANSACTION_LIMIT])
+
+
+def _forbids(sort: str) -> bool:
+    return sort.startswith((_FAILED, _ROLLOUT))
 
 
 def _entry(item: Item, now: datetime) -> msgspec.Struct | None:

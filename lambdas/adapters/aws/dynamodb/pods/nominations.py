@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -35,4 +35,4 @@ class DynamoNominations:
 
 
 def _nominated(item: Item) -> dict[str, datetime]:
-    return msgspec.json.decode(unpacked(item["body"]), type=dict[str, datetime])
+    return msgspec.json.decode(unpacked(item["body"]), type=dict[str, Annotated[datetime, msgspec.Meta(tz=True)]])

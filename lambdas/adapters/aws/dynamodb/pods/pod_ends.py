@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from lambdas.adapters.aws.dynamodb.readable_rows import readable_rows
+from lambdas.adapters.aws.dynamodb.readable_rows import aware, readable_rows
 from lambdas.adapters.aws.dynamodb.records import partition_of
 from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key, number
 from lambdas.ports import ConflictError
@@ -42,7 +42,7 @@ class DynamoPodEnds:
 
 def _end(item: Item, now: datetime) -> datetime | None:
     """Return the time in a row, None if the row has expired."""
-    at = datetime.fromisoformat(item[_FIELD]["S"])
+    at = aware(item[_FIELD]["S"])
     return at if int(item[TABLE.expiry]["N"]) > now.timestamp() else None
 
 
