@@ -27,11 +27,11 @@ _DELETES: Final = ("describe-stack-events says why; delete the stack, then deplo
 
 _REPAIRS: Final = {
     "UPDATE_ROLLBACK_FAILED": (
-        "mend what describe-stack-events names, then go on with the roll-back",
+        "describe-stack-events names the cause; remove it, then continue the rollback",
         "continue-update-rollback",
     ),
     "UPDATE_FAILED": ("describe-stack-events says why; roll back, then deploy again", "rollback-stack"),
 }
 """Status → what to do, and the command for it."""
 
-_READS: Final = ("mend what its events name, then deploy again", "describe-stack-events")
+_READS: Final = ("the events of the stack name the cause; remove it, then deploy again", "describe-stack-events")

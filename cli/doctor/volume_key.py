@@ -34,7 +34,9 @@ def volume_key(name: str, account: Account, _: datetime) -> AccountFinding:
     grant = f"aws kms create-grant --region {account.region} --key-id {key} --operations {OPERATIONS}"
     says = f"volumes are encrypted with the key {key}, which does not admit {', '.join(shut_out)}: launches fail"
     mends = " && ".join(f"{grant} --grantee-principal {role}" for role in shut_out)
-    return AccountFinding(name, PROBLEM, says if account.is_deployed() else f"{says}; mend it once deployed", mends)
+    if not account.is_deployed():
+        says = f"{says}; the roles exist only after the deployment, so create the grants then"
+    return AccountFinding(name, PROBLEM, says, mends)
 
 
 def _roles(account: Account) -> list[str]:

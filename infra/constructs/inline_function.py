@@ -19,7 +19,7 @@ from infra.constructs.trust import for_this_account
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineProgram:
-    """What an inline function runs, and as whom.
+    """The program of an inline function, and its role.
 
     Attributes:
         module: Its file must not import anything of ours; the entry point is `handler`.

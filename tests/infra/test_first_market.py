@@ -95,7 +95,7 @@ def answers() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 def told(
     functions: Functions, answers: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch, **more: Any
 ) -> dict[str, Any]:
-    """What CloudFormation is told, once."""
+    """The only answer that CloudFormation got."""
     url, kept = answers
     monkeypatch.setattr(first_market.boto3, "client", lambda service, **_: {"lambda": functions}[service])
     monkeypatch.setattr(first_market.time, "sleep", functions.context.sleep)

@@ -63,7 +63,7 @@ class DynamoTable:
         known = self.unreadable.get(partition, {})
         self.unreadable[partition] = problems
         for problem in (problem for sort, problem in problems.items() if sort not in known):
-            logger.error("row is left out", extra={"problem": problem})
+            logger.error("row cannot be read", extra={"problem": problem})
 
     def named(self, name: str) -> Self:
         """Return another table, for the same client and with the same permissions."""
