@@ -26,10 +26,16 @@ settings.register_profile(
 os.environ["FLEETWRIGHT_CACHE_DIR"] = ""
 """Tests do not use the user's cache, where other runs of the program leave files; tests of the cache choose a folder."""
 
+
 _WHOLE_SYSTEM: Final = tuple(
     Path(__file__).parent / name for name in ("access", "contract", "integration", "simulation")
 )
 """Tests that play the whole system for minutes of processor time."""
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their parameter and place: compressed bytes hold the time, and all processes must collect one list."""
+    return argname if isinstance(val, bytes) else None
 
 
 @pytest.hookimpl(wrapper=True)
