@@ -84,7 +84,7 @@ def _commands(commands: Sequence[JsonObject]) -> str:
         rows += [(node, *(empty if number else first)) for number, node in enumerate(command["nodes"])]
     about_headings = ("WHY", "REPLACED BY", "PODS", "SAVES $/H")
     headings = ("NODE THAT GOES", *(("WAVE", *about_headings) if waves else about_headings))
-    return output.table(headings, rows, whole=(0,)) if rows else ""
+    return output.table(headings, rows) if rows else ""
 
 
 def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:

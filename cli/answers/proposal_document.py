@@ -56,7 +56,7 @@ def proposals_table(proposals: Sequence[dict[str, Any]]) -> str:
         for found in proposals
     ]
     headings = ("PROPOSAL", "WHAT", "WHY", "MOVES", "SAVES $/H", "STATE", "EXPIRES")
-    return output.table(headings, rows, whole=(0,))
+    return output.table(headings, rows)
 
 
 def _state(found: dict[str, Any]) -> str:

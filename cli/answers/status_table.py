@@ -160,7 +160,7 @@ def _commands(document: JsonObject) -> str:
         for command in commands
     ]
     headings = ("COMMAND", "PHASE", "WHY", "NODES THAT GO", "REPLACED BY", "SAVES $/H", "SINCE")
-    return output.table(headings, rows, whole=(0,))
+    return output.table(headings, rows)
 
 
 def _claims(document: JsonObject, *, shows_all: bool) -> str:
@@ -177,7 +177,7 @@ def _claims(document: JsonObject, *, shows_all: bool) -> str:
         for claim in shown
     ]
     headings = ("NODECLAIM", "NODE", "TYPE", "$/H", "STATE", "LAST TROUBLE")
-    return output.table(headings, rows, whole=(0, 1, 2)) if rows else ""
+    return output.table(headings, rows) if rows else ""
 
 
 def _state(claim: Mapping[str, Any]) -> str:

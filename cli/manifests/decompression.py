@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import zlib
 from typing import Final
 
@@ -10,9 +12,6 @@ from core.ledger.compression import DECOMPRESSED_MAX
 from core.ledger.compression import decompressed as of_frames
 
 GZIP: Final = b"\x1f\x8b"
-
-_GZIP_HEADER: Final = 16
-"""Added to the window bits: zlib then reads gzip's header and checksum."""
 
 
 def decompressed(raw: bytes) -> bytes:
@@ -26,19 +25,13 @@ def decompressed(raw: bytes) -> bytes:
 
 def _of_gzip(raw: bytes) -> bytes:
     """Return the content of one gzip member, or of several consecutive ones."""
-    parts: list[bytes] = []
-    left = DECOMPRESSED_MAX
-    while raw:
-        decompressor = zlib.decompressobj(zlib.MAX_WBITS | _GZIP_HEADER)
-        try:
-            part = decompressor.decompress(raw, left + 1)
-        except zlib.error as error:
-            raise InvalidInputError(f"cannot be decompressed: {error}", subject="gzip") from error
-        left -= len(part)
-        if left < 0:
-            raise InvalidInputError(f"is more than {DECOMPRESSED_MAX >> 20} MiB when decompressed", subject="gzip")
-        if not decompressor.eof:
-            raise InvalidInputError("cannot be decompressed: its end is missing", subject="gzip")
-        parts.append(part)
-        raw = decompressor.unused_data.lstrip(b"\0")  # gzip pads to blocks of a tape
-    return b"".join(parts)
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as members:
+            found = members.read(DECOMPRESSED_MAX + 1)
+    except EOFError as error:
+        raise InvalidInputError("cannot be decompressed: its end is missing", subject="gzip") from error
+    except (OSError, zlib.error) as error:
+        raise InvalidInputError(f"cannot be decompressed: {error}", subject="gzip") from error
+    if len(found) > DECOMPRESSED_MAX:
+        raise InvalidInputError(f"is more than {DECOMPRESSED_MAX >> 20} MiB when decompressed", subject="gzip")
+    return found

@@ -6,13 +6,13 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
-from cli.terminal.printable import write_stdout
+from cli.terminal.printable import COLOUR, write_stdout
 from cli.terminal.style import style
 from core.api.objects import JsonObject
 
@@ -21,12 +21,15 @@ Text = Callable[[JsonObject], str]
 WIDTH_MAX: Final = 100
 """The default line width for people if no terminal defines it: it fits beside an editor, and in a ticket."""
 
-_TERMINAL_MIN: Final = 60
+_TERMINAL_MIN: Final = 20
 _TERMINAL_MAX: Final = 200
 """The maximum line width: longer lines are hard to read."""
 
 JSONPATH: Final = "jsonpath="
 FORMS: Final = ("table", "wide", "name", "json", "yaml")
+
+_NAME_MAX: Final = 80
+"""A longer word is not a name but, for instance, an encoded message, and may be broken."""
 
 _CELL_WIDTH_MIN: Final = 18
 _HANGING: Final = 4
@@ -56,6 +59,7 @@ def show(
         text = filled(form.removeprefix(JSONPATH), msgspec.to_builtins(document))
     else:
         text = (as_wide or as_table)(document) if form == "wide" else as_table(document)
+        text = wrapped(text) if sys.stdout.isatty() else text
     if text:
         write_stdout(text.rstrip("\n"))
 
@@ -76,10 +80,11 @@ def as_yaml(document: JsonObject) -> str:
     return str(yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[object]], whole: Collection[int] = ()) -> str:
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Format columns under their headings, numbers to the right.
 
-    The widest texts are wrapped until a line fits the width, except columns in `whole`.
+    The widest texts are wrapped at spaces until a line fits the width. If that is not enough, a terminal gets each column of a
+    row on a line of its own; elsewhere the lines are longer, so that programs find a row in one line.
     """
     cells = [[_text(cell) for cell in row] for row in rows]
     numeric = [
@@ -87,7 +92,11 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], whole: Coll
     ]
     widths = [max(len(heading), *(len(row[i]) for row in cells), 0) for i, heading in enumerate(headings)]
     least = [max(len(heading), _least_width([row[i] for row in cells])) for i, heading in enumerate(headings)]
-    widths = _narrowed(widths, [width if i in whole else least[i] for i, width in enumerate(widths)])
+    if _excess(least) > 0 and sys.stdout.isatty():
+        from cli.terminal.records import records  # most terminals are wide enough
+
+        return "\n".join([style.styled(headings[0], "bold"), *records(headings, cells, line_width())]).lstrip("\n")
+    widths = _narrowed(widths, least)
 
     def line(values: Sequence[str]) -> str:
         padded = (v.rjust(w) if right else v.ljust(w) for v, w, right in zip(values, widths, numeric, strict=True))
@@ -120,13 +129,19 @@ def counted(count: int, noun: str) -> str:
 
 
 def _least_width(column: Sequence[str]) -> int:
-    """Return the width to which a column may shrink: its longest word, unless that is very long."""
-    return min(_CELL_WIDTH_MIN, max((len(word) for cell in column for word in cell.split()), default=0))
+    """Return the width to which a column may shrink: its longest word, since names must stay whole to be copied."""
+    words = [len(word) for cell in column for word in cell.split()]
+    return max((word for word in words if word <= _NAME_MAX), default=min(_CELL_WIDTH_MIN, max(words, default=0)))
+
+
+def _excess(widths: Sequence[int]) -> int:
+    """Return by how much a line of columns is too long; negative if it is not."""
+    return sum(widths) + 2 * (len(widths) - 1) - line_width()
 
 
 def _narrowed(widths: list[int], least: Sequence[int]) -> list[int]:
     """Return the widths with the widest ones reduced until a line fits, none below its minimum."""
-    excess = sum(widths) + 2 * (len(widths) - 1) - line_width()
+    excess = _excess(widths)
     while excess > 0:
         spare, widest = max(
             (width - min(width, low), -i) for i, (width, low) in enumerate(zip(widths, least, strict=True))
@@ -148,6 +163,8 @@ def _broken(row: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
 
 
 def _wrapped_line(line: str) -> list[str]:
+    if len(COLOUR.sub("", line)) <= line_width():
+        return [line.rstrip()]
     indent = " " * (len(line) - len(line.lstrip()) + _HANGING)
     return textwrap.wrap(
         line,

@@ -6,13 +6,13 @@ import re
 import sys
 from typing import Final
 
-_COLOUR: Final = r"\x1b\[[0-9;]*m"
+COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 """Our own colour sequences, which are allowed: they change neither the text nor the state of the terminal."""
 
 _OBEYED: Final = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 """Control characters (C0 except tabs and line ends, C1), other line ends, and characters that change the text direction."""
 
-_COLOUR_OR_OBEYED: Final = re.compile(f"{_COLOUR}|({_OBEYED})")
+_COLOUR_OR_OBEYED: Final = re.compile(f"{COLOUR.pattern}|({_OBEYED})")
 
 
 def printable(text: str) -> str:

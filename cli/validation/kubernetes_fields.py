@@ -15,7 +15,6 @@ KUBERNETES_FIELDS: Final = Path(__file__).parents[1] / "assets" / "kubernetes-fi
 """Type → field → type of its value, which is empty for plain values, maps and the status of an object."""
 
 OBJECT_META: Final = "V1ObjectMeta"
-POD_SPEC: Final = "V1PodSpec"
 
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "": ("PersistentVolumeClaim", "Pod", "PodTemplate", "ReplicationController"),

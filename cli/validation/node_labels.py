@@ -10,8 +10,8 @@ import msgspec
 from cli.manifests.reading import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in
 from cli.validation.label_keys import nearest_label
-from cli.validation.unknown_fields import TEMPLATES
 from cli.validation.unmatched_values import KnownValues, unmatched_entry
+from cli.validation.workload_places import TEMPLATES
 from core import labels
 from core.api.conversion import is_old
 from core.api.objects import is_ours, kind_of, mapping, sequence

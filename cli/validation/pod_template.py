@@ -9,7 +9,7 @@ from typing import Any, Final
 from cli.manifests.reading import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in
 from cli.validation.kubernetes_fields import type_of
-from cli.validation.unknown_fields import TEMPLATES
+from cli.validation.workload_places import TEMPLATES
 from core import labels
 from core.api.objects import mapping, sequence
 from core.api.problem import Location, path_of

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
 PART: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NOT_SPACE: Final = re.compile(r"\S")
 
 Position = tuple[int, int]
+
+
+class _Root(NamedTuple):
+    """A document's node, and where its text begins in the whole text, from 0."""
+
+    node: Any
+    line: int = 0
+    column: int = 0
+
+    def position(self, mark: Any) -> Position:
+        """Return line and column, from 1, in the whole text."""
+        column = mark.column if mark.line else mark.column + self.column
+        return self.line + mark.line + 1, int(column) + 1
 
 
 class Positions:
@@ -20,17 +36,17 @@ class Positions:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._roots: list[Any] | None = None
+        self._roots: list[_Root] | None = None
 
     def of(self, index: int, path: str) -> Position | None:
         """Return line and column, from 1, of a field of the document with this index.
 
         A missing field has the position of the nearest enclosing object; None if the position is unknown.
         """
-        roots = self._parsed()
-        node = roots[index] if index < len(roots) else None
-        if node is None:
+        root = self._root(index)
+        if root is None:
             return None
+        node = root.node
         mark = node.start_mark
         for number, bracketed, plain in PART.findall(path):
             found = _entry(node, int(number)) if number and isinstance(node, yaml.SequenceNode) else None
@@ -39,12 +55,14 @@ class Positions:
             if found is None:
                 break
             mark, node = found
-        return mark.line + 1, mark.column + 1
+        return root.position(mark)
 
     def repeated_keys(self, index: int) -> Iterator[tuple[str, Position]]:
         """Return keys that a mapping of the document repeats, each with the position of the repetition."""
-        roots = self._parsed()
-        waiting = [roots[index]] if index < len(roots) and roots[index] is not None else []
+        root = self._root(index)
+        if root is None:
+            return
+        waiting = [root.node]
         seen: set[int] = set()
         while waiting:
             node = waiting.pop()
@@ -56,19 +74,39 @@ class Positions:
                 for key, value in node.value:
                     name = str(key.value)
                     if name in known and key.tag != _MERGE:
-                        yield name, (key.start_mark.line + 1, key.start_mark.column + 1)
+                        yield name, root.position(key.start_mark)
                     known.add(name)
                     waiting.append(value)
             elif isinstance(node, yaml.SequenceNode):
                 waiting += node.value
 
-    def _parsed(self) -> list[Any]:
+    def _root(self, index: int) -> _Root | None:
+        """Return a document, None if it is empty or the text cannot be parsed."""
         if self._roots is None:
-            try:
-                self._roots = list(yaml.compose_all(self._text, Loader=_LOADER))
-            except yaml.YAMLError:
-                self._roots = []  # several JSON values in a row are no YAML
-        return self._roots
+            self._roots = _roots(self._text)
+        return self._roots[index] if index < len(self._roots) and self._roots[index].node is not None else None
+
+
+def _roots(text: str) -> list[_Root]:
+    try:
+        return [_Root(node) for node in yaml.compose_all(text, Loader=_LOADER)]
+    except yaml.YAMLError:
+        return _json_roots(text.replace("\t", " "))
+
+
+def _json_roots(text: str) -> list[_Root]:
+    """Return consecutive JSON values, which are no YAML, nor is JSON with tabs; empty if the text is not JSON."""
+    lines = [0, *(found.end() for found in re.finditer("\n", text))]
+    decoder, roots, end = json.JSONDecoder(), list[_Root](), 0
+    try:
+        while rest := _NOT_SPACE.search(text, end):
+            line = bisect_right(lines, rest.start()) - 1
+            _, end = decoder.raw_decode(text, rest.start())
+            node = yaml.compose(text[rest.start() : end], Loader=_LOADER)
+            roots.append(_Root(node, line, rest.start() - lines[line]))
+    except (ValueError, RecursionError, yaml.YAMLError):
+        return []
+    return roots
 
 
 def _member(node: Any, key: str) -> tuple[Any, Any] | None:

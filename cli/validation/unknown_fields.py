@@ -8,7 +8,8 @@ from typing import Any, Final
 from cli.manifests.reading import Document
 from cli.validation.field_places import right_place
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
-from cli.validation.kubernetes_fields import OBJECT_META, POD_SPEC, kubernetes_fields, type_of
+from cli.validation.kubernetes_fields import OBJECT_META, kubernetes_fields, type_of
+from cli.validation.workload_places import TEMPLATES, place_in_workload
 from core.api import conversion
 from core.api.objects import group_and_version, is_ours, kind_of
 from core.api.problem import Location, path_of
@@ -16,17 +17,7 @@ from core.api.schemas.base import ApiModel, parts
 from core.api.validation import MODELS
 
 _OBJECT_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec", "status")
-TEMPLATES: Final[Mapping[str, Location]] = {
-    "Deployment": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "ReplicationController": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-    "PodTemplate": ("template",),
-}
-"""The path of a workload's pod template."""
+_WITH_PODS: Final = (*TEMPLATES, "Pod")
 
 Unknown = tuple[Location, str]
 """The path of an unknown field, and the known field with the most similar spelling."""
@@ -41,7 +32,7 @@ def unknown_fields(document: Document, *, is_lenient: bool) -> Iterator[Finding]
     template = TEMPLATES.get(document.kind, ())
     for location, similar in _found(document):
         is_in_template = bool(template) and location[: len(template)] == template
-        elsewhere = "" if is_in_template else _right_place(document, location)
+        elsewhere = _right_place(document, location)
         meant = elsewhere or similar
         severity = Severity.ERROR if (meant or is_in_template) and not is_lenient else Severity.WARNING
         message = "there is no such field here" if elsewhere else "there is no such field"
@@ -62,13 +53,10 @@ def _found(document: Document) -> Iterator[Unknown]:
 
 
 def _right_place(document: Document, location: Location) -> str:
-    """Return the path where the field belongs; of a workload, a pod's field that stands beside the template."""
+    """Return the path where the field belongs, empty if it belongs nowhere."""
     if is_ours(document.object):
         return right_place(document.object, location)
-    template = TEMPLATES.get(document.kind, ())
-    if len(template) > 1 and location[:-1] == template[:-1] and location[-1] in kubernetes_fields()[POD_SPEC]:
-        return path_of((*template, "spec", location[-1]))
-    return ""
+    return place_in_workload(document.kind, type_of(document.object), location) if document.kind in _WITH_PODS else ""
 
 
 def _in_model(value: object, model: type[ApiModel], at: Location) -> Iterator[Unknown]:

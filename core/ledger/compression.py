@@ -18,6 +18,9 @@ WINDOW_LOG: Final = 27
 DECOMPRESSED_MAX: Final = 512 << 20
 """The most bytes of a document. A snapshot of 5,000 nodes has some 40 MB, but a small frame can expand to any size."""
 
+FRAMES_MAX: Final = 4096
+"""The most frames of a document: each copies what follows it. Ours have one, packed by several threads one for each few MiB."""
+
 
 def compressed(raw: bytes, base: bytes = b"") -> bytes:
     """Return the document as a frame of Zstandard; with a base, only that base decompresses it."""
@@ -39,7 +42,7 @@ def decompressed(raw: bytes, base: bytes = b"") -> bytes:
     """
     parts: list[bytes] = []
     left = DECOMPRESSED_MAX
-    while raw or not parts:
+    for _ in range(FRAMES_MAX):
         decompressor = zstd.ZstdDecompressor(
             zstd_dict=_dictionary(base), options={DecompressionParameter.window_log_max: WINDOW_LOG}
         )
@@ -54,7 +57,9 @@ def decompressed(raw: bytes, base: bytes = b"") -> bytes:
             raise InvalidInputError("cannot be decompressed: its end is missing", subject="frame")
         parts.append(part)
         raw = decompressor.unused_data
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        if not raw:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+    raise InvalidInputError(f"has more than {FRAMES_MAX} frames", subject="frame")
 
 
 def _dictionary(base: bytes) -> tuple[zstd.ZstdDict, int] | None:

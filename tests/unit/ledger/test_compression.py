@@ -53,3 +53,10 @@ def test_a_frame_that_stands_for_far_more_is_refused(monkeypatch: pytest.MonkeyP
 def test_several_frames_are_one_document() -> None:
     """Tools that compress in parallel write such files."""
     assert decompressed(compressed(b"one ") + compressed(b"two")) == b"one two"
+
+
+def test_more_frames_than_anyone_writes_are_refused() -> None:
+    """Each frame copies what follows it, so the time grows with the square of their number."""
+    assert decompressed(compressed(b"") * compression.FRAMES_MAX) == b""
+    with pytest.raises(InvalidInputError, match="has more than 4096 frames"):
+        decompressed(compressed(b"") * (compression.FRAMES_MAX + 1))

@@ -345,10 +345,50 @@ def test_a_mistake_in_another_object_is_found(
     assert found_in([obj], tmp_path, capsys) == [finding]
 
 
-def test_an_object_of_another_group_is_not_held_against_fields_of_kubernetes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("kind", "at", "value", "place"),
+    [
+        ("CronJob", "spec.activeDeadlineSeconds", 60, "spec.jobTemplate.spec.activeDeadlineSeconds"),
+        ("CronJob", "spec.backoffLimit", 2, "spec.jobTemplate.spec.backoffLimit"),
+        ("CronJob", "spec.jobTemplate.backoffLimit", 2, "spec.jobTemplate.spec.backoffLimit"),
+        ("CronJob", "spec.jobTemplate.spec.template.spec.backoffLimit", 2, "spec.jobTemplate.spec.backoffLimit"),
+        ("CronJob", "spec.jobTemplate.spec.schedule", "0 5 * * *", "spec.schedule"),
+        ("Job", "spec.restartPolicy", "Never", f"{TEMPLATE}.restartPolicy"),
+        ("Deployment", "replicas", 3, "spec.replicas"),
+        ("Deployment", "spec.metadata", {}, "spec.template.metadata"),
+        ("Deployment", f"{TEMPLATE}.replicas", 3, "spec.replicas"),
+        ("Deployment", f"{TEMPLATE}.initContainers", [{"name": "c", "tolerations": []}], f"{TEMPLATE}.tolerations"),
+    ],
+)
+def test_a_field_of_a_workload_that_is_misplaced_is_found_with_its_place(
+    kind: str, at: str, value: Any, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = {**DEPLOYMENT, "apiVersion": "apps.example.com/v1", "spec": {"replica": 3}}
+    """`activeDeadlineSeconds` beside a CronJob's `jobTemplate` was taken for a misspelt `startingDeadlineSeconds`."""
+    inner = {"template": {"spec": DEPLOYMENT["spec"]["template"]["spec"]}}
+    spec = {"CronJob": {"schedule": "0 5 * * *", "jobTemplate": {"spec": inner}}, "Job": inner}
+    group = "apps" if kind == "Deployment" else "batch"
+    own = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec.get(kind)}
+    ((severity, code, _, suggestion),) = found_in(
+        [changed(DEPLOYMENT if kind == "Deployment" else own, at, value)], tmp_path, capsys
+    )
+    assert (severity, code, suggestion) == ("error", "UnknownField", place)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {**DEPLOYMENT, "apiVersion": "apps.example.com/v1", "spec": {"replica": 3}},
+        {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "Rollout",
+            "metadata": {"name": "web"},
+            "spec": {"replicas": 3, "workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+        },
+    ],
+)
+def test_an_object_of_another_group_is_not_held_against_fields_of_kubernetes(
+    other: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert found_in([other], tmp_path, capsys) == []
 
 
@@ -388,6 +428,18 @@ def test_a_key_that_is_twice_in_a_mapping_is_an_error(tmp_path: Path, capsys: py
     assert main(["validate", "-f", str(tmp_path)]) == 1
     lines = len(text.splitlines())
     assert f"a.yaml:{lines}:3: document 0: EC2NodeClass default: tags: the same mapping" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("before", ["", '{"kind": "A"}', '{"kind": "A"}\n', "\t"])
+def test_a_key_that_is_twice_in_json_is_an_error_in_every_value(
+    before: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Several JSON values in a row and JSON that is indented by tabs are no YAML, and their keys were not looked at."""
+    text = '{"apiVersion": "v1",\n "kind": "Secret", "kind": "Secret", "metadata": {"name": "a"}}'
+    (tmp_path / "a.json").write_text(before + text)
+    assert main(["validate", "-f", str(tmp_path)]) == 1
+    line = 2 + before.count("\n")
+    assert f"a.json:{line}:20: document {before.count('{')}: Secret a: kind: the same" in capsys.readouterr().out
 
 
 def test_a_misspelt_kind_is_named_with_the_kind_that_was_meant(
