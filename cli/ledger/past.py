@@ -19,7 +19,7 @@ from core.ledger.entry import DISRUPT, PROVISION, LedgerEntry
 from core.ledger.log import concerns, log_entry
 from core.ledger.object_keys import DecisionKey
 from core.ledger.reading import LedgerReader
-from core.ledger.search_time import played_back
+from core.ledger.search_time import recorded_clock
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.model.values.node_name import names_node
@@ -125,8 +125,7 @@ def _provisioning(entry: LedgerEntry, snapshot: Snapshot, target: PastTarget) ->
     bounded = msgspec.structs.replace(snapshot, options=options)
     pod = next((pod for pod in snapshot.pods if pod.key == target.pod), None)
     if pod is not None:
-        clock = played_back(entry.elapsed) if entry.elapsed else None
-        return _as_decided(explain_pod(bounded, pod, clock), entry, pod.key)
+        return _as_decided(explain_pod(bounded, pod, recorded_clock(entry)), entry, pod.key)
     for part in entry.parts:
         if part.id == target.node:
             outcome = f"was launched for {', '.join(part.pods)}"

@@ -54,8 +54,10 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         version: The release that decided.
         code: Digest of the code that decided (`core.version.code_digest`); empty if unknown.
         improve_iterations: The bound on the steps of the search for cheaper nodes, or the steps taken if the clock ended it;
-            None without a search.
-        elapsed: If a clock bounded the search: the elapsed share of its time at each check, in thousandths.
+            None if only the clock bounded it, or without a search.
+        elapsed: If a clock bounded the search: the elapsed share of its time at each check, in thousandths. A search that ends
+            before its first check has none.
+        is_greedy: Whether the search failed, so that the plan is the greedy one. Older releases ignore the field.
         catalogue: Digest of the catalogue, under which it is stored.
         base: Digest of the document that the rest is compressed against.
         plan_digest: Digest of the plan's bytes.
@@ -76,6 +78,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     code: str = ""
     improve_iterations: int | None = None
     elapsed: tuple[int, ...] = ()
+    is_greedy: bool = False
     catalogue: str
     base: str
     plan_digest: str

@@ -12,7 +12,7 @@ from core import codec
 from core.disruption import disrupt
 from core.errors import InvalidInputError
 from core.ledger.entry import DISRUPT, PROVISION, LedgerEntry
-from core.ledger.search_time import played_back
+from core.ledger.search_time import recorded_clock
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 
@@ -27,7 +27,7 @@ def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
     """
     options = msgspec.structs.replace(snapshot.options, improve_iterations=entry.improve_iterations)
     bounded = msgspec.structs.replace(snapshot, options=options)
-    clock = played_back(entry.elapsed) if entry.elapsed else None
+    clock = recorded_clock(entry)
     if entry.function == PROVISION:
         return codec.encode_plan(schedule(bounded, clock))
     if entry.function == DISRUPT:

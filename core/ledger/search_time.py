@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from core.ledger.entry import LedgerEntry
+
 THOUSANDTHS: Final = 1000
 
 
@@ -29,3 +31,10 @@ def played_back(elapsed: Sequence[int]) -> Callable[[], float]:
     """Return a clock that gives these readings in order, and then reports that time is over."""
     answers = iter(elapsed)
     return lambda: next(answers, THOUSANDTHS) / THOUSANDTHS
+
+
+def recorded_clock(entry: LedgerEntry) -> Callable[[], float] | None:
+    """Return the clock that bounded a decision's search, as it was read then; None if there was none."""
+    if entry.is_greedy or (entry.improve_iterations is not None and not entry.elapsed):
+        return None
+    return played_back(entry.elapsed)

@@ -35,6 +35,7 @@ class SearchBound(msgspec.Struct, frozen=True):
 
     improve_iterations: int | None = None
     elapsed: tuple[int, ...] = ()
+    is_greedy: bool = False
 
 
 class DecisionDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +167,7 @@ class LedgerWriter:
             code=CODE,
             improve_iterations=draft.bound.improve_iterations,
             elapsed=draft.bound.elapsed,
+            is_greedy=draft.bound.is_greedy,
             catalogue=bases.catalogue(snapshot.catalogue, now),
             base=digest,
             plan_digest=digest_of(draft.plan),

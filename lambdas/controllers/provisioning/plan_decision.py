@@ -91,7 +91,7 @@ class PlanDecision:
                 RunReason.IMPROVEMENT_FAILED,
                 f"{type(error).__name__}: {error}",
             )
-            return planner.outcome().plan, SearchBound()
+            return planner.outcome().plan, SearchBound(is_greedy=True)
         return plan, SearchBound(steps, tuple(time.elapsed))
 
     def keep(

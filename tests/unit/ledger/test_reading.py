@@ -41,6 +41,7 @@ def kept(snapshot: Snapshot) -> tuple[LedgerEntry, bytes, dict[str, bytes]]:
         cluster="c",
         function=PROVISION,
         version="1",
+        is_greedy=True,
         catalogue=catalogue_digest(snapshot.catalogue),
         base=digest_of(raw),
         plan_digest=digest_of(plan),

@@ -84,6 +84,14 @@ def test_events_and_conditions_name_the_decision(lab: Lab) -> None:
     assert [part.id for part in entry.parts] == [lab.claim.name]
 
 
+def assert_decides_the_same_again(lab: Lab) -> None:
+    (key,) = (key for key in lab.ledger.objects if read_decision_key(key))
+    opened = reader(lab)
+    entry, raw = opened.entry(key)
+    documents = opened.documents(entry, raw)
+    assert decided_again(entry, opened.snapshot(entry, documents)) == documents.plan
+
+
 @pytest.mark.parametrize("bound", [{}, {"improve_iterations": 40}, {"improve_milliseconds": 0}])
 def test_the_stored_entry_gives_the_same_plan(bound: dict[str, int]) -> None:
     """This holds too if a clock ended the search: its answers are stored."""
@@ -92,11 +100,25 @@ def test_the_stored_entry_gives_the_same_plan(bound: dict[str, int]) -> None:
     seconds = count()
     lab.kubernetes.put(*(a_pending_pod(f"p{n}", cpu="700m") for n in range(30)))
     lab.provision()
-    (key,) = (key for key in lab.ledger.objects if read_decision_key(key))
-    opened = reader(lab)
-    entry, raw = opened.entry(key)
-    documents = opened.documents(entry, raw)
-    assert decided_again(entry, opened.snapshot(entry, documents)) == documents.plan
+    assert_decides_the_same_again(lab)
+
+
+def test_a_search_that_ends_before_it_asks_for_the_time_gives_the_same_plan(lab: Lab) -> None:
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    assert [entry.elapsed for entry in entries(lab)] == [()]
+    assert_decides_the_same_again(lab)
+
+
+def test_the_greedy_plan_of_a_failed_search_is_the_same_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ArithmeticError
+
+    lab.kubernetes.put(a_pending_pod("p"))
+    with monkeypatch.context() as patched:
+        patched.setattr("lambdas.controllers.provisioning.plan_decision.Planner.plan", fail)
+        assert lab.provision().counts["failedImprovements"] == 1
+    assert_decides_the_same_again(lab)
 
 
 def test_pods_do_not_wait_for_a_ledger_that_fails(lab: Lab) -> None:
