@@ -14,16 +14,17 @@ from core.model.values.quantity import dollars
 
 WAITS = "waits"
 APPROVED = "approved"
+REJECTED = "rejected"
 ENDED = "ended"
 
 
 def proposal_document(proposal: Proposal, now: datetime) -> dict[str, Any]:
-    """Return one proposal; `state`: waits, approved (and begins within a minute) or ended."""
+    """Return one proposal; `state`: waits, approved (and begins within a minute), rejected or ended."""
     verdict, end = proposal.verdict, proposal.end
     is_over = end is not None or now >= proposal.expires_at
     return {
         "id": proposal.id,
-        "state": ENDED if is_over else APPROVED if proposal.is_approved else WAITS,
+        "state": ENDED if is_over else _said(proposal),
         "what": command_sentence(proposal.command),
         "reason": proposal.command.reason,
         "why": proposal.why,
@@ -64,4 +65,9 @@ def _state(found: dict[str, Any]) -> str:
         return f"{found['end']['reason']}: {found['end']['message']}"
     if found["state"] == WAITS:
         return f"waits: {found['why']}"
-    return f"{found['state']} by {found['verdict']['by']}" if found["verdict"] else str(found["state"])
+    return "expired" if found["state"] == ENDED else f"{found['state']} by {found['verdict']['by']}"
+
+
+def _said(proposal: Proposal) -> str:
+    """Return what a person has said about a proposal that is not over."""
+    return APPROVED if proposal.is_approved else REJECTED if proposal.is_rejected else WAITS

@@ -20,8 +20,10 @@ _FUNCTION: Final = "AWS::Lambda::Function"
 _PROVISION: Final = "provisionFunction"
 """Prefix of the logical id of the function whose settings are read: all functions have the same."""
 
-
-_HINT: Final = "credentials and a region are needed: --profile, --region"
+_HINT: Final = (
+    "--profile, --region and --stack say with whose credentials, where and under which name to look; "
+    "`fleetwright status --all` lists the clusters of an account and region"
+)
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from lambdas.application.adapters import Adapters
 
 
-_HINT: Final = "--profile says whose permissions count; docs/how-to/see-a-cluster.md lists what is read"
+_HINT: Final = (
+    "--profile and --region say whose permissions count, and where; docs/how-to/see-a-cluster.md lists what is read, "
+    "and docs/how-to/deploy.md says how a lost table is restored"
+)
 
 
 class OwnState(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,7 +21,10 @@ TRIES: Final = 3
 
 _ID_SHOWN_MIN: Final = 4
 
-_HINT: Final = "--profile says whose permissions count; docs/how-to/approve.md lists them"
+_HINT: Final = (
+    "--profile and --region say whose permissions count, and where; docs/how-to/approve.md lists the permissions, "
+    "and docs/how-to/deploy.md says how a lost table is restored"
+)
 
 
 class OpenProposals:
@@ -74,7 +77,7 @@ class OpenProposals:
                 continue
             except PortError as error:
                 raise InputError(f"the verdict cannot be stored: {error}", hint=_HINT) from error
-        raise InputError(f"the functions keep changing proposal {wanted}; try again")
+        raise InputError(f"the functions keep changing proposal {wanted}", hint="give the same command again")
 
 
 def is_open(proposal: Proposal, now: datetime) -> bool:
@@ -94,5 +97,5 @@ def caller(session: Any) -> str:
     try:
         arn: str = session.client("sts").get_caller_identity()["Arn"]
     except (BotoCoreError, ClientError) as error:
-        raise InputError(f"sts:GetCallerIdentity: {error}") from error
+        raise InputError(f"sts:GetCallerIdentity: {error}", hint="--profile says whose credentials are used") from error
     return arn

@@ -9,6 +9,7 @@ from cli import arguments as shared
 from cli.cluster.arguments import add_installation
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.terminal import output
+from cli.terminal.printable import write_stderr
 
 if TYPE_CHECKING:
     from core.approval.proposal import Proposal
@@ -54,8 +55,17 @@ def run(arguments: argparse.Namespace) -> int:
     verdict = ProposalVerdict(is_approved=not arguments.reject, by=caller(installation.session), at=now)
     after = proposals.answer(arguments.id, verdict)
     _show(arguments, (after,), now)
-    is_said = after.verdict is not None and after.verdict.is_approved == verdict.is_approved
-    return DONE if is_said and (after.end is None or after.end.reason in _AS_SAID) else NEGATIVE
+    if after.verdict is not None and after.verdict.is_approved == verdict.is_approved and _holds(after, now):
+        return DONE
+    write_stderr(
+        f"hint: it waits no longer; `fleetwright approve --list --cluster {arguments.cluster}` shows what does"
+    )
+    return NEGATIVE
+
+
+def _holds(proposal: Proposal, now: Any) -> bool:
+    """Whether the verdict of a proposal ends it, or has ended it."""
+    return now < proposal.expires_at if proposal.end is None else proposal.end.reason in _AS_SAID
 
 
 def _show(arguments: argparse.Namespace, proposals: tuple[Proposal, ...], now: Any) -> None:
@@ -64,13 +74,17 @@ def _show(arguments: argparse.Namespace, proposals: tuple[Proposal, ...], now: A
 
     found = [proposal_document(proposal, now) for proposal in proposals]
     document = {"apiVersion": API_VERSION, "kind": "Proposals", "cluster": arguments.cluster, "proposals": found}
-    output.show(document, arguments.output, _table, _table)
+    output.show(document, arguments.output, _table, _table, _names)
 
 
 def _table(document: dict[str, Any]) -> str:
     from cli.answers.proposal_document import proposals_table
 
     return proposals_table(document["proposals"]) if document["proposals"] else "nothing waits for approval"
+
+
+def _names(document: dict[str, Any]) -> str:
+    return "\n".join(f"proposal/{found['id']}" for found in document["proposals"])
 
 
 _AS_SAID: Final = ("Approved", "Rejected")

@@ -125,10 +125,10 @@ class ProposalEndAnswer(msgspec.Struct, kw_only=True):
 
 
 class ProposalAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A command that waits for approval; `state`: waits, approved (it begins within a minute) or ended."""
+    """A command that waits for approval; `state`: waits, approved (it begins within a minute), rejected or ended."""
 
     id: str
-    state: Literal["waits", "approved", "ended"]
+    state: Literal["waits", "approved", "rejected", "ended"]
     what: str
     reason: str
     why: str

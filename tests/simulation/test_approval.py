@@ -107,6 +107,26 @@ def test_what_a_person_approves_goes_and_nothing_else(tmp_path: Path, operator: 
     assert logged(tmp_path, operator) == {"waits for approval", f"came to nothing: {CommandReason.REJECTED}"}
 
 
+def test_a_second_person_sees_what_the_first_has_said(
+    tmp_path: Path, operator: Operator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rejection that the functions had not seen yet was shown as waiting, and a late approval was refused without a word."""
+
+    def first(world: World) -> None:
+        operator.say(world, "--list")
+        operator.say(world, operator.answers[0]["proposals"][0]["id"][:4], "--reject")
+
+    def second(world: World) -> None:
+        operator.say(world, operator.answers[0]["proposals"][0]["id"])
+
+    operator.act({20: first, 25: second})
+    play(tmp_path)
+    _, rejected, late = (answer["proposals"][0] for answer in operator.answers)
+    assert (rejected["state"], late["state"], late["end"]["reason"]) == ("rejected", "ended", CommandReason.REJECTED)
+    assert operator.codes == [0, 0, 1]
+    assert "hint: it waits no longer; `fleetwright approve --list" in capsys.readouterr().err
+
+
 def test_small_commands_go_without_asking(tmp_path: Path, operator: Operator) -> None:
     """Else people would be asked until they approve unread."""
     operator.act({30: lambda world: operator.say(world, "--list")})
