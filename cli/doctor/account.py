@@ -19,8 +19,27 @@ NEVER_CREATED: Final = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREAT
 """Statuses of a stack that cannot be updated: its creation or its removal failed."""
 
 
+INVALID_CREDENTIALS: Final = (
+    "AuthFailure",
+    "ExpiredToken",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "InvalidSignature",
+    "MissingAuthenticationToken",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClient",
+)
+"""Beginnings of the error codes after which no other call would be answered either."""
+
+
 class NotAllowedError(Exception):
     """The credentials do not permit a call; the message names the action."""
+
+
+class NotAnsweredError(Exception):
+    """A call failed for a reason of its own, such as a throttled or suspended service; the message names it."""
 
 
 class NoClusterError(Exception):
@@ -47,6 +66,8 @@ class Account:
 
         Raises:
             NotAllowedError: If the credentials lack the permission.
+            NotAnsweredError: If the call fails otherwise.
+            ClientError: If the credentials are not valid.
         """
         from botocore import xform_name
         from botocore.exceptions import ClientError
@@ -60,7 +81,11 @@ class Account:
                 raise NotAllowedError(f"{service}:{operation}") from error
             if code.startswith(("ResourceNotFound", "NotFound", "NoSuch", "ValidationError", "404")):
                 return None
-            raise
+            if code.startswith(INVALID_CREDENTIALS):
+                raise
+            raise NotAnsweredError(
+                f"{service}:{operation}: {error.response['Error'].get('Message') or code}"
+            ) from error
         return answer
 
     def every(

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cli.doctor import network, stack
-from cli.doctor.account import Account, NoClusterError, NotAllowedError
+from cli.doctor.account import Account, NoClusterError, NotAllowedError, NotAnsweredError
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from cli.doctor.volume_key import volume_key
 
@@ -25,7 +25,7 @@ MARKET_AGE_MAX: Final = timedelta(hours=2)
 
 
 def diagnose(account: Account, now: datetime) -> Iterator[AccountFinding]:
-    """Run every check. Its result is `unknown` if the credentials do not permit it or the cluster does not exist."""
+    """Run every check. Its result is `unknown` if no call answers it: not permitted, no cluster, or the service fails."""
     for name, check in CHECKS.items():
         try:
             yield check(name, account, now)
@@ -33,6 +33,8 @@ def diagnose(account: Account, now: datetime) -> Iterator[AccountFinding]:
             yield AccountFinding(name, UNKNOWN, "there is no cluster to ask")
         except NotAllowedError as error:
             yield AccountFinding(name, UNKNOWN, f"these credentials may not call {error}")
+        except NotAnsweredError as error:
+            yield AccountFinding(name, UNKNOWN, str(error))
 
 
 def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
@@ -41,6 +43,10 @@ def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
     except NoClusterError:
         says = f"there is no EKS cluster {account.cluster} in {account.region}"
         return AccountFinding(name, PROBLEM, says, f"aws eks list-clusters --region {account.region}")
+    status = found.get("status", "ACTIVE")
+    if status not in ("ACTIVE", "UPDATING"):
+        waits = f"aws eks wait cluster-active --region {account.region} --name {account.cluster}"
+        return AccountFinding(name, PROBLEM, f"the cluster is {status}", waits)
     mode = (found.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP")
     if "API" not in mode:
         on = "--access-config authenticationMode=API_AND_CONFIG_MAP"
@@ -74,7 +80,9 @@ def _subscription(name: str, account: Account, _: datetime) -> AccountFinding:
     group = f"/aws/eks/{account.cluster}/cluster"
     found = account.ask("logs", "DescribeSubscriptionFilters", logGroupName=group) or {}
     taken = [filter_["filterName"] for filter_ in found.get("subscriptionFilters", ())]
-    if len(taken) >= SUBSCRIPTIONS_MAX and not any(filter_.startswith(account.stack) for filter_ in taken):
+    if len(taken) >= SUBSCRIPTIONS_MAX and not any(
+        filter_.startswith(f"{account.stack}-watchauditlog") for filter_ in taken
+    ):
         filter_ = f"--log-group-name {group} --filter-name '{taken[-1]}'"
         mends = f"aws logs delete-subscription-filter --region {account.region} {filter_}"
         return AccountFinding(name, PROBLEM, f"both subscriptions of {group} are taken: {', '.join(taken)}", mends)

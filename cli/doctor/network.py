@@ -9,6 +9,9 @@ from typing import Any, Final
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 
+JOINING: Final = ("EC2_LINUX", "EC2_WINDOWS")
+"""Types of access entries with which instances join; `EC2` is that of EKS Auto Mode's own nodes."""
+
 EVERYWHERE: Final = "0.0.0.0/0"
 DEPLOYS: Final = "npx --yes aws-cdk@2.1148.1 deploy --all"
 
@@ -38,7 +41,7 @@ def node_entries(name: str, account: Account, _: datetime) -> AccountFinding:
     )
     for arn in entries:
         found = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn) or {}
-        if str(found.get("accessEntry", {}).get("type", "")).startswith("EC2"):
+        if found.get("accessEntry", {}).get("type") in JOINING:
             return AccountFinding(name, OK, f"nodes of {arn} may join")
     return AccountFinding(
         name,

@@ -3,63 +3,103 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from cli.doctor.account import Account
-from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
+from cli.doctor.key_policy import Launch, any_of, applies
 from lambdas.stack_names import role_name
 
 LAUNCHING: Final = ("execute", "provision", "reconcile")
 """Functions whose roles launch instances."""
 
-OPERATIONS: Final = "CreateGrant Decrypt DescribeKey GenerateDataKeyWithoutPlaintext ReEncryptFrom ReEncryptTo"
-"""What EC2 does with the key of a volume in the name of the role that launches."""
-
-USES_A_KEY: Final = frozenset({"*", "kms:*", "kms:CreateGrant"})
-"""Actions of a key policy of which a role needs one: EC2 makes a grant for each volume."""
+OPERATIONS: Final = (
+    "CreateGrant",
+    "Decrypt",
+    "DescribeKey",
+    "GenerateDataKeyWithoutPlaintext",
+    "ReEncryptFrom",
+    "ReEncryptTo",
+)
+"""What EC2 does with the key of a volume in the name of the role that launches, by the guide of EBS encryption."""
 
 
 def volume_key(name: str, account: Account, _: datetime) -> AccountFinding:
-    """Whether the key's policy, or a grant, admits the roles: they have no permission for any key of their own."""
+    """Whether the key is usable, and its policy or grants admit the roles: they have no permission for any key of their own."""
     encrypted = (account.ask("ec2", "GetEbsEncryptionByDefault") or {}).get("EbsEncryptionByDefault")
-    key = (account.ask("ec2", "GetEbsDefaultKmsKeyId") or {}).get("KmsKeyId", "") if encrypted else ""
-    if not key or key.endswith("alias/aws/ebs"):
+    default = (account.ask("ec2", "GetEbsDefaultKmsKeyId") or {}).get("KmsKeyId", "") if encrypted else ""
+    if not default or default.endswith("alias/aws/ebs"):
         return AccountFinding(name, OK, "volumes are encrypted with EBS' own key, or not")
-    admitted = {*_of_policy(account, key), *_of_grants(account, key)}
-    shut_out = [role for role in _roles(account) if not admitted & {role, "*"}]
-    if not shut_out:
-        return AccountFinding(name, OK, f"the key {key} of volumes admits the functions' roles")
-    grant = f"aws kms create-grant --region {account.region} --key-id {key} --operations {OPERATIONS}"
-    says = f"volumes are encrypted with the key {key}, which does not admit {', '.join(shut_out)}: launches fail"
-    mends = " && ".join(f"{grant} --grantee-principal {role}" for role in shut_out)
+    key = (account.ask("kms", "DescribeKey", KeyId=default) or {}).get("KeyMetadata", {})
+    if key.get("KeyManager") == "AWS":
+        return AccountFinding(name, OK, "volumes are encrypted with EBS' own key, or not")
+    if key.get("KeyState") != "Enabled":
+        return _unusable(name, account, default, str(key.get("KeyState", "not there")))
+    arn = str(key["Arn"])
+    policy = json.loads((account.ask("kms", "GetKeyPolicy", KeyId=arn, PolicyName="default") or {}).get("Policy", "{}"))
+    launches = _launches(account)
+    admitted = {launch.role: _may_use(policy, _grants(account, arn, launch.role), launch) for launch in launches}
+    shut_out = [role for role, may in admitted.items() if may is False]
+    if shut_out and any(_is_denied(policy, launch) for launch in launches):
+        says = f"the policy of the key {arn} of volumes denies its use to {', '.join(shut_out)}: launches fail"
+        return AccountFinding(name, PROBLEM, says, f"aws kms get-key-policy --region {account.region} --key-id {arn}")
+    if shut_out:
+        return _shut_out(name, account, arn, shut_out)
+    unclear = [role for role, may in admitted.items() if may is None]
+    if unclear:
+        says = f"cannot tell whether the key {arn} of volumes admits {', '.join(unclear)}: it depends on conditions"
+        return AccountFinding(name, UNKNOWN, says)
+    return AccountFinding(name, OK, f"the key {arn} of volumes admits the functions' roles")
+
+
+def _unusable(name: str, account: Account, key: str, state: str) -> AccountFinding:
+    command = {"PendingDeletion": "cancel-key-deletion", "Disabled": "enable-key"}.get(state, "describe-key")
+    says = f"volumes are encrypted with the key {key}, which is {state}: launches fail"
+    return AccountFinding(name, PROBLEM, says, f"aws kms {command} --region {account.region} --key-id {key}")
+
+
+def _shut_out(name: str, account: Account, key: str, roles: list[str]) -> AccountFinding:
+    grant = f"aws kms create-grant --region {account.region} --key-id {key} --operations {' '.join(OPERATIONS)}"
+    says = f"volumes are encrypted with the key {key}, which does not admit {', '.join(roles)}: launches fail"
+    mends = " && ".join(f"{grant} --grantee-principal {role}" for role in roles)
     if not account.is_deployed():
         says = f"{says}; the roles exist only after the deployment, so create the grants then"
     return AccountFinding(name, PROBLEM, says, mends)
 
 
-def _roles(account: Account) -> list[str]:
+def _launches(account: Account) -> list[Launch]:
+    """Return a launch by each role that launches."""
     caller = str((account.ask("sts", "GetCallerIdentity") or {})["Arn"])
     partition, number = caller.split(":")[1], caller.split(":")[4]
     names = [role_name(account.stack, account.region, function) for function in LAUNCHING]
-    return [f"arn:{partition}:iam::{number}:role/{name}" for name in names]
+    return [Launch(f"arn:{partition}:iam::{number}:role/{name}", number, account.region) for name in names]
 
 
-def _of_policy(account: Account, key: str) -> Iterator[str]:
-    found = account.ask("kms", "GetKeyPolicy", KeyId=key, PolicyName="default") or {}
-    for statement in _listed(json.loads(found.get("Policy", "{}")).get("Statement")):
-        if statement.get("Effect") == "Allow" and USES_A_KEY & set(_listed(statement.get("Action"))):
-            principal = statement.get("Principal")
-            yield from _listed(principal.get("AWS") if isinstance(principal, dict) else principal)
+def _may_use(policy: Mapping[str, Any], grants: Sequence[Mapping[str, Any]], launch: Launch) -> bool | None:
+    found = {_may(policy, grants, launch, operation) for operation in OPERATIONS}
+    return False if False in found else None if None in found else True
 
 
-def _of_grants(account: Account, key: str) -> Iterator[str]:
-    for grant in account.every("kms", "ListGrants", "Grants", ("Marker", "NextMarker"), KeyId=key):
-        if "CreateGrant" in grant.get("Operations", ()):
-            yield str(grant.get("GranteePrincipal", ""))
+def _is_denied(policy: Mapping[str, Any], launch: Launch) -> bool:
+    return any(applies(policy, "Deny", launch, f"kms:{operation}") for operation in OPERATIONS)
 
 
-def _listed(value: Any) -> list[Any]:
-    """Return what a policy may state alone or as a list."""
-    return value if isinstance(value, list) else [] if value is None else [value]
+def _may(policy: Mapping[str, Any], grants: Sequence[Mapping[str, Any]], launch: Launch, operation: str) -> bool | None:
+    """Return whether EC2 may do this for the role: policy or a grant allows it, and no statement of the policy denies it."""
+    granted = (None if grant.get("Constraints") else True for grant in grants if operation in grant["Operations"])
+    is_allowed = any_of([applies(policy, "Allow", launch, f"kms:{operation}"), *granted])
+    is_denied = applies(policy, "Deny", launch, f"kms:{operation}")
+    if is_denied or is_allowed is False:
+        return False
+    return None if is_denied is None else is_allowed
+
+
+def _grants(account: Account, key: str, role: str) -> list[Mapping[str, Any]]:
+    """Return the key's grants to a role; none before the deployment, as KMS accepts none to a role that does not exist."""
+    if not account.is_deployed():
+        return []
+    tokens = ("Marker", "NextMarker")
+    found = account.every("kms", "ListGrants", "Grants", tokens, KeyId=key, GranteePrincipal=role)
+    return [grant for grant in found if grant.get("GranteePrincipal") == role]

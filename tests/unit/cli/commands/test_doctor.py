@@ -16,6 +16,7 @@ from cli.doctor import checks
 from cli.doctor.account import Account
 from cli.doctor.checks import diagnose
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
+from cli.doctor.volume_key import OPERATIONS
 from infra.context import clusters
 from lambdas.wiring import FUNCTIONS
 
@@ -233,43 +234,116 @@ ROLES = [
 """Roles that launch, in moto's account."""
 
 
-def a_key_of_volumes(session: boto3.Session, *admitted: str, action: str = "kms:*") -> str:
+def a_key_of_volumes(session: boto3.Session, *statements: dict[str, Any]) -> str:
     """The key with which the account encrypts volumes."""
-    statement = {"Effect": "Allow", "Principal": {"AWS": [*admitted]}, "Action": action, "Resource": "*"}
-    made = session.client("kms").create_key(Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
-    key = str(made["KeyMetadata"]["Arn"])
+    policy = {"Version": "2012-10-17", "Statement": [{"Resource": "*", "Effect": "Allow", **one} for one in statements]}
+    key = str(session.client("kms").create_key(Policy=json.dumps(policy))["KeyMetadata"]["Arn"])
     session.client("ec2").enable_ebs_encryption_by_default()
     answer(session, "ec2.GetEbsDefaultKmsKeyId", {"KmsKeyId": key})
     concurrency(session, 1000)
     return key
 
 
+FOR_ALL = {"Principal": {"AWS": ROLES}, "Action": "kms:*"}
+ACCOUNT_ALONE = {"Principal": {"AWS": "arn:aws:iam::123456789012:root"}, "Action": "kms:*"}
+FOR_EC2 = {"StringEquals": {"kms:ViaService": f"ec2.{REGION}.amazonaws.com", "kms:CallerAccount": "123456789012"}}
+OF_AN_ORGANIZATION = {"StringEquals": {"aws:PrincipalOrgID": "o-1"}}
+BY_OTHERS = {"StringNotLike": {"aws:PrincipalArn": "arn:aws:iam::*:role/admin"}}
+
+
 @pytest.mark.parametrize(
-    ("admitted", "action", "state"),
+    ("statements", "state"),
     [
-        (ROLES, "kms:CreateGrant", OK),
-        (["*"], "kms:*", OK),
-        (ROLES[:2], "kms:*", PROBLEM),
-        (ROLES, "kms:Decrypt", PROBLEM),
-        (["arn:aws:iam::123456789012:root"], "kms:*", PROBLEM),
+        ([FOR_ALL], OK),
+        ([{"Principal": "*", "Action": "kms:*"}], OK),
+        ([{"Principal": "*", "Action": "kms:*", "Condition": FOR_EC2}], OK),
+        ([{**FOR_ALL, "Principal": {"AWS": ROLES[:2]}}], PROBLEM),
+        ([{**FOR_ALL, "Action": "kms:CreateGrant"}], PROBLEM),
+        ([ACCOUNT_ALONE], PROBLEM),
+        ([{**FOR_ALL, "Condition": OF_AN_ORGANIZATION}], UNKNOWN),
+        ([FOR_ALL, {"Effect": "Deny", "Principal": "*", "Action": "kms:*", "Condition": OF_AN_ORGANIZATION}], UNKNOWN),
+        ([FOR_ALL, {"Effect": "Deny", "Principal": "*", "Action": "kms:Decrypt", "Condition": BY_OTHERS}], PROBLEM),
     ],
-    ids=["roles", "everybody", "not reconcile", "no grants", "by IAM policies, of which the roles have none"],
+    ids=[
+        "roles",
+        "everybody",
+        "everybody, through EC2",
+        "not reconcile",
+        "grants, and no data keys",
+        "by IAM policies, of which the roles have none",
+        "an organization",
+        "denied to what may be another organization",
+        "denied to all but an administrator",
+    ],
 )
 def test_a_key_of_volumes_admits_the_roles_that_launch(
-    session: boto3.Session, admitted: list[str], action: str, state: str
+    session: boto3.Session, statements: list[dict[str, Any]], state: str
 ) -> None:
-    a_key_of_volumes(session, *admitted, action=action)
+    a_key_of_volumes(session, *statements)
     assert found(session)["volume-key"].state == state
 
 
 def test_the_grants_that_mend_a_key_are_seen(session: boto3.Session) -> None:
-    key = a_key_of_volumes(session, "arn:aws:iam::123456789012:root")
+    key = a_key_of_volumes(session, ACCOUNT_ALONE)
+    deployed(session)
     for command in found(session)["volume-key"].mends.split(" && "):
         words = command.split()
         assert words[:3] == ["aws", "kms", "create-grant"]
         operations = words[words.index("--operations") + 1 : words.index("--grantee-principal")]
         session.client("kms").create_grant(KeyId=key, GranteePrincipal=words[-1], Operations=operations)
     assert found(session)["volume-key"].state == OK
+
+
+def test_grants_are_asked_for_the_roles_that_launch_and_nobody_else(session: boto3.Session) -> None:
+    """The key of an account with many volumes has tens of thousands of grants: ten pages did not reach ours."""
+    key = a_key_of_volumes(session, ACCOUNT_ALONE)
+    deployed(session)
+    asked: list[str] = []
+
+    def note(params: dict[str, Any], **_: Any) -> None:
+        asked.append(json.loads(params["body"])["GranteePrincipal"])
+
+    session.events.register("before-call.kms.ListGrants", note)
+    assert found(session)["volume-key"].state == PROBLEM
+    assert asked == ROLES
+    constrained = {"EncryptionContextSubset": {"team": "shop"}}
+    for role in ROLES:
+        session.client("kms").create_grant(
+            KeyId=key, GranteePrincipal=role, Operations=list(OPERATIONS), Constraints=constrained
+        )
+    assert found(session)["volume-key"].state == UNKNOWN
+
+
+def test_a_grant_is_not_advised_where_the_policy_denies(session: boto3.Session) -> None:
+    """No grant overrides a Deny."""
+    a_key_of_volumes(session, FOR_ALL, {"Effect": "Deny", "Principal": {"AWS": ROLES[0]}, "Action": "kms:Decrypt"})
+    told = found(session)["volume-key"]
+    assert told.says.endswith(f"denies its use to {ROLES[0]}: launches fail")
+    assert told.mends.startswith("aws kms get-key-policy ")
+
+
+@pytest.mark.parametrize(
+    ("unusable", "command"),
+    [("disable_key", "enable-key"), ("schedule_key_deletion", "cancel-key-deletion")],
+)
+def test_a_key_that_is_off_is_named(session: boto3.Session, unusable: str, command: str) -> None:
+    key = a_key_of_volumes(session, FOR_ALL)
+    getattr(session.client("kms"), unusable)(KeyId=key.rpartition("/")[2])
+    told = found(session)["volume-key"]
+    assert (told.state, told.mends) == (PROBLEM, f"aws kms {command} --region {REGION} --key-id {key}")
+
+
+def test_a_default_key_may_be_given_by_its_alias(session: boto3.Session) -> None:
+    """KMS answers questions about policies and grants only for a key's own id."""
+    key = a_key_of_volumes(session, FOR_ALL)
+    session.client("kms").create_alias(AliasName="alias/volumes", TargetKeyId=key)
+    answer(session, "ec2.GetEbsDefaultKmsKeyId", {"KmsKeyId": "alias/volumes"})
+    assert found(session)["volume-key"] == (
+        "volume-key",
+        OK,
+        f"the key {key} of volumes admits the functions' roles",
+        "",
+    )
 
 
 def test_an_access_entry_of_nodes_is_found_on_every_page(session: boto3.Session) -> None:
@@ -288,6 +362,42 @@ def test_an_access_entry_of_nodes_is_found_on_every_page(session: boto3.Session)
         ),
     )
     assert found(session)["node-entries"].says == "nodes of arn:nodes may join"
+
+
+def test_the_entry_of_eks_auto_modes_own_nodes_is_not_for_ours(session: boto3.Session) -> None:
+    """Our instances would boot, be billed, and never join."""
+    answer(session, "eks.DescribeCluster", {"cluster": {}})
+    concurrency(session, 1000)
+    nodes_may_join(session)
+    answer(session, "eks.DescribeAccessEntry", {"accessEntry": {"type": "EC2"}})
+    assert found(session)["node-entries"].state == PROBLEM
+
+
+@pytest.mark.parametrize(("status", "state"), [("CREATING", PROBLEM), ("FAILED", PROBLEM), ("UPDATING", OK)])
+def test_a_cluster_that_is_not_there_yet_is_waited_for(session: boto3.Session, status: str, state: str) -> None:
+    cluster = {"status": status, "version": "1.33", "accessConfig": {"authenticationMode": "API"}}
+    answer(session, "eks.DescribeCluster", {"cluster": cluster})
+    concurrency(session, 1000)
+    assert found(session)["cluster"].state == state
+
+
+def test_a_filter_of_another_cluster_with_a_longer_name_is_not_ours(session: boto3.Session) -> None:
+    taken = ["fleetwright-prod-eu-watchauditlogtriggersauditlog1-A", "search"]
+    answer(session, "logs.DescribeSubscriptionFilters", {"subscriptionFilters": [{"filterName": n} for n in taken]})
+    concurrency(session, 1000)
+    assert found(session)["subscription"].state == PROBLEM
+    taken[0] = "fleetwright-prod-watchauditlogtriggersauditlog1-A"
+    answer(session, "logs.DescribeSubscriptionFilters", {"subscriptionFilters": [{"filterName": n} for n in taken]})
+    assert found(session)["subscription"].state == OK
+
+
+def test_a_call_that_fails_leaves_the_other_checks(session: boto3.Session) -> None:
+    """A suspended or throttled service ended the whole command, with advice about credentials."""
+    throttled = {"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}
+    answer(session, "lambda.GetAccountSettings", throttled, 400)
+    told = found(session)
+    assert told["concurrency"][:3] == ("concurrency", UNKNOWN, "lambda:GetAccountSettings: Rate exceeded")
+    assert len(told) == len(checks.CHECKS)
 
 
 def test_a_missing_cluster_is_named(session: boto3.Session) -> None:
