@@ -21,6 +21,9 @@ from infra.constructs.dashboard import Dashboards, service_name
 from infra.constructs.first_market import FirstMarket
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.gradual_update import GradualUpdate
+from infra.constructs.grants.instances import InstanceGrants
+from infra.constructs.grants.place import Place
+from infra.constructs.grants.state import StateGrants
 from infra.constructs.kill_switch import KillSwitchParameter
 from infra.constructs.permissions import Permissions
 from infra.constructs.private_network import PrivateNetwork
@@ -70,13 +73,10 @@ class ProvisionerStack(cdk.Stack):
         environment |= _approval_topic(config, alarms) | _shared(shared) | {"CODE_DIGEST": deciding_code()}
         functions = self._functions(config, code, environment, queues)
         permissions = Permissions(
-            stack=self,
+            place=Place(self),
             config=config,
-            table=state.table,
-            bucket=state.bucket,
-            shared_table=shared.table if shared else state.table,
-            shared_bucket=shared.bucket if shared else state.bucket,
-            queues=queues,
+            instances=InstanceGrants(self, config),
+            state=_state_grants(state, shared, queues),
             windows=windows,
             kill_switch=kill_switch,
             approval_topic_arn=environment.get("APPROVAL_TOPIC_ARN", ""),
@@ -158,6 +158,16 @@ def _approval_topic(config: ClusterConfig, alarms: Alarms) -> dict[str, str]:
     if config.settings.get("mode") != "approve":
         return {}
     return {"APPROVAL_TOPIC_ARN": str(config.settings.get("approval_topic_arn") or alarms.topic.topic_arn)}
+
+
+def _state_grants(state: StateStack, shared: SharedStack | None, queues: Queues) -> StateGrants:
+    return StateGrants(
+        table=state.table,
+        bucket=state.bucket,
+        shared_table=shared.table if shared else state.table,
+        shared_bucket=shared.bucket if shared else state.bucket,
+        queues=queues,
+    )
 
 
 def _shared(stack: SharedStack | None) -> dict[str, str]:

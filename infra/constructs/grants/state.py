@@ -1,0 +1,105 @@
+"""Permissions on a cluster's own tables, buckets and queues, by what a function does with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+
+from infra.constructs.grants.place import allow
+from infra.constructs.queues import Queues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateGrants:
+    """Permissions on the places where functions keep what they know, and on the queues between them.
+
+    Attributes:
+        shared_table, shared_bucket: Shared by the clusters of the account and region; the cluster's own if it shares nothing.
+    """
+
+    table: dynamodb.ITable
+    bucket: s3.IBucket
+    shared_table: dynamodb.ITable
+    shared_bucket: s3.IBucket
+    queues: Queues
+
+    def keeps_state(self, role: iam.Role) -> None:
+        """Allow every change of claims, commands, leases and counters."""
+        self.marks_claims(role)
+        self.table.grant(role, "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem")
+
+    def marks_claims(self, role: iam.Role) -> None:
+        """Allow adding commands and changing claims, and no deletion."""
+        self._adds_commands(role)
+        self.table.grant(role, "dynamodb:UpdateItem")
+
+    def marks_one_claim(self, role: iam.Role) -> None:
+        """Allow changing the claim of one instance. It is found by the instance's id, so no query is granted."""
+        self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+
+    def records_pod_ends(self, role: iam.Role) -> None:
+        """Allow noting that pods have ended."""
+        self.table.grant(role, "dynamodb:PutItem")
+
+    def _adds_commands(self, role: iam.Role) -> None:
+        self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
+
+    def reads_catalogue(self, role: iam.Role) -> None:
+        """Allow reading the last reading of the market."""
+        allow(role, ["s3:GetObject"], [self.shared_bucket.arn_for_objects("catalogue/*")])
+        self._hears_what_is_missing(role, self.shared_bucket)
+
+    def _hears_what_is_missing(self, role: iam.Role, bucket: s3.IBucket) -> None:
+        """Allow listing the bucket: without it, S3 reports a missing object as denied."""
+        allow(role, ["s3:ListBucket"], [bucket.bucket_arn])
+
+    def reads_refusals(self, role: iam.Role) -> None:
+        """Allow reading which offerings EC2 has refused."""
+        self.shared_table.grant(role, "dynamodb:Query")
+
+    def learns_refusals(self, role: iam.Role) -> None:
+        """Allow noting that EC2 has refused an offering."""
+        self.shared_table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem")
+
+    def tries_refusals_again(self, role: iam.Role) -> None:
+        """Allow taking the right to probe a refused offering, and deleting its row after a success."""
+        self.shared_table.grant(role, "dynamodb:UpdateItem", "dynamodb:DeleteItem")
+
+    def counts_launches(self, role: iam.Role) -> None:
+        """Allow counting launches for all clusters: EC2 limits the rate of requests per account and region."""
+        self.shared_table.grant(role, "dynamodb:UpdateItem")
+
+    def writes_catalogue(self, role: iam.Role) -> None:
+        """Allow storing a reading of the market."""
+        allow(role, ["s3:PutObject"], [self.shared_bucket.arn_for_objects("catalogue/*")])
+
+    def keeps_ledger(self, role: iam.Role) -> None:
+        """Allow writing decisions and their outcomes."""
+        self.records_outcomes(role)
+        self.keeps_decisions(role)
+
+    def keeps_decisions(self, role: iam.Role) -> None:
+        """Allow writing decisions, and reading the bases against which they are stored."""
+        allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/decisions/*")])
+        bases = [self.bucket.arn_for_objects("ledger/bases/*")]
+        allow(role, ["s3:GetObject", "s3:PutObject"], bases)
+        self._hears_what_is_missing(role, self.bucket)
+
+    def records_outcomes(self, role: iam.Role) -> None:
+        """Allow writing what became of decisions."""
+        allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/outcomes/*")])
+
+    def sends_work(self, role: iam.Role) -> None:
+        """Allow requesting the next step of a claim or command from `execute`."""
+        allow(role, ["sqs:SendMessage"], [self.queues.by_name["work"].queue_arn])
+
+    def wakes_provision(self, role: iam.Role) -> None:
+        """Allow waking `provision`."""
+        allow(role, ["sqs:SendMessage"], [self.queues.by_name["wake-ups"].queue_arn])
+
+    def wakes_disrupt(self, role: iam.Role) -> None:
+        """Allow waking `disrupt`."""
+        allow(role, ["sqs:SendMessage"], [self.queues.by_name["looks"].queue_arn])
