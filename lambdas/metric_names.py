@@ -51,7 +51,8 @@ FAILED_RUNS: Final = "failedRuns"
 """Runs that raised an error, or were about to be cut off at their timeout."""
 
 DENIED_CALLS: Final = "deniedCalls"
-"""Calls that were refused permanently: permission, quota, a broken reference. Also reported by action."""
+"""Calls that were refused permanently: permission, quota, a broken reference. Also reported by action and resource, on which
+the alarm `refused-calls` is based."""
 
 ESTIMATED_PRICES: Final = "estimatedPrices"
 """1 while on-demand prices are estimated, because the list could never be read; written by each run of `refresh_catalogue`."""
@@ -98,7 +99,6 @@ def in_cloudwatch(count: str) -> str:
 ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
     "failed-runs": (FAILED_RUNS, STALE_SWEEPS),
     "denied": (
-        DENIED_CALLS,
         LAUNCH_DENIALS,
         ESTIMATED_PRICES,
         STALE_MARKET,
@@ -120,7 +120,7 @@ ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "nodes-stay": (DRAINS_BLOCKED_FOR_A_DAY, ROLLOUTS_STOPPED),
 }
-"""Alarm → the counts that trigger it. No count is in two alarms."""
+"""Alarm → the counts that trigger it. No count is in two alarms. `DENIED_CALLS` has an alarm of its own."""
 
 _ALARM_COUNTS: Final = {alarm: "alarm" + "".join(map(str.capitalize, alarm.split("-"))) for alarm in ALARMS}
 

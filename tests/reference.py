@@ -278,7 +278,10 @@ def metrics() -> str:
         "Metrics",
         f"Counts in CloudWatch's namespace `{NAMESPACE}`, written by the functions with each run; a count of zero becomes no "
         "metric. [Alarms](../how-to/alarms.md) says which of them wake somebody and what to do then. All other counts, those "
-        "of each [kind](reason-codes.md#kinds-of-decisions) of decision among them, are in the log line `counted`.",
+        "of each [kind](reason-codes.md#kinds-of-decisions) of decision among them, are in the log line `counted`. "
+        "[Karpenter's metrics](karpenter-metrics.md) has the answer for each of Karpenter's names.\n\n"
+        "A line of metrics in the log names the `decisions` (their ids) that it counts. `DeniedCalls` is also written by "
+        "`action` and `resource`.",
         _table(("metric", "unit", "the question that it answers"), rows),
     )
 

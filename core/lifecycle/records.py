@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from core.labels import DECISION
 from core.model.catalogue import Offering
 from core.model.node_claim import Hold
 from core.model.plan import Command, PlannedClaim
@@ -179,6 +180,11 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     def labels(self) -> dict[str, str]:
         """The labels that its node gets: the machine's, overlaid by the claim's own."""
         return {**(self.machine.labels if self.machine else {}), **self.plan.labels}
+
+    @property
+    def decision(self) -> str:
+        """Id of the decision in the ledger that launches it, empty where none is kept."""
+        return self.plan.annotations.get(DECISION, "")
 
     @property
     def instance_id(self) -> str:

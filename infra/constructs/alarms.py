@@ -32,6 +32,12 @@ DISPLAY_NAME_MAX: Final = 100
 
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 
+REFUSED_CALLS: Final = "refused-calls"
+"""The alarm of which each missing permission is a contributor of its own (docs/adr/0242)."""
+
+_WITHOUT_CONTRIBUTORS: Final = ("eusc-", "us-iso", "eu-iso")
+"""Beginnings of regions for which AWS has not announced alarms on several time series: there the sum is watched."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Watch:
@@ -54,7 +60,7 @@ _WATCHES: Final = (
     _Watch(name="failed-runs", says="a function or a sweep keeps failing", of=3, periods=4, rolls_back=True),
     _Watch(
         name="denied",
-        says="AWS or the API server refuses permanently: permission, quota or reference",
+        says="launches are refused permanently, or what must be read cannot be: market, rows, brakes",
         of=2,
         periods=3,
         rolls_back=True,
@@ -82,6 +88,7 @@ class Alarms(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, config: ClusterConfig, service: str) -> None:
         super().__init__(scope, construct_id)
         self._cluster = config.cluster
+        self._region = config.region
         self._service = service
         self.rolling_back: list[cloudwatch.IAlarm] = []
         if config.alarm_topic_arn:
@@ -98,21 +105,40 @@ class Alarms(Construct):
         """Create every alarm. Failing work ends in a dead-letter queue, so only one function has an alarm of its own."""
         for watch in _WATCHES:
             self._on_causes(watch)
+        self._on_refused_calls()
         by_name = {function.spec.name: function for function in functions}
         self._on_no_clean_run(next(by_name[name] for name in LAST_RESORT if name in by_name))
         self._on_dead_letters("failures", queues.failures.metric_approximate_number_of_messages_visible)
 
     def _on_causes(self, watch: _Watch) -> None:
-        metric = cloudwatch.Metric(
+        metric = self._sum_of(metric_names.alarm_count(watch.name))
+        alarm = self._alarm(watch.name, metric, watch.says, of=watch.of, periods=watch.periods)
+        if watch.rolls_back:
+            self.rolling_back.append(alarm)
+
+    def _sum_of(self, count: str) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
             namespace=NAMESPACE,
-            metric_name=metric_names.in_cloudwatch(metric_names.alarm_count(watch.name)),
+            metric_name=metric_names.in_cloudwatch(count),
             dimensions_map={"service": self._service},
             statistic="Sum",
             period=FIVE_MINUTES,
         )
-        alarm = self._alarm(watch.name, metric, watch.says, of=watch.of, periods=watch.periods)
-        if watch.rolls_back:
-            self.rolling_back.append(alarm)
+
+    def _on_refused_calls(self) -> None:
+        """Watch each refused action and resource by itself, so that the notification names them."""
+        says = "a permission is missing, or a reference is broken: the notification names action and resource"
+        if self._region.startswith(_WITHOUT_CONTRIBUTORS):
+            says = "a permission is missing, or a reference is broken"
+            metric: cloudwatch.IMetric = self._sum_of(metric_names.DENIED_CALLS)
+        else:
+            denied = metric_names.in_cloudwatch(metric_names.DENIED_CALLS)
+            schema = f'SCHEMA("{NAMESPACE}", action, resource, service)'
+            grouped = "GROUP BY action, resource ORDER BY SUM() DESC"
+            where = f"WHERE service = '{self._service}'"
+            query = " ".join(("SELECT", f"SUM({denied})", "FROM", schema, where, grouped))
+            metric = cloudwatch.MathExpression(expression=query, using_metrics={}, period=FIVE_MINUTES)
+        self.rolling_back.append(self._alarm(REFUSED_CALLS, metric, says, of=2, periods=3))
 
     def _on_no_clean_run(self, function: ProvisionerFunction) -> None:
         """Watch for five minutes without a successful invocation, including time-outs and failed starts.

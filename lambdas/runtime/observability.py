@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from threading import Lock, Timer
@@ -23,6 +23,7 @@ from core.reasons.run import FailureReason
 from core.version import VERSION
 from lambdas.metric_names import ALARMS, DENIED_CALLS, FAILED_RUNS, METRICS, alarm_count, in_cloudwatch
 from lambdas.run_report import Decision, RunReport
+from lambdas.runtime.refused_calls import RefusedCall, refused_call
 
 NAMESPACE: Final = "Fleetwright"
 DENIED: Final[tuple[str, ...]] = (
@@ -35,6 +36,9 @@ DENIED: Final[tuple[str, ...]] = (
 
 LAST_SECONDS: Final = 2.0
 """Counts are written this long before the timeout: a line takes milliseconds, but a busy solver delays other threads."""
+
+DECISIONS_MAX: Final = 20
+"""The most decisions that a line of metrics names: a batch of `execute` carries out those of a hundred claims."""
 
 TIMED_OUT: Final = "TimedOut"
 """Count of a run that is cut off; a run that ends in its last seconds is counted too."""
@@ -127,7 +131,7 @@ class _Counts:
         self._report = report
         self._lock = Lock()
         self._written: Counter[str] = Counter()
-        self._written_calls: Counter[str] = Counter()
+        self._written_calls: Counter[RefusedCall] = Counter()
         self.denied: list[str] = []
 
     def write_at_time_out(self) -> None:
@@ -141,16 +145,20 @@ class _Counts:
         with self._lock:
             decisions = tuple(self._report.decisions)
             messages = [*self.denied, *(decision.message for decision in decisions if decision.reason in DENIED)]
-            calls = Counter(message.partition(": ")[0] for message in messages)
+            calls = Counter(map(refused_call, messages))
             counts = Counter(f"decisions{decision.kind.capitalize()}" for decision in decisions)
             counts.update(dict(self._report.counts))
             counts[DENIED_CALLS] += calls.total()
-            _write(counts - self._written, calls - self._written_calls)
+            ids = dict.fromkeys(decision.decision_id for decision in decisions if decision.decision_id)
+            _write(counts - self._written, calls - self._written_calls, list(ids)[:DECISIONS_MAX])
             self._written, self._written_calls = counts, calls
 
 
-def _write(counts: Counter[str], calls: Counter[str]) -> None:
-    """Write nonzero counts as metrics or log them, and report the causes of alarms and refused calls."""
+def _write(counts: Counter[str], calls: Counter[RefusedCall], decisions: Sequence[str]) -> None:
+    """Write nonzero counts as metrics or log them, and report the causes of alarms and refused calls.
+
+    `decisions` are the ids of the decisions from which the counts come: a metric's line in the log leads to them.
+    """
     counts = counts + _alarming(counts)
     unpublished = {name: value for name, value in sorted(counts.items()) if name not in METRICS and value}
     if unpublished:
@@ -166,9 +174,12 @@ def _write(counts: Counter[str], calls: Counter[str]) -> None:
             namespace=NAMESPACE,
             default_dimensions={"service": str(metrics.service)},
         ) as metric:
-            metric.add_dimension("action", call[:100])
+            metric.add_dimension("action", call.action)
+            metric.add_dimension("resource", call.resource)
     if metrics.provider.metric_set:
         metrics.add_metadata(key="version", value=RUNNING)
+        if decisions:
+            metrics.add_metadata(key="decisions", value=list(decisions))
         metrics.flush_metrics()
 
 

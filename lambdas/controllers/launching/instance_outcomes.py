@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from core import labels
 from core.ledger.outcome import DecisionOutcome, InstanceLife, OutcomeState
 from core.lifecycle.records import ClaimRecord
 from core.reasons.claim import ClaimReason
@@ -40,9 +39,13 @@ def _outcome(
         launched_at=launched_at,
         ended_at=ended_at,
     )
-    decision = record.plan.annotations.get(labels.DECISION, "")
     return [
         DecisionOutcome(
-            decision=decision, part=machine.instance_id, state=OutcomeState.DONE, at=at, reason=reason, instance=life
+            decision=record.decision,
+            part=machine.instance_id,
+            state=OutcomeState.DONE,
+            at=at,
+            reason=reason,
+            instance=life,
         )
     ]

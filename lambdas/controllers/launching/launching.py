@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from core import labels
 from core.ledger.outcome import DecisionOutcome, OutcomeState
 from core.lifecycle.launching.shared_launch import share_launches
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
@@ -186,8 +185,9 @@ def refused(record: ClaimRecord, reason: ReasonCode, message: str, now: datetime
 def _ended(
     record: ClaimRecord, state: OutcomeState, reason: ReasonCode, message: str, now: datetime
 ) -> DecisionOutcome:
-    decision = record.plan.annotations.get(labels.DECISION, "")
-    return DecisionOutcome(decision=decision, part=record.name, state=state, at=now, reason=reason, message=message)
+    return DecisionOutcome(
+        decision=record.decision, part=record.name, state=state, at=now, reason=reason, message=message
+    )
 
 
 def _described(instance: Instance, record: ClaimRecord) -> str:

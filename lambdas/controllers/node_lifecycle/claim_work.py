@@ -92,6 +92,8 @@ class ClaimWork:
         record = self._claims.get(name)
         if record is None:
             return None
+        # Its removal has a cause of its own, which the reason and the message name.
+        report.decision_id = record.decision if record.deletion is None else ""
         found = self._steps(record, reader, report)
         return found if found is not None and self._chains.goes_on(record, until) else None
 

@@ -56,6 +56,7 @@ class CommandWork:
     def advance(self, command_id: str, reader: NodeStateReader, report: RunReport) -> timedelta | None:
         """Take all possible steps; return when to check again, None if there is nothing to wait for."""
         record = self._stores.commands.get(command_id)
+        report.decision_id = record.decision if record is not None else ""
         for _ in range(MAX_STEPS):
             if record is None:
                 return None

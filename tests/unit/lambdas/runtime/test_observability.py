@@ -133,19 +133,40 @@ def test_a_run_close_to_its_time_out_has_logged_its_counts(written: StringIO, mo
     assert not timers[0].runs
 
 
-def test_a_denied_call_is_reported_with_its_action(written: StringIO) -> None:
+def test_a_denied_call_is_reported_with_its_action_and_resource(written: StringIO) -> None:
     """Otherwise, a missing permission is one line among thousands."""
+    cluster = "arn:aws:eks:eu-west-1:123456789012:cluster/prod"
 
     def work(event: Any, context: Any, report: RunReport) -> None:
         report.decide(
-            DecisionKind.FORGET, "general-1-0", ClaimReason.LAUNCH_DENIED, "ec2:CreateFleet: UnauthorizedOperation: no"
+            DecisionKind.FORGET, "general-1-0", ClaimReason.LAUNCH_DENIED, "ec2:CreateFleet: VcpuLimitExceeded: no"
         )
-        raise DeniedError("eks:DescribeCluster", "AccessDenied: no")
+        said = f"User: arn:aws:sts::1:x is not authorized to perform: eks:DescribeCluster on resource: {cluster}"
+        raise DeniedError("eks:DescribeCluster", f"AccessDeniedException: {said}")
 
     lines = run(work, written, DeniedError)
     assert metrics_of(lines)["DeniedCalls"] == 2
-    assert sorted(line["action"] for line in lines if "action" in line) == ["ec2:CreateFleet", "eks:DescribeCluster"]
+    assert sorted((line["action"], line["resource"]) for line in lines if "action" in line) == [
+        ("ec2:CreateFleet", "not named"),
+        ("eks:DescribeCluster", cluster),
+    ]
+    (failed,) = (line for line in lines if line.get("message") == "run failed")
+    assert "eks:DescribeCluster" in failed["detail"]
+    assert cluster in failed["detail"]
     assert {line["service"] for line in lines if "action" in line} == {"fleetwright-test"}
+
+
+def test_a_line_of_metrics_names_the_decisions_that_it_counts(written: StringIO) -> None:
+    """Otherwise, a peak in a graph leads to no decision."""
+
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        for decision in ("d-1", "d-2", "d-1", ""):
+            report.decision_id = decision
+            report.decide(DecisionKind.LAUNCH, "general-1-0", ClaimReason.LAUNCHED)
+        raise TransientError("kube:list nodes", "timeout")
+
+    lines = run(work, written, TransientError)
+    assert [line["decisions"] for line in lines if "DecisionsLaunch" in line] == [["d-1", "d-2"]]
 
 
 def test_every_line_says_which_version_wrote_it(written: StringIO, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,63 @@
+"""What a refused call lacks, as AWS and the API server say it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lambdas.runtime.refused_calls import LENGTH_MAX, NOT_NAMED, RefusedCall, refused_call
+
+USER = "User: arn:aws:sts::123456789012:assumed-role/fleetwright-prod-eu-west-1-execute/x is not authorized to perform"
+
+
+ARN = "arn:aws:ec2:eu-west-1:123456789012:instance/"
+FORBIDDEN = 'is forbidden: User "r" cannot'
+
+
+@pytest.mark.parametrize(
+    ("message", "refused"),
+    [
+        (
+            f"ec2:CreateFleet: UnauthorizedOperation: You may not. {USER}: ec2:RunInstances on resource: {ARN}* because no",
+            ("ec2:RunInstances", f"{ARN}*"),
+        ),
+        (
+            f"ec2:TerminateInstances: UnauthorizedOperation: {USER}: ec2:TerminateInstances on resource: {ARN}i-0abc1234 with",
+            ("ec2:TerminateInstances", f"{ARN}*"),
+        ),
+        (
+            f"ec2:CreateFleet: UnauthorizedOperation: {USER}: iam:PassRole on resource: arn:aws:iam::1:role/Nodes.",
+            ("iam:PassRole", "arn:aws:iam::1:role/Nodes"),
+        ),
+        (
+            f"dynamodb:Query: AccessDeniedException: {USER}: dynamodb:Query on resource: arn:aws:dynamodb:::table/prod because",
+            ("dynamodb:Query", "arn:aws:dynamodb:::table/prod"),
+        ),
+        (
+            f"pricing:GetProducts: AccessDeniedException: {USER}: pricing:GetProducts",
+            ("pricing:GetProducts", NOT_NAMED),
+        ),
+        (
+            f'kube:evict pods: 403 pods "web-1" {FORBIDDEN} create resource "pods/eviction" in API group "" in the namespace',
+            ("kube:create", "pods/eviction"),
+        ),
+        (
+            f'kube:list nodepools: 403 {FORBIDDEN} list resource "nodepools" in API group "karpenter.sh" at the cluster scope',
+            ("kube:list", "nodepools.karpenter.sh"),
+        ),
+        ("ec2:CreateFleet: VcpuLimitExceeded: more than 64", ("ec2:CreateFleet", NOT_NAMED)),
+        ("", (NOT_NAMED, NOT_NAMED)),
+    ],
+)
+def test_action_and_resource_are_those_of_the_answer(message: str, refused: tuple[str, str]) -> None:
+    assert refused_call(message) == refused
+
+
+@given(st.text(max_size=600))
+def test_cloudwatch_takes_whatever_is_read(message: str) -> None:
+    """It refuses an empty dimension, and one that is not ASCII."""
+    for text in (message, f"x: not authorized to perform: a:B on resource: {message}"):
+        found = refused_call(text)
+        assert isinstance(found, RefusedCall)
+        assert all(0 < len(value) <= LENGTH_MAX and value.isascii() for value in found)
