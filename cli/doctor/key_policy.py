@@ -15,26 +15,25 @@ _EQUALS: Final = ("Bool", "StringEquals", "StringEqualsIgnoreCase", "StringLike"
 _DIFFERS: Final = ("StringNotEquals", "StringNotEqualsIgnoreCase", "StringNotLike", "ArnNotEquals", "ArnNotLike")
 
 
-class Launch(NamedTuple):
-    """A launch for which EC2 asks the key.
+class LaunchingRole(NamedTuple):
+    """A role for which EC2 asks the key.
 
     Attributes:
-        role: ARN of the role that launches.
         account: Number of its account.
         region: Where EC2 launches.
     """
 
-    role: str
+    arn: str
     account: str
     region: str
 
 
-def applies(policy: Mapping[str, Any], effect: str, launch: Launch, action: str) -> bool | None:
+def applies(policy: Mapping[str, Any], effect: str, role: LaunchingRole, action: str) -> bool | None:
     """Return whether a statement with this effect, `Allow` or `Deny`, applies to an action of EC2 for the role."""
     return any_of(
-        _holds(statement, launch)
-        for statement in listed(policy.get("Statement"))
-        if statement.get("Effect") == effect and _is_about(statement, launch, action)
+        _holds(statement, role)
+        for statement in _listed(policy.get("Statement"))
+        if statement.get("Effect") == effect and _is_about(statement, role, action)
     )
 
 
@@ -44,60 +43,60 @@ def any_of(answers: Iterable[bool | None]) -> bool | None:
     return True if True in found else None if None in found else False
 
 
-def listed(value: Any) -> list[Any]:
+def _listed(value: Any) -> list[Any]:
     """Return what a policy may state alone or as a list."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _is_about(statement: Statement, launch: Launch, action: str) -> bool:
+def _is_about(statement: Statement, role: LaunchingRole, action: str) -> bool:
     if "NotAction" in statement:
         is_action = not _matches(statement["NotAction"], action)
     else:
         is_action = _matches(statement.get("Action"), action)
     if "NotPrincipal" in statement:
-        return is_action and launch.role not in _principals(statement["NotPrincipal"])
-    return is_action and bool({launch.role, "*"} & set(_principals(statement.get("Principal"))))
+        return is_action and role.arn not in _principals(statement["NotPrincipal"])
+    return is_action and bool({role.arn, "*"} & set(_principals(statement.get("Principal"))))
 
 
 def _principals(principal: Any) -> list[str]:
     """Return the named principals. An account is not its roles: it lets their own policies decide, and ours name no key."""
-    return listed(principal.get("AWS") if isinstance(principal, Mapping) else principal)
+    return _listed(principal.get("AWS") if isinstance(principal, Mapping) else principal)
 
 
 def _matches(patterns: Any, text: str) -> bool:
     """Whether a pattern of IAM matches: `*` is any text, `?` any character."""
-    found = (re.escape(str(pattern)).replace(r"\*", ".*").replace(r"\?", ".") for pattern in listed(patterns))
+    found = (re.escape(str(pattern)).replace(r"\*", ".*").replace(r"\?", ".") for pattern in _listed(patterns))
     return any(re.fullmatch(pattern, text, re.IGNORECASE) for pattern in found)
 
 
-def _holds(statement: Statement, launch: Launch) -> bool | None:
+def _holds(statement: Statement, role: LaunchingRole) -> bool | None:
     """Whether all conditions of the statement hold."""
     found = [
-        _condition_holds(operator.removesuffix("IfExists"), str(key), values, launch)
+        _condition_holds(operator.removesuffix("IfExists"), str(key), values, role)
         for operator, keys in (statement.get("Condition") or {}).items()
         for key, values in keys.items()
     ]
     return False if False in found else None if None in found else True
 
 
-def _condition_holds(operator: str, key: str, values: Any, launch: Launch) -> bool | None:
+def _condition_holds(operator: str, key: str, values: Any, role: LaunchingRole) -> bool | None:
     known = _KNOWN.get(key.lower())
-    value = known(launch) if known else ""
+    value = known(role) if known else ""
     if not value or operator not in (*_EQUALS, *_DIFFERS):
         return None
     return _matches(values, value) == (operator in _EQUALS)
 
 
-def _via_service(launch: Launch) -> str:
+def _via_service(role: LaunchingRole) -> str:
     """Return the service in whose name the key is used; its suffix in China is not documented."""
-    return "" if launch.region.startswith("cn-") else f"ec2.{launch.region}.amazonaws.com"
+    return "" if role.region.startswith("cn-") else f"ec2.{role.region}.amazonaws.com"
 
 
-_KNOWN: Final[Mapping[str, Callable[[Launch], str]]] = {
-    "aws:principalaccount": lambda launch: launch.account,
-    "aws:principalarn": lambda launch: launch.role,
+_KNOWN: Final[Mapping[str, Callable[[LaunchingRole], str]]] = {
+    "aws:principalaccount": lambda role: role.account,
+    "aws:principalarn": lambda role: role.arn,
     "aws:securetransport": lambda _: "true",
-    "kms:calleraccount": lambda launch: launch.account,
+    "kms:calleraccount": lambda role: role.account,
     "kms:grantisforawsresource": lambda _: "true",
     "kms:viaservice": _via_service,
 }

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
-from cli.doctor.key_policy import Launch, any_of, applies
+from cli.doctor.key_policy import LaunchingRole, any_of, applies
 from lambdas.stack_names import role_name
 
 LAUNCHING: Final = ("execute", "provision", "reconcile")
@@ -39,10 +39,10 @@ def volume_key(name: str, account: Account, _: datetime) -> AccountFinding:
         return _unusable(name, account, default, str(key.get("KeyState", "not there")))
     arn = str(key["Arn"])
     policy = json.loads((account.ask("kms", "GetKeyPolicy", KeyId=arn, PolicyName="default") or {}).get("Policy", "{}"))
-    launches = _launches(account)
-    admitted = {launch.role: _may_use(policy, _grants(account, arn, launch.role), launch) for launch in launches}
+    roles = _launching_roles(account)
+    admitted = {role.arn: _may_use(policy, _grants(account, arn, role.arn), role) for role in roles}
     shut_out = [role for role, may in admitted.items() if may is False]
-    if shut_out and any(_is_denied(policy, launch) for launch in launches):
+    if shut_out and any(_is_denied(policy, role) for role in roles):
         says = f"the policy of the key {arn} of volumes denies its use to {', '.join(shut_out)}: launches fail"
         return AccountFinding(name, PROBLEM, says, f"aws kms get-key-policy --region {account.region} --key-id {arn}")
     if shut_out:
@@ -69,28 +69,30 @@ def _shut_out(name: str, account: Account, key: str, roles: list[str]) -> Accoun
     return AccountFinding(name, PROBLEM, says, mends)
 
 
-def _launches(account: Account) -> list[Launch]:
-    """Return a launch by each role that launches."""
+def _launching_roles(account: Account) -> list[LaunchingRole]:
+    """Return the roles that launch."""
     caller = str((account.ask("sts", "GetCallerIdentity") or {})["Arn"])
     partition, number = caller.split(":")[1], caller.split(":")[4]
     names = [role_name(account.stack, account.region, function) for function in LAUNCHING]
-    return [Launch(f"arn:{partition}:iam::{number}:role/{name}", number, account.region) for name in names]
+    return [LaunchingRole(f"arn:{partition}:iam::{number}:role/{name}", number, account.region) for name in names]
 
 
-def _may_use(policy: Mapping[str, Any], grants: Sequence[Mapping[str, Any]], launch: Launch) -> bool | None:
-    found = {_may(policy, grants, launch, operation) for operation in OPERATIONS}
+def _may_use(policy: Mapping[str, Any], grants: Sequence[Mapping[str, Any]], role: LaunchingRole) -> bool | None:
+    found = {_may(policy, grants, role, operation) for operation in OPERATIONS}
     return False if False in found else None if None in found else True
 
 
-def _is_denied(policy: Mapping[str, Any], launch: Launch) -> bool:
-    return any(applies(policy, "Deny", launch, f"kms:{operation}") for operation in OPERATIONS)
+def _is_denied(policy: Mapping[str, Any], role: LaunchingRole) -> bool:
+    return any(applies(policy, "Deny", role, f"kms:{operation}") for operation in OPERATIONS)
 
 
-def _may(policy: Mapping[str, Any], grants: Sequence[Mapping[str, Any]], launch: Launch, operation: str) -> bool | None:
+def _may(
+    policy: Mapping[str, Any], grants: Sequence[Mapping[str, Any]], role: LaunchingRole, operation: str
+) -> bool | None:
     """Return whether EC2 may do this for the role: policy or a grant allows it, and no statement of the policy denies it."""
     granted = (None if grant.get("Constraints") else True for grant in grants if operation in grant["Operations"])
-    is_allowed = any_of([applies(policy, "Allow", launch, f"kms:{operation}"), *granted])
-    is_denied = applies(policy, "Deny", launch, f"kms:{operation}")
+    is_allowed = any_of([applies(policy, "Allow", role, f"kms:{operation}"), *granted])
+    is_denied = applies(policy, "Deny", role, f"kms:{operation}")
     if is_denied or is_allowed is False:
         return False
     return None if is_denied is None else is_allowed

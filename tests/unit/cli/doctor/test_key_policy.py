@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from cli.doctor.key_policy import Launch, applies
+from cli.doctor.key_policy import LaunchingRole, applies
 
 ROLE = "arn:aws:iam::123456789012:role/fleetwright-prod-eu-west-1-execute"
-LAUNCH = Launch(ROLE, "123456789012", "eu-west-1")
+LAUNCHING = LaunchingRole(ROLE, "123456789012", "eu-west-1")
 ACTION = "kms:CreateGrant"
 
 
 def asked(effect: str = "Allow", **statement: Any) -> bool | None:
     given = {"Effect": "Allow", "Principal": {"AWS": ROLE}, "Action": "kms:*", "Resource": "*", **statement}
-    return applies({"Statement": given}, effect, LAUNCH, ACTION)
+    return applies({"Statement": given}, effect, LAUNCHING, ACTION)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_condition_on_the_service_is_open_in_china() -> None:
         "Action": "kms:*",
         "Condition": {"StringEquals": {"kms:ViaService": "ec2.cn-north-1.amazonaws.com"}},
     }
-    assert applies({"Statement": [statement]}, "Allow", LAUNCH._replace(region="cn-north-1"), ACTION) is None
+    assert applies({"Statement": [statement]}, "Allow", LAUNCHING._replace(region="cn-north-1"), ACTION) is None
 
 
 def test_one_statement_that_applies_is_enough() -> None:
@@ -76,6 +76,6 @@ def test_one_statement_that_applies_is_enough() -> None:
         "Condition": {"StringEquals": {"aws:PrincipalOrgID": "o-1"}},
     }
     whole = {"Effect": "Allow", "Principal": {"AWS": [ROLE]}, "Action": ACTION}
-    assert applies({"Statement": [closed, unclear]}, "Allow", LAUNCH, ACTION) is None
-    assert applies({"Statement": [closed, unclear, whole]}, "Allow", LAUNCH, ACTION) is True
-    assert applies({}, "Allow", LAUNCH, ACTION) is False
+    assert applies({"Statement": [closed, unclear]}, "Allow", LAUNCHING, ACTION) is None
+    assert applies({"Statement": [closed, unclear, whole]}, "Allow", LAUNCHING, ACTION) is True
+    assert applies({}, "Allow", LAUNCHING, ACTION) is False
