@@ -179,6 +179,7 @@ class Application:
             observed_pools=pools,
             sweeps=self.sweeps,
             log=given.sweep_log,
+            unreadable=given.stores.unreadable,
             clock=given.clock,
         )
 

@@ -39,7 +39,7 @@ def recount(store: ClaimStore, mismatch: Mismatch, report: RunReport) -> None:
     except ConflictError:
         return
     report.count("repairedUsage")
-    message = f"counted {_amounts(before)}, its claims hold {_amounts(after)}"
+    message = f"{before.problem or f'counted {_amounts(before)}'}, its claims hold {_amounts(after)}"
     report.decide(DecisionKind.REPAIR, f"NodePool {before.node_pool}", RunReason.USAGE_RECOUNTED, message)
 
 
@@ -52,7 +52,7 @@ def _wrong(counted: Iterable[PoolUsage], claims: Iterable[ClaimRecord]) -> list[
         (by_pool.get(pool, PoolUsage(node_pool=pool)), _sum(pool, claims_of.get(pool, ())))
         for pool in sorted({*by_pool, *claims_of})
     ]
-    return [(before, after) for before, after in pairs if _holds(before) != _holds(after)]
+    return [(before, after) for before, after in pairs if before.problem or _holds(before) != _holds(after)]
 
 
 def _sum(pool: str, claims: Iterable[ClaimRecord]) -> PoolUsage:

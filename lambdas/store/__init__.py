@@ -11,7 +11,7 @@ from lambdas.store.launch_memory import (
 )
 from lambdas.store.leases import BINDER, DECIDER, DISRUPTION, PLANNER, Lease, Leases
 from lambdas.store.moments import Changes, MoveHistoryStore, PodEnds, SweepLog, SweepState
-from lambdas.store.unreadable_rows import UnreadableRow, UnreadableRows
+from lambdas.store.unreadable_rows import UnreadableRow, UnreadableRowError, UnreadableRows
 
 __all__ = [
     "BINDER",
@@ -40,5 +40,6 @@ __all__ = [
     "Targets",
     "UnavailableOfferings",
     "UnreadableRow",
+    "UnreadableRowError",
     "UnreadableRows",
 ]

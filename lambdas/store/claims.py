@@ -49,12 +49,14 @@ class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
         reserved: The sum of its claims' reservations of its limits.
         disrupting: How many of its claims are leaving (`ClaimRecord.is_disrupting`).
         version: Grows with each change, so that an outdated sum is recognized.
+        problem: What is malformed in its row, empty if nothing is; a malformed counter is zero here, and a recount replaces it.
     """
 
     node_pool: str
     reserved: dict[str, int] = {}
     disrupting: int = 0
     version: int = 0
+    problem: str = ""
 
 
 class ClaimStore(Protocol):
@@ -65,11 +67,15 @@ class ClaimStore(Protocol):
         ...
 
     def get(self, name: str) -> ClaimRecord | None:
-        """Return one claim, None if there is none."""
+        """Return one claim, None if there is none. Raises UnreadableRowError if its row cannot be read."""
         ...
 
     def of_instance(self, instance_id: str) -> ClaimRecord | None:
-        """Return the claim that was launched as this instance, None if there is none; without reading the others."""
+        """Return the claim that was launched as this instance, None if there is none; without reading the others.
+
+        Raises:
+            UnreadableRowError: If the claim's row cannot be read; its name is that of the claim.
+        """
         ...
 
     def indexed(self) -> frozenset[str]:
@@ -98,6 +104,14 @@ class ClaimStore(Protocol):
 
         Returns:
             The stored claim; None if the name is taken, by a concurrent run or because the row is not lost.
+        """
+        ...
+
+    def discard_unreadable(self, name: str) -> None:
+        """Delete a claim's row if it cannot be read, so that the claim is rebuilt; what it held is recounted later.
+
+        Raises:
+            ConflictError: If the row changes meanwhile.
         """
         ...
 

@@ -58,6 +58,10 @@ class ObservedClaims:
             self._listener(None, stored)
         return stored
 
+    def discard_unreadable(self, name: str) -> None:
+        """Delete a claim's row if it cannot be read. Raises ConflictError."""
+        self._claims.discard_unreadable(name)
+
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
         """Replace `before` by `after`. Raises ConflictError."""
         stored = self._claims.change(before, after)

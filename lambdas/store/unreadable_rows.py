@@ -6,6 +6,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from lambdas.ports import DeniedError
+
 CLAIMS: Final = "claims"
 """Type of the claims' rows, in the names of their partitions."""
 
@@ -27,6 +29,14 @@ class UnreadableRow(msgspec.Struct, frozen=True, order=True):
     def is_claim(self) -> bool:
         """Whether it is the row of a claim."""
         return self.partition.split("#")[1:2] == [CLAIMS]
+
+
+class UnreadableRowError(DeniedError):
+    """A row that is needed cannot be read."""
+
+    def __init__(self, call: str, row: UnreadableRow) -> None:
+        super().__init__(call, row.problem)
+        self.row = row
 
 
 class UnreadableRows(Protocol):

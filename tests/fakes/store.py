@@ -16,7 +16,7 @@ from core.model.catalogue import OfferingKey
 from core.model.plan import StoredTarget
 from core.model.values import resources
 from lambdas.observation.stores import Stores
-from lambdas.ports import ConflictError, DeniedError
+from lambdas.ports import ConflictError
 from lambdas.store import (
     ClaimChange,
     CommandChange,
@@ -28,6 +28,7 @@ from lambdas.store import (
     Requested,
     SweepState,
     UnreadableRow,
+    UnreadableRowError,
 )
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.quotas import MemoryQuotas
@@ -148,13 +149,14 @@ class MemoryClaims:
     def get(self, name: str) -> ClaimRecord | None:
         self._rows.before_call("read")
         if name in self._rows.unreadable:
-            raise DeniedError("store", self._rows.unreadable[name].problem)
+            raise UnreadableRowError("store", self._rows.unreadable[name])
         return self._rows.claims.get(name)
 
     def of_instance(self, instance_id: str) -> ClaimRecord | None:
         self._rows.before_call("read one")
         found = (record for record in self._rows.claims.values() if record.instance_id == instance_id)
-        return next(found, None) if instance_id not in self._rows.unindexed else None
+        record = next(found, None) if instance_id not in self._rows.unindexed else None
+        return self.get(record.name) if record is not None else None
 
     def indexed(self) -> frozenset[str]:
         self._rows.before_call("read")
@@ -198,6 +200,12 @@ class MemoryClaims:
         self._move(None, first)
         self._rows.after_call("write")
         return first
+
+    def discard_unreadable(self, name: str) -> None:
+        self._rows.before_call("write")
+        if self._rows.unreadable.pop(name, None) is not None:
+            del self._rows.claims[name]
+        self._rows.after_call("write")
 
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
         self._rows.before_call("write")

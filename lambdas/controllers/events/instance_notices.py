@@ -1,7 +1,8 @@
 """Handles notices that `interrupt` passes on: about instances without a claim, and about ends of instances that never joined.
 
-A claim that the table has lost is first rebuilt from its instance's tags. `reconcile` rebuilds claims too, but without the
-notice: a spot instance would end before its pods were evicted. For an instance that never joined, launches learn why it ended.
+A claim that the table has lost, or whose row cannot be read, is first rebuilt from its instance's tags. `reconcile` rebuilds
+lost claims too, but without the notice: a spot instance would end before its pods were evicted. For an instance that never
+joined, launches learn why it ended.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from datetime import timedelta
 from core.launch.denials.instance_ends import termination_reason
 from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
 from lambdas.controllers.events.interruption import Interruption, Interruptions, has_ended_early
 from lambdas.controllers.launching.failed_starts import FailedStarts
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
@@ -19,7 +21,7 @@ from lambdas.messages import InstanceNotice
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, CloudProvider
 from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore
+from lambdas.store import ClaimStore, UnreadableRowError
 
 
 class InstanceNotices:
@@ -45,12 +47,22 @@ class InstanceNotices:
 
     def act(self, notice: InstanceNotice, report: RunReport) -> None:
         """Rebuild the claim unless it exists by now, and act on the notice. Raises PortError; all steps can be repeated."""
-        record = self._claims.of_instance(notice.instance_id)
+        record = self._readable_claim(notice, report)
         if record is None:
             self._rebuild(notice, report)
             record = self._claims.of_instance(notice.instance_id)
         if record is not None:
             self._interruptions.act(record, self._interruption(notice, record, report), report)
+
+    def _readable_claim(self, notice: InstanceNotice, report: RunReport) -> ClaimRecord | None:
+        """Return the instance's claim, None if there is none. An unreadable row is discarded: the instance ends soon."""
+        try:
+            return self._claims.of_instance(notice.instance_id)
+        except UnreadableRowError as error:
+            message = f"instance {notice.instance_id} ends, so the row is discarded: {error.row.problem}"
+            report.decide(DecisionKind.SKIP, error.row.name, RunReason.CANNOT_BE_READ, message)
+            self._claims.discard_unreadable(error.row.name)
+            return None
 
     def _interruption(self, notice: InstanceNotice, record: ClaimRecord, report: RunReport) -> Interruption:
         """Return the interruption of the notice, and for an instance that never joined, EC2's reason for its end."""

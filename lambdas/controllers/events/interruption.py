@@ -1,8 +1,8 @@
 """Handles EC2 and Health events about our instances: remembers the offering, removes the claim, and wakes `provision`.
 
 A change announced days ahead is only stored: `reconcile` removes the claim in time. `execute` handles two cases: a notice about
-an instance of ours whose claim is missing in the table, since the claim is rebuilt first, and the end of an instance whose node
-never joined, since EC2 is asked for the cause, which the next launch avoids.
+an instance of ours whose claim is missing in the table or cannot be read, since the claim is rebuilt first, and the end of an
+instance whose node never joined, since EC2 is asked for the cause, which the next launch avoids.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, CloudProvider, ConflictError, FunctionQueues, PortError, TransientError, reason_of
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
+from lambdas.store import UnreadableRowError
 
 _STATES: Final = {
     "stopping": TerminationReason.INSTANCE_STOPPED,
@@ -97,13 +98,20 @@ class Interruptions:
             raise TransientError("interrupt", f"not all was done for {', '.join(boundary.failed)}: do it again")
 
     def _interrupted(self, instance_id: str, found: Interruption, report: RunReport) -> None:
-        record = self._stores.claims.of_instance(instance_id)
+        record = self._readable_claim(instance_id)
         if record is not None and has_ended_early(record, found.reason):
             self._explain(record, found, report)
         elif record is not None:
             self.act(record, found, report)
         elif found.reason in _ANNOUNCED and not self._is_ignored(found.reason):
             self._pass_on(instance_id, found, report)
+
+    def _readable_claim(self, instance_id: str) -> ClaimRecord | None:
+        """Return the instance's claim; None if there is none or its row cannot be read, since both are rebuilt."""
+        try:
+            return self._stores.claims.of_instance(instance_id)
+        except UnreadableRowError:
+            return None
 
     def _explain(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
         """Have `execute` ask EC2 why the claim's instance ended, and act on the notice."""
@@ -118,7 +126,7 @@ class Interruptions:
         for instance in self._cloud.instances([instance_id]):
             claim, cluster = instance.tags.get(labels.CLAIM), instance.tags.get(labels.CLUSTER_TAG)
             if claim and cluster == self._settings.cluster_name and instance.is_alive:
-                message = f"no claim has instance {instance_id}: it is rebuilt first"
+                message = f"no readable claim has instance {instance_id}: it is rebuilt first"
                 report.decide(DecisionKind.INTERRUPT, claim, found.reason, message)
                 notice = InstanceNotice(instance_id, found.reason, found.ends_at)
                 self._work.send([notice_of_instance(claim, notice, self._clock.now())])

@@ -31,7 +31,7 @@ from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, CloudProvider, Instance
 from lambdas.run_report import RunReport
-from lambdas.store import SweepLog, SweepState
+from lambdas.store import SweepLog, SweepState, UnreadableRows
 
 STALE_AFTER: Final = timedelta(minutes=30)
 """How long a sweep may go without being clean before it counts as stale. Clean times are stored every `WRITES_EVERY` only."""
@@ -50,10 +50,20 @@ class Reconciliation:
     observed_pools: ObservedPoolBrakes
     sweeps: Sequence[Sweep]
     log: SweepLog
+    unreadable: UnreadableRows
     clock: Clock
 
     def run(self, report: RunReport, *, deadline: datetime) -> None:
-        """Run one round. No work begins close to `deadline`; sweeps left out are reported, and come first in a later round."""
+        """Run one round. No work begins close to `deadline`; sweeps left out are reported, and come first in a later round.
+
+        A round that skips its observation reports unreadable rows too: an alarm needs them in several rounds.
+        """
+        self._run(report, deadline)
+        for row in self.unreadable.all():
+            report.count(UNREADABLE_ROWS)
+            report.decide(DecisionKind.SKIP, row.name, RunReason.CANNOT_BE_READ, row.problem)
+
+    def _run(self, report: RunReport, deadline: datetime) -> None:
         boundary = Boundary(report)
         seen = self._observe(boundary)
         if seen is None:
@@ -163,9 +173,6 @@ def _report(seen: Seen, report: RunReport) -> None:
             RunReason.CANNOT_BE_READ if not problem.is_warning else RunReason.READ_WITH_RESERVATION,
             str(problem),
         )
-    for row in seen.view.unreadable_rows:
-        report.count(UNREADABLE_ROWS)
-        report.decide(DecisionKind.SKIP, row.name, RunReason.CANNOT_BE_READ, row.problem)
 
 
 def _millidollars(records: Iterable[ClaimRecord]) -> int:

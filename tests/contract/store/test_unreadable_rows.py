@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,13 @@ from core.model.plan import Command
 from lambdas.adapters.aws.brakes.rows import DynamoBrakes
 from lambdas.adapters.aws.dynamodb.shards import shard_partition
 from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item
-from lambdas.ports import DeniedError
-from lambdas.store import SweepState
+from lambdas.controllers.pool_usage import mismatches, recount
+from lambdas.ports import ConflictError, DeniedError
+from lambdas.run_report import RunReport
+from lambdas.store import PLANNER, SweepState
 from lambdas.store.unreadable_rows import CLAIMS
 from lambdas.wiring import TABLE
-from tests.contract.store.stores import KEY, MINUTE, NOW, Store, claim, dynamo, requested
+from tests.contract.store.stores import KEY, MINUTE, NOW, Store, claim, counters, dynamo, requested
 from tests.fakes.world import FakeClock
 
 DAMAGE: dict[str, Callable[[Item], Item]] = {
@@ -65,6 +68,53 @@ def test_a_claim_that_cannot_be_read_is_not_gone(
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
+def test_only_a_row_that_cannot_be_read_is_discarded(
+    table: DynamoTable, stored: Store, damage: Callable[[Item], Item], request: pytest.FixtureRequest
+) -> None:
+    """An interruption notice has its claim rebuilt at once."""
+    claims = stored.stores.claims
+    requested(stored, "bad", "good")
+    spoil(table, shard_partition(request.node.name, CLAIMS, "bad"), damage)
+    for name in ("bad", "good", "gone"):
+        claims.discard_unreadable(name)
+    assert [record.name for record in claims.all()] == ["good"]
+    assert stored.stores.unreadable.all() == ()
+    restored = claims.restore(claim("bad"))
+    assert restored is not None
+    assert claims.get("bad") == restored
+
+
+def test_a_row_that_is_corrected_meanwhile_is_not_discarded(
+    table: DynamoTable, stored: Store, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requested(stored, "bad")
+    partition = shard_partition(request.node.name, CLAIMS, "bad")
+    right = spoil(table, partition, DAMAGE["not-json"])
+    delete = table.delete
+
+    def correct_first(*key: str, **condition: Mapping[str, Any]) -> None:
+        table.put(right)
+        delete(*key, **condition)
+
+    monkeypatch.setattr(table, "delete", correct_first)
+    with pytest.raises(ConflictError):
+        stored.stores.claims.discard_unreadable("bad")
+    assert [record.name for record in stored.stores.claims.all()] == ["bad"]
+
+
+def test_an_index_row_that_cannot_be_read_counts_as_absent(
+    table: DynamoTable, stored: Store, request: pytest.FixtureRequest
+) -> None:
+    """A notice about its instance finds the claim among all, and writes the row again."""
+    (record,), claims = requested(stored, "a"), stored.stores.claims
+    claims.index(record)
+    spoil(table, f"{request.node.name}#instances", lambda item: {**item, "claim": {"N": "1"}})
+    assert claims.of_instance(record.instance_id) is None
+    claims.index(record)
+    assert claims.of_instance(record.instance_id) == record
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
 def test_a_command_that_cannot_be_read_is_not_left_out(
     table: DynamoTable, stored: Store, damage: Callable[[Item], Item], request: pytest.FixtureRequest
 ) -> None:
@@ -87,6 +137,16 @@ def test_what_stops_a_rollout_or_pauses_a_command_is_not_left_out(
     table.put({TABLE.partition_key: {"S": partition}, TABLE.sort_key: {"S": sort}, "body": {"S": "[]"}, **later})
     with pytest.raises(DeniedError, match=f"row {sort} of partition"):
         stored.stores.moves.read(NOW)
+
+
+def test_a_kind_of_row_that_only_a_later_release_knows_is_no_problem(
+    table: DynamoTable, stored: Store, request: pytest.FixtureRequest
+) -> None:
+    """After a roll-back the alarm would ring until the row expires, and nobody could correct it."""
+    partition = f"{request.node.name}#moves"
+    table.put({TABLE.partition_key: {"S": partition}, TABLE.sort_key: {"S": "later#x"}, "body": {"S": "[]"}})
+    assert stored.stores.moves.read(NOW) == MoveHistory()
+    assert stored.stores.unreadable.all() == ()
 
 
 def test_times_without_a_zone_and_deep_nesting_cannot_be_read(
@@ -141,7 +201,7 @@ def test_of_other_lists_the_readable_rows_are_returned(
     assert len(stores.moves.read(NOW).workloads) + len(stores.moves.read(NOW).outcomes) == 2
     assert [found.node_class for found in stores.denials.all()] == ["b"]
     assert list(stores.pod_ends.latest(NOW)) == ["n"]
-    assert stores.claims.usage() == ()
+    assert [(usage.reserved, usage.disrupting) for usage in stores.claims.usage()] == [({"nodes": 1}, 0)]
     assert [row.partition for row in stores.unreadable.all()] == [
         f"{cluster}#{kind}" for kind in ("denials", "moves", "pod-ends", "usage")
     ]
@@ -176,6 +236,82 @@ def test_a_refusal_that_cannot_be_read_is_replaced_by_the_next(table: DynamoTabl
     assert unavailable.refused(NOW).avoided == frozenset()
     unavailable.mark([KEY], NOW)
     assert KEY in unavailable.refused(NOW + timedelta(seconds=1)).avoided
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"held_until": {"S": "2999-01-01"}},
+        {"held_until": {"N": "99999999999999"}},
+        {"fence": {"S": "x"}},
+        {"fence": {"N": "1E+60"}},
+        {"owner": {"N": "1"}, "held_until": {"BOOL": True}, "fence": {"NULL": True}},
+    ],
+    ids=["held-text", "held-for-ever", "fence-text", "fence-too-large", "all"],
+)
+def test_a_lease_that_cannot_be_read_is_taken_by_the_next_run(
+    table: DynamoTable, stored: Store, damage: Item, request: pytest.FixtureRequest
+) -> None:
+    """If nobody could take it, no run would plan again. The earlier holder can store nothing."""
+    old, later = stored.planner(), NOW + 2 * MINUTE
+    spoil(table, f"{request.node.name}#leases", lambda item: {**item, **damage})
+    new = stored.leases.acquire(PLANNER, "other", now=later, for_=MINUTE)
+    assert new is not None
+    assert new.fence > old.fence
+    with pytest.raises(ConflictError):
+        stored.stores.claims.request([claim("a")], {}, old)
+    assert stored.leases.acquire(PLANNER, "third", now=later, for_=MINUTE) is None
+    stored.leases.release(new)
+    assert stored.leases.acquire(PLANNER, "third", now=later, for_=MINUTE) is not None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"r:cpu": {"S": "2000"}},
+        {"r:memory": {"S": ""}},
+        {"r:nodes": {"N": "1.5"}, "disrupting": {"BOOL": True}},
+        {"version": {"S": "1"}},
+    ],
+    ids=["cpu-text", "memory-text", "fraction", "version-text"],
+)
+def test_malformed_counters_are_replaced_by_a_recount(
+    table: DynamoTable, stored: Store, damage: Item, request: pytest.FixtureRequest
+) -> None:
+    """Each transaction that adds to a text fails, so the NodePool would launch nothing until a person corrects the row."""
+    claims = stored.stores.claims
+    kept = requested(stored, "a")
+    spoil(table, f"{request.node.name}#usage", lambda item: {**item, **damage})
+    (mismatch,) = mismatches(claims, kept)
+    assert "are no whole numbers" in mismatch[0].problem
+    recount(claims, mismatch, RunReport())
+    assert mismatches(claims, kept) == []
+    assert stored.stores.unreadable.all() == ()
+    assert requested(stored, "b")
+    assert counters(stored) == ({"nodes": 2, "cpu": 4000}, 0)
+
+
+def test_a_recount_does_not_replace_counters_that_have_changed(
+    table: DynamoTable, stored: Store, request: pytest.FixtureRequest
+) -> None:
+    """The claims were read before the change, so their sum is outdated."""
+    claims = stored.stores.claims
+    requested(stored, "a")
+    spoil(table, f"{request.node.name}#usage", lambda item: {**item, "r:memory": {"S": "x"}})
+    (mismatch,) = mismatches(claims, claims.all())
+    requested(stored, "b")
+    report = RunReport()
+    recount(claims, mismatch, report)
+    assert "repairedUsage" not in report.counts
+    assert counters(stored) == ({"nodes": 2, "cpu": 4000}, 0)
+
+
+def test_a_fence_with_a_fraction_is_named(table: DynamoTable, stored: Store, request: pytest.FixtureRequest) -> None:
+    """No condition of DynamoDB tells it from a whole number."""
+    stored.planner()
+    spoil(table, f"{request.node.name}#leases", lambda item: {**item, "fence": {"N": "2900000000000.5"}})
+    with pytest.raises(DeniedError, match=r"row planner of partition .* correct or delete it"):
+        stored.leases.acquire(PLANNER, "other", now=NOW + 2 * MINUTE, for_=MINUTE)
 
 
 def _with_texts_for_all(item: Item) -> Item:

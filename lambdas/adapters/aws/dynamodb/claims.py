@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from core.lifecycle.records import ClaimRecord, CommandRecord
-from lambdas.adapters.aws.dynamodb.readable_rows import decoded, readable_rows
+from lambdas.adapters.aws.dynamodb.readable_rows import readable_row
 from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
 from lambdas.adapters.aws.dynamodb.shards import ShardedItems
 from lambdas.adapters.aws.dynamodb.table import (
@@ -27,7 +27,7 @@ from lambdas.adapters.aws.dynamodb.table import (
     size_of,
     sort_of,
 )
-from lambdas.adapters.aws.dynamodb.usage import Moves, UsageItems, limit_bounds, place_bound, usage_of
+from lambdas.adapters.aws.dynamodb.usage import Moves, UsageItems, limit_bounds, place_bound, unchanged, usage_of
 from lambdas.ports import ConflictError
 from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
 from lambdas.store.unreadable_rows import CLAIMS
@@ -63,7 +63,8 @@ class DynamoClaims:
     def of_instance(self, instance_id: str) -> ClaimRecord | None:
         """Return the claim that was launched as this instance, None if there is none."""
         row = self._table.get(self._instances, instance_id)
-        record = self.get(decoded(row, _claim_named_in)) if row is not None else None
+        name = readable_row(row, _claim_named_in)
+        record = self.get(name) if name is not None else None
         return record if record is not None and record.instance_id == instance_id else None
 
     def indexed(self) -> frozenset[str]:
@@ -101,6 +102,10 @@ class DynamoClaims:
         put = ("Put", {"Item": self._items.item(first.name, first), **ABSENT})
         operations = [put, *self._counted(moves), *self._indexed(None, first)]
         return first if self._table.transact(operations) is None else None
+
+    def discard_unreadable(self, name: str) -> None:
+        """Delete a claim's row if it cannot be read; the counters stay as they are."""
+        self._items.discard_unreadable(name)
 
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
         """Replace `before` by `after`, in a transaction with the counters if these change.
@@ -181,16 +186,16 @@ class DynamoClaims:
 
     def usage(self) -> tuple[PoolUsage, ...]:
         """Return the counters of every NodePool that ever had a claim, by name."""
-        return tuple(readable_rows(self._table, self._usage.partition, usage_of).values())
+        found = tuple(map(usage_of, self._table.query(self._usage.partition)))
+        self._table.leave_out(
+            self._usage.partition, {usage.node_pool: usage.problem for usage in found if usage.problem}
+        )
+        return found
 
     def recount(self, before: PoolUsage, after: PoolUsage) -> None:
         """Correct a NodePool's counters, unless they have changed."""
-        condition = at_version(before.version)
-        if before.version == 0:
-            names = condition["ExpressionAttributeNames"]
-            condition = {"ConditionExpression": "attribute_not_exists(#v)", "ExpressionAttributeNames": names}
         counted = msgspec.structs.replace(after, node_pool=before.node_pool, version=before.version + 1)
-        self._table.put(self._usage.item(counted), condition=condition)
+        self._table.put(self._usage.item(counted), condition=unchanged(before))
 
     def _raise_if_stored(self, record: ClaimRecord) -> None:
         if self.get(record.name) is not None:

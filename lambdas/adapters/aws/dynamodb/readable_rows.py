@@ -15,9 +15,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, sort_of
-from lambdas.ports import DeniedError
 from lambdas.runtime.observability import logger
-from lambdas.store import UnreadableRow
+from lambdas.store import UnreadableRow, UnreadableRowError
 from lambdas.wiring import TABLE
 
 T = TypeVar("T")
@@ -36,13 +35,13 @@ _MALFORMED: Final = (
 
 
 def decoded(item: Item, read: Callable[[Item], T]) -> T:
-    """Return what `read` makes of the row. Raises DeniedError, which names the row, if it is malformed."""
+    """Return what `read` makes of the row. Raises UnreadableRowError, which names the row, if it is malformed."""
     try:
         return read(item)
     except _MALFORMED as error:
         partition, why = item[TABLE.partition_key]["S"], f"{type(error).__name__}: {error}"
         detail = f"row {sort_of(item)} of partition {partition} cannot be read ({why}); correct or delete it"
-        raise DeniedError("dynamodb:Query", detail) from error
+        raise UnreadableRowError("dynamodb:Query", UnreadableRow(partition, sort_of(item), detail)) from error
 
 
 def readable_rows(
@@ -61,14 +60,14 @@ def readable_rows(
         is_required: Whether the row with a sort key may not be left out.
 
     Raises:
-        DeniedError: If a required row is malformed; it names the first one.
+        UnreadableRowError: If a required row is malformed; it names the first one.
     """
     found: dict[str, T] = {}
-    problems: dict[str, DeniedError] = {}
+    problems: dict[str, UnreadableRowError] = {}
     for item in table.query(partition):
         try:
             found[sort_of(item)] = decoded(item, read)
-        except DeniedError as error:
+        except UnreadableRowError as error:
             problems[sort_of(item)] = error
     table.leave_out(partition, {sort: problem.detail for sort, problem in problems.items()})
     for sort, problem in problems.items():
@@ -89,7 +88,7 @@ def readable_row(item: Item | None, read: Callable[[Item], T]) -> T | None:
     """Return what `read` makes of a row that the next write replaces; None if there is none or it is malformed."""
     try:
         return None if item is None else decoded(item, read)
-    except DeniedError as error:
+    except UnreadableRowError as error:
         logger.warning("row counts as absent", extra={"problem": error.detail})
         return None
 

@@ -13,7 +13,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from lambdas.adapters.aws.dynamodb.readable_rows import decoded, readable_rows
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key, number, sort_of
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, as_read, key, number, sort_of
+from lambdas.store import UnreadableRowError
 
 PACKED_FROM: Final = 1024
 """Bytes from which a body is compressed; shorter ones stay readable in the table.
@@ -64,7 +65,7 @@ class RecordItems(Generic[R]):
         """Return every record with its sort key, in the order of the sort keys; rows that cannot be read are left out.
 
         Raises:
-            DeniedError: If all are required and one cannot be read.
+            UnreadableRowError: If all are required and one cannot be read.
         """
         known = self._read
         read = readable_rows(
@@ -77,7 +78,7 @@ class RecordItems(Generic[R]):
         return tuple((sort, found.record) for sort, found in read.items())
 
     def get(self, sort: str) -> R | None:
-        """Return one record, None if there is none. Raises DeniedError if its row cannot be read."""
+        """Return one record, None if there is none. Raises UnreadableRowError if its row cannot be read."""
         item = self._table.get(self.partition, sort)
         known = self._read.pop(sort, None)
         if item is None:
@@ -86,6 +87,16 @@ class RecordItems(Generic[R]):
             self._read = {}
         read = self._read[sort] = decoded(item, lambda item: self._decoded(item, known))
         return read.record
+
+    def discard_unreadable(self, sort: str) -> None:
+        """Delete a row that cannot be read. Raises ConflictError if it changes meanwhile."""
+        item = self._table.get(self.partition, sort)
+        if item is None:
+            return
+        try:
+            decoded(item, lambda item: self._decoded(item, known=None))
+        except UnreadableRowError:
+            self._table.delete(self.partition, sort, condition=as_read(item))
 
     def item(self, sort: str, record: R) -> Item:
         """Return the item to write for `record`, under its own version."""

@@ -48,6 +48,11 @@ class ShardedItems(Generic[R]):
         left = self._single.get(name)
         return own.get(name) if left is None else self._moved(name, left)
 
+    def discard_unreadable(self, name: str) -> None:
+        """Delete the record's row if it cannot be read. Raises ConflictError if it changes meanwhile."""
+        for items in (self._shard(name), self._single):
+            items.discard_unreadable(name)
+
     def item(self, name: str, record: R) -> Item:
         """Return the item to write for `record`, under its own version."""
         return self._shard(name).item(name, record)

@@ -200,6 +200,16 @@ ABSENT: Final[Mapping[str, Any]] = {
 """Condition: the item does not exist yet."""
 
 
+def as_read(item: Item) -> dict[str, Any]:
+    """Condition: the item's attributes are still those that were read."""
+    attributes = sorted(item.items())
+    return {
+        "ConditionExpression": " AND ".join(f"#a{index} = :a{index}" for index in range(len(attributes))),
+        "ExpressionAttributeNames": {f"#a{index}": name for index, (name, _) in enumerate(attributes)},
+        "ExpressionAttributeValues": {f":a{index}": value for index, (_, value) in enumerate(attributes)},
+    }
+
+
 def at_version(version: int) -> dict[str, Any]:
     """Condition: the item is still at the version that was read."""
     return {

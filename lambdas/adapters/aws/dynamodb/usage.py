@@ -11,12 +11,13 @@ from typing import Any, Final
 from core.lifecycle.records import ClaimRecord
 from core.model.values import resources
 from lambdas.adapters.aws.dynamodb.records import partition_of
-from lambdas.adapters.aws.dynamodb.table import Item, key, number, sort_of
+from lambdas.adapters.aws.dynamodb.table import Item, at_version, key, number, sort_of
 from lambdas.store import ClaimChange, PoolUsage
 
 _RESOURCE: Final = "r:"
 _DISRUPTING: Final = "disrupting"
 _VERSION: Final = "version"
+_NOT_RESOURCES: Final = frozenset({_DISRUPTING, _VERSION})
 
 
 class Moves:
@@ -105,8 +106,10 @@ def place_bound(places: int) -> dict[str, int]:
 
 
 def usage_of(item: Item) -> PoolUsage:
-    """Return the counters in an item."""
-    counters = {name: int(typed["N"]) for name, typed in sorted(item.items()) if "N" in typed}
+    """Return the counters in an item; those that are no whole numbers count as zero and are named in `problem`."""
+    ours = {name: typed for name, typed in sorted(item.items()) if name.startswith(_RESOURCE) or name in _NOT_RESOURCES}
+    counters = {name: amount for name, typed in ours.items() if (amount := _whole(typed)) is not None}
+    malformed = ", ".join(sorted(ours.keys() - counters.keys()))
     return PoolUsage(
         node_pool=sort_of(item),
         reserved={
@@ -115,5 +118,30 @@ def usage_of(item: Item) -> PoolUsage:
             if name.startswith(_RESOURCE) and amount
         },
         disrupting=counters.get(_DISRUPTING, 0),
-        version=int(item.get(_VERSION, number(0))["N"]),
+        version=counters.get(_VERSION, 0),
+        problem=f"counters of NodePool {sort_of(item)} are no whole numbers: {malformed}" if malformed else "",
     )
+
+
+def unchanged(usage: PoolUsage) -> dict[str, Any]:
+    """Condition: the item is still at the version that was read.
+
+    A version that is no number cannot change: the transactions that add to it fail.
+    """
+    if usage.problem and not usage.version:
+        return {
+            "ConditionExpression": "NOT attribute_type(#v, :n)",
+            "ExpressionAttributeNames": {"#v": _VERSION},
+            "ExpressionAttributeValues": {":n": {"S": "N"}},
+        }
+    if not usage.version:
+        return {"ConditionExpression": "attribute_not_exists(#v)", "ExpressionAttributeNames": {"#v": _VERSION}}
+    return at_version(usage.version)
+
+
+def _whole(typed: Mapping[str, str]) -> int | None:
+    """Return the whole number in an attribute, None if it has another type or a fraction."""
+    try:
+        return int(typed["N"])
+    except (KeyError, ValueError):
+        return None

@@ -84,9 +84,17 @@ def untracked(
 
 
 def _may_be_unreadable(found: Instance, view: ClusterState) -> bool:
-    """Whether the instance may belong to a claim whose row cannot be read; unnamed ones may belong to any of these."""
-    unreadable = view.unreadable_claims
-    return found.tags[labels.CLAIM] in unreadable or (bool(unreadable) and is_unnamed(found.tags))
+    """Whether the instance may belong to a claim whose row cannot be read.
+
+    Names of claims that share a launch differ in what follows the last hyphen only.
+    """
+    if not is_unnamed(found.tags):
+        return found.tags[labels.CLAIM] in view.unreadable_claims
+    launched = [record for record in view.claims.values() if launch_name(record) == found.tags[labels.LAUNCH]]
+    if launched and len(launched) >= launched[0].shares:
+        return False
+    prefix = launched[0].name.rpartition("-")[0] if launched else found.tags.get(labels.NODEPOOL, "")
+    return any(name.startswith(f"{prefix}-") for name in view.unreadable_claims)
 
 
 def _problem(found: Instance, nodes: Mapping[str, Node], view: ClusterState, now: datetime) -> str:

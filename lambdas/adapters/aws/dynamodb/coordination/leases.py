@@ -6,13 +6,22 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
+from lambdas.adapters.aws.dynamodb.readable_rows import decoded
 from lambdas.adapters.aws.dynamodb.records import partition_of
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, number
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, number
 from lambdas.ports import ConflictError
 from lambdas.store import Lease
 
-_BELOW: Final = "(attribute_not_exists(#f) OR #f < :now)"
-_NOT_BELOW: Final = "#f >= :now"
+LONGEST: Final = timedelta(hours=1)
+"""A lease that is held for longer than this is free: functions run for fifteen minutes at most, so a clock was wrong, or a
+person wrote the time."""
+
+LARGEST_FENCE: Final = 10**15
+"""A larger fence is no time in milliseconds before the year 33658, and soon has more digits than DynamoDB counts."""
+
+_FREE: Final = "(#o = :o OR NOT (#h BETWEEN :after AND :longest))"
+_AHEAD: Final = "#f BETWEEN :now AND :largest"
+"""These conditions also decide about rows whose attributes are missing or no numbers: no such value is between two numbers."""
 
 
 class DynamoLeases:
@@ -23,28 +32,39 @@ class DynamoLeases:
         self._partition = partition_of(cluster, "leases")
 
     def acquire(self, name: str, owner: str, *, now: datetime, for_: timedelta) -> Lease | None:
-        """Take the lease if it is free, or if `owner` holds it already (the response to an earlier attempt was lost)."""
-        fence = _milliseconds(now)
-        ahead = self._take(name, owner, now, now + for_, "SET #o = :o, #h = :h, #f = :f", fence, _BELOW)
-        return ahead or self._take(name, owner, now, now + for_, "SET #o = :o, #h = :h ADD #f :f", 1, _NOT_BELOW)
+        """Take the lease if it is free, or if `owner` holds it already (the response to an earlier attempt was lost).
+
+        A row that cannot be read is replaced, since nothing else would ever free it. The time as its fence exceeds all
+        fences that were taken by an earlier clock.
+        """
+        fence, behind = _milliseconds(now), f"NOT ({_AHEAD})"
+        timed = self._take(name, owner, now, now + for_, "SET #o = :o, #h = :h, #f = :f", fence, behind)
+        return timed or self._take(name, owner, now, now + for_, "SET #o = :o, #h = :h ADD #f :f", 1, _AHEAD)
 
     def _take(
         self, name: str, owner: str, now: datetime, until: datetime, update: str, fence: int, condition: str
     ) -> Lease | None:
         """Take the lease with the time as its fence; if an earlier fence is ahead of our clock, with the next number."""
-        values = {":o": {"S": owner}, ":h": number(_milliseconds(until)), ":now": number(_milliseconds(now))}
+        values = {
+            ":o": {"S": owner},
+            ":h": number(_milliseconds(until)),
+            ":now": number(_milliseconds(now)),
+            ":after": number(_milliseconds(now) + 1),
+            ":longest": number(_milliseconds(now + LONGEST)),
+            ":largest": number(LARGEST_FENCE),
+        }
         try:
             item = self._table.update(
                 self._partition,
                 name,
                 UpdateExpression=update,
-                ConditionExpression=f"(attribute_not_exists(#h) OR #h <= :now OR #o = :o) AND {condition}",
+                ConditionExpression=f"{_FREE} AND {condition}",
                 ExpressionAttributeNames={"#o": "owner", "#h": "held_until", "#f": "fence"},
                 ExpressionAttributeValues={**values, ":f": number(fence)},
             )
         except ConflictError:
             return None
-        return Lease(name, int(item["fence"]["N"]))
+        return Lease(name, decoded(item, _fence))
 
     def release(self, lease: Lease) -> None:
         """Release the lease; no error if another owner holds it by now."""
@@ -57,6 +77,10 @@ class DynamoLeases:
                 ExpressionAttributeNames={"#h": "held_until", "#f": "fence"},
                 ExpressionAttributeValues={":f": number(lease.fence)},
             )
+
+
+def _fence(item: Item) -> int:
+    return int(item["fence"]["N"])
 
 
 def _milliseconds(moment: datetime) -> int:

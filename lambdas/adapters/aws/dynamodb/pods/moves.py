@@ -96,11 +96,11 @@ def _forbids(sort: str) -> bool:
 
 
 def _entry(item: Item, now: datetime) -> msgspec.Struct | None:
-    """Return the entry of a row, None if it has expired."""
-    kind = sort_of(item).partition("#")[0] + "#"
-    if int(item[TABLE.expiry]["N"]) <= now.timestamp():
+    """Return the entry of a row; None if it has expired, or is of a kind that only a later release knows."""
+    type_ = _TYPES.get(sort_of(item).partition("#")[0] + "#")
+    if type_ is None or int(item[TABLE.expiry]["N"]) <= now.timestamp():
         return None
-    return msgspec.json.decode(unpacked(item["body"]), type=_TYPES[kind])
+    return msgspec.json.decode(unpacked(item["body"]), type=type_)
 
 
 def _of(entries: Mapping[str, msgspec.Struct | None], kind: str, type_: type[T]) -> dict[str, T]:

@@ -9,10 +9,12 @@ import pytest
 
 from core import labels
 from core.lifecycle.draining.replacing import SPOT_NOTICE
+from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.messages import work_on_claim
 from lambdas.ports import JsonObject, TransientError
 from lambdas.run_report import RunReport
+from lambdas.store import UnreadableRow
 from tests.fakes.lab import Lab, a_pending_pod
 
 SPOT = "EC2 Spot Instance Interruption Warning"
@@ -61,6 +63,37 @@ def test_a_notice_outlives_the_row_of_its_claim(lab: Lab) -> None:
     assert (deletion.reason, deletion.ends_at) == (TerminationReason.SPOT_INTERRUPTED, noticed_at + SPOT_NOTICE)
     assert deletion.tainted_at is not None
     assert len(lab.rows.refused) == 1
+
+
+def spoil_row(lab: Lab) -> tuple[str, str]:
+    """Make the row of the only claim unreadable; the claim's name and instance."""
+    name, instance_id = lab.claim.name, lab.claim.instance_id
+    lab.rows.unreadable[name] = UnreadableRow("cluster#claims#1", name, f"row {name} cannot be read")
+    return name, instance_id
+
+
+def test_a_notice_outlives_a_row_that_cannot_be_read(lab: Lab) -> None:
+    """If this failed, the pods would end with their node because a person mistyped a row."""
+    noticed_at = lab.clock.now()
+    name, instance_id = spoil_row(lab)
+    notify(lab, instance_id)
+    report = lab.execute()
+    deletion = lab.claim.deletion
+    assert lab.claim.name == name
+    assert deletion is not None
+    assert (deletion.reason, deletion.ends_at) == (TerminationReason.SPOT_INTERRUPTED, noticed_at + SPOT_NOTICE)
+    assert any(told.subject == name and told.reason == RunReason.CANNOT_BE_READ for told in report.decisions)
+    lab.clock.advance(minutes=2)
+    lab.reconcile()
+    assert (lab.rows.usage["default"].reserved, lab.rows.usage["default"].disrupting) == ({}, 1)
+
+
+def test_other_events_leave_a_row_that_cannot_be_read(lab: Lab) -> None:
+    """A person may still correct it; the instance needs no drain any more."""
+    name, instance_id = spoil_row(lab)
+    notify(lab, instance_id, STATE, state="terminated")
+    lab.execute()
+    assert list(lab.rows.unreadable) == [name]
 
 
 def test_a_row_that_the_index_has_lost_is_enough(lab: Lab) -> None:

@@ -6,7 +6,19 @@ import pytest
 
 from core.manifests.wire import api_resources as kinds
 from lambdas.ports import TransientError
+from lambdas.store import UnreadableRow
 from tests.fakes.lab import Lab
+
+
+def test_a_round_without_an_observation_counts_unreadable_rows(lab: Lab) -> None:
+    """The alarm waits for two periods of five minutes, and a cluster at rest is observed less often."""
+    rounds = []
+    lab.rows.unreadable["workload#x"] = UnreadableRow("cluster#moves", "workload#x", "row workload#x cannot be read")
+    for _ in range(6):
+        lab.clock.advance(minutes=2)
+        rounds.append(lab.reconcile().counts)
+    assert any("resting" in counts for counts in rounds)
+    assert [counts["unreadableRows"] for counts in rounds] == [1] * 6
 
 
 def test_a_failing_part_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

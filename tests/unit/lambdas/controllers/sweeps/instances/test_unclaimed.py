@@ -100,10 +100,36 @@ def test_the_instance_of_a_claim_that_cannot_be_read_is_left_out() -> None:
     row = UnreadableRow("cluster#claims#3", "x", "row x cannot be read")
     old = timedelta(days=1)
     assert found_in(an_instance(7, "x", age=old), unreadable=(row,)).unclaimed == ()
-    assert found_in(unnamed(7, "launch"), unreadable=(row,)).unclaimed == ()
     assert len(found_in(an_instance(7, "y", age=old), unreadable=(row,)).unclaimed) == 1
     command = msgspec.structs.replace(row, partition="cluster#commands")
     assert len(found_in(an_instance(7, "x", age=old), unreadable=(command,)).unclaimed) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "unreadable", "is_left_out"),
+    [
+        (("default-a-0",), "default-a-1", True),
+        ((), "default-a-1", True),
+        (("default-a-0",), "default-b-1", False),
+        (("default-a-0", "default-a-1"), "default-a-2", False),
+        ((), "other-a-1", False),
+    ],
+    ids=[
+        "may be its claim",
+        "no claim is left",
+        "of another plan",
+        "all of the launch are read",
+        "of another NodePool",
+    ],
+)
+def test_an_unnamed_instance_is_left_out_if_the_claim_that_cannot_be_read_may_share_its_launch(
+    names: tuple[str, ...], unreadable: str, is_left_out: bool
+) -> None:
+    """One mistyped row must not keep the instances of all launches: they cost money, and their pods wait for them."""
+    readable = tuple(a_claim(name, token="t", shares=2, share=index) for index, name in enumerate(names))
+    row = UnreadableRow("cluster#claims#3", unreadable, f"row {unreadable} cannot be read")
+    found = found_in(unnamed(7, "launch-t"), claims=readable, unreadable=(row,))
+    assert (found.unclaimed == ()) is is_left_out
 
 
 class TestAStranger:
