@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,7 +15,10 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+VARIABLE = "CHROMIUM"
+"""Names the program, where none of the usual names is on the PATH."""
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SECONDS_MAX = 60
 WIDTHS = (390, 820, 1280)
 SCHEMES = {"dark": 0, "light": 1}
@@ -56,7 +60,18 @@ _CLICKS = """
 
 
 def browser() -> str | None:
-    """Path of an installed Chromium, or None."""
+    """Path of an installed Chromium, or None: the program that `CHROMIUM` names, else one with a usual name on the PATH.
+
+    Raises:
+        FileNotFoundError: If `CHROMIUM` names no program.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        if shutil.which(named) is None:
+            raise FileNotFoundError(
+                f"{VARIABLE}={named}: there is no such program; name an installed Chromium, or nothing"
+            )
+        return shutil.which(named)
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 

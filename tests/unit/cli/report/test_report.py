@@ -232,3 +232,20 @@ def test_a_page_without_working_scripts_is_detected() -> None:
         "zoomed": {"hash": "", "button": False}, "whole": {}, "filtered": {"rows": 1, "hash": ""},
     }  # fmt: skip
     assert len(page.problems(told)) == 12
+
+
+def test_the_browser_that_is_named_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A browser that nobody finds lets the tests of pages be skipped: a name that leads nowhere fails."""
+    program = tmp_path / "own-chromium"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv(page.VARIABLE, str(program))
+    assert page.browser() == str(program)
+    monkeypatch.setenv(page.VARIABLE, str(tmp_path / "absent"))
+    with pytest.raises(FileNotFoundError, match="absent"):
+        page.browser()
+    monkeypatch.delenv(page.VARIABLE)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert page.browser() is None
+    program.rename(tmp_path / "google-chrome-stable")
+    assert page.browser() == str(tmp_path / "google-chrome-stable")

@@ -14,14 +14,20 @@ from core.packing.search_settings import BeamPricingSettings
 from tests.unit.packing.problems import SETTINGS, best_values, with_values
 
 
-def found(problem: PackingProblem, values: Floats, settings: BeamPricingSettings = SETTINGS.beam_pricing) -> Columns:
+def found(
+    problem: PackingProblem,
+    values: Floats,
+    settings: BeamPricingSettings = SETTINGS.beam_pricing,
+    *,
+    ratio: float = SETTINGS.column_generation.value_per_price_min,
+) -> Columns:
     prices = ShadowPrices(problem).under(values)
     beam = BeamPricing(
         problem,
         problem.counts,
         item_values=values,
         resource_prices=prices,
-        value_per_price_min=SETTINGS.column_generation.value_per_price_min,
+        value_per_price_min=ratio,
         settings=settings,
     )
     return beam.columns()
@@ -52,3 +58,15 @@ def test_a_narrow_beam_finds_fewer_columns_that_still_fit() -> None:
 def test_items_without_value_form_no_column() -> None:
     problem, values = with_values(0)
     assert len(found(problem, values * 0)) == 0
+
+
+@pytest.mark.parametrize("ratio", [1.05, 1.2, 1.6])
+def test_no_column_is_worth_less_than_asked_for_its_price(ratio: float) -> None:
+    """Columns nearer to their price are noise: the master problem grows and does not improve."""
+    problem, values = with_values(0)
+    values = values * 1.5
+    best = best_values(problem, values)
+    worth = np.flatnonzero(best > problem.prices * ratio)
+    columns = found(problem, values, ratio=ratio)
+    assert set(columns.types.tolist()) == set(worth.tolist())
+    assert (columns.loads @ values > problem.prices[columns.types] * ratio).all()

@@ -78,3 +78,16 @@ def test_without_steps_the_bound_is_unchanged() -> None:
 def test_the_same_steps_give_the_same_bound() -> None:
     problem = with_large_pods(2)
     assert bound_of(problem, steps=60) == bound_of(problem, steps=60)
+
+
+def test_types_are_solved_exactly_only_while_steps_are_left() -> None:
+    """Each is a search of its own: without a bound, the planner would not end at its deadline."""
+    gib = 1 << 30
+    problem = PackingProblem.of(
+        requests=np.array([[1_000, 33 * gib], [1_000, 34 * gib]]),
+        counts=np.array([5, 5]),
+        capacity=np.array([[8_000, 66 * gib]]),
+        prices=np.array([1_000_000]),
+        allowed=np.ones((2, 1), dtype=np.bool_),
+    )
+    assert bound_of(problem, steps=0) < 0.8 * bound_of(problem)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.packing.column_generation.shadow_prices import ShadowPrices, load_value_bound, value_for_price_max
-from tests.unit.packing.problems import best_values, with_values
+from tests.unit.packing.problems import CPU, MEMORY, MILLS, a_problem, best_values, with_values
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -47,3 +47,35 @@ def test_prices_follow_values() -> None:
     prices = ShadowPrices(problem)
     assert np.allclose(prices.under(values * 2), 2 * prices.under(values))
     assert not prices.under(values * 0).any()
+
+
+def test_a_price_is_what_one_more_unit_of_the_resource_would_earn() -> None:
+    """Worked out by hand: with 8 vCPU and 16 GiB, pods of 2 vCPU and 2 GiB and pods of 1 vCPU and 4 GiB fill both resources.
+
+    With u for a vCPU and w for a GiB, 2u + 2w and u + 4w are a pod's value: u is a third of it and w a sixth.
+    """
+    problem = a_problem([(2, 2), (1, 4)], [9, 9])
+    value = 600 * MILLS
+    prices = ShadowPrices(problem).under(np.full(2, float(value)))
+    per_cpu, per_gib, per_place = prices[3] * (CPU, MEMORY, 1)
+    assert (per_cpu, per_gib, per_place) == pytest.approx((value / 3, value / 6, 0))
+    # The first type has the same shape at a fourth of the size.
+    assert prices[0] * (CPU, MEMORY, 1) == pytest.approx((value / 3, value / 6, 0))
+
+
+def test_the_bound_is_the_value_of_the_best_load_if_pods_could_be_split() -> None:
+    """On 8 vCPU and 16 GiB, 8/3 pods of each size; with 64 GiB, memory is no limit and 8 pods of 1 vCPU are the best."""
+    problem, value = a_problem([(2, 2), (1, 4)], [9, 9]), 600.0 * MILLS
+    values = np.full(2, value)
+    bound = load_value_bound(
+        problem, pods_max=problem.fit, item_values=values, resource_prices=ShadowPrices(problem).under(values)
+    )
+    assert (bound[3], bound[5]) == pytest.approx((16 / 3 * value, 8 * value))
+
+
+def test_with_few_pods_left_capacity_is_worth_nothing() -> None:
+    """One pod of 2 vCPU on 8 vCPU leaves room: another unit earns nothing, whatever the pod is worth."""
+    problem = a_problem([(2, 2), (1, 4)], [9, 9])
+    prices = ShadowPrices(problem)
+    assert prices.under(np.full(2, 1e9))[3].any()
+    assert not prices.under(np.full(2, 1e9), np.array([1, 0]))[3].any()

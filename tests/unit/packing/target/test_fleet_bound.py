@@ -84,3 +84,10 @@ def test_the_bound_holds_with_anti_affinity() -> None:
             best.append(int(fleet.prices[keeps].sum()) + machines * int(fleet.type_prices[0]))
         if fleet.counts.sum():
             assert fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= min(best)
+
+
+def test_hosts_are_worth_fractions_of_a_dollar() -> None:
+    """Prices of machines are cents an hour: a value cut to whole dollars would prove nothing."""
+    apart = {"host_caps": np.array([1]), "required_host_caps": np.array([1])}
+    fleet = a_fleet([[1], [1], [1]], free=[9, 9, 9], prices=[5, 5, 5], machines={9: 0.25}, **apart)
+    assert 0.749 * DOLLAR <= fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= 0.75 * DOLLAR

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
+from core.packing.target.fleet_problem import NO_GROUP
 from core.packing.target.slot_filling import Rooms, SlotFilling, whole_pods
 from tests.unit.packing.target.fleets import a_fleet
 
@@ -47,3 +48,35 @@ def test_an_item_without_an_alternative_comes_first() -> None:
     assert (slot.item, slot.pods) == (1, 1)
     (slot,) = SlotFilling(fleet, rooms, np.array([1, 1]), np.array([0, 0])).slots(into, 0)
     assert (slot.item, slot.pods) == (0, 1)
+
+
+def test_an_item_without_an_alternative_takes_only_suitable_nodes_that_take_pods() -> None:
+    """Not a node that its pods may not run on, nor one that takes no pods, however much room they have."""
+    fleet = a_fleet([[2]], free=[0], prices=[1], machines={9: 1})
+    groups, suits = np.array([0, NO_GROUP, 0]), np.array([[False, True, True]])
+    rooms = Rooms(np.array([[9], [9], [1]]), groups, suits, ({},))
+    slots = SlotFilling(fleet, rooms, np.array([2]), np.array([2])).slots(np.zeros((1, 1)), 1)
+    assert [(slot.node, slot.pods) for slot in slots] == [(2, 1)]
+
+
+def test_what_shares_leave_over_takes_only_suitable_nodes_that_take_pods() -> None:
+    fleet = a_fleet([[2]], free=[0], prices=[1], machines={9: 1})
+    groups, suits = np.array([0, NO_GROUP, 0]), np.array([[False, True, True]])
+    rooms = Rooms(np.array([[9], [9], [1]]), groups, suits, ({},))
+    slots = SlotFilling(fleet, rooms, np.array([2]), NONE).slots(np.zeros((1, 1)), 1)
+    assert [(slot.node, slot.pods) for slot in slots] == [(2, 1)]
+
+
+def test_a_host_that_is_unsuitable_or_takes_no_pods_takes_none_of_an_anti_affinity_group() -> None:
+    fleet = a_fleet([[3]], free=[0], prices=[1], machines={9: 1}, host_caps=np.array([1]))
+    groups, suits = np.array([0, NO_GROUP, 0]), np.array([[False, True, True]])
+    rooms = Rooms(np.array([[9], [9], [9]]), groups, suits, ({},))
+    slots = SlotFilling(fleet, rooms, np.array([3]), NONE).slots(np.array([[3.0]]), 0)
+    assert [(slot.node, slot.pods) for slot in slots] == [(2, 1)]
+
+
+def test_new_hosts_take_the_anti_affinity_pods_that_they_can() -> None:
+    """Two of three pods go to two new machines: only one needs a slot."""
+    fleet = a_fleet([[3]], free=[0], prices=[1], machines={9: 1}, host_caps=np.array([1]))
+    rooms = Rooms(np.array([[9], [9], [9]]), np.zeros(3, dtype=np.int64), np.ones((1, 3), dtype=bool), ({},))
+    assert len(SlotFilling(fleet, rooms, np.array([3]), NONE).slots(np.zeros((1, 1)), 2)) == 1

@@ -28,3 +28,17 @@ def test_suitable_nodes_agree_with_checking_each() -> None:
     assert dict(index.domains(labels.ZONE)) == {ZONES[0]: 0b01, ZONES[1]: 0b10}
     assert list(index.values("absent")) == [None, None]
     assert index.with_room(context.existing_nodes[0].free) == 0b11
+
+
+def test_every_node_with_a_label_suits_pods_that_need_it() -> None:
+    """Otherwise, a node with room stays unused, and another is launched."""
+    pairs = [a_node_of(TYPE, f"n{number}", zone=ZONES[number]) for number in range(3)]
+    context = context_of(types=(TYPE,), nodes=tuple(node for _, node in pairs), node_claims=tuple(c for c, _ in pairs))
+    index = NodeIndex(context.existing_nodes, context.table)
+    exists = Requirement.of(labels.ZONE, "Exists")
+    elsewhere = context.table.conjunction((exists, Requirement.of(labels.ZONE, "NotIn", ["zone-x"])))
+    not_first = context.table.conjunction((exists, Requirement.of(labels.ZONE, "NotIn", [ZONES[0]])))
+    unknown = context.table.conjunction((Requirement.of("team", "Exists"), Requirement.of("team", "NotIn", ["red"])))
+    assert index.suitable((elsewhere,), ()) == 0b111
+    assert index.suitable((not_first,), ()) == 0b110
+    assert index.suitable((unknown,), ()) == 0

@@ -6,12 +6,13 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import Offering
+from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.constraints.constraint import PlanStart
 from core.scheduling.constraints.reservations import Reservations
-from tests.builders import ZONES, a_type
+from tests.builders import ZONES, a_pool, a_type
 from tests.unit.scheduling.reading import context_of
 
 PLAIN = a_type("m")
@@ -48,3 +49,15 @@ def test_a_claim_cannot_use_a_full_reservation() -> None:
     reservations.left["cr-1"] = 0
     assert not reservations.narrowed(draft).is_possible
     assert reservations.shortage(draft)[0] == PodReason.NO_OFFERING_AVAILABLE
+
+
+def test_a_claim_does_without_a_reservation_that_offers_too_little_choice() -> None:
+    """MinValues ask for two types and the reservation has one; with both types elsewhere, it is left to other claims."""
+    pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", min_values=2))
+    for types, chosen_ones in (((TYPE, a_type("n")), ()), ((TYPE,), ("cr-1",))):
+        context = context_of(types=types, node_pools=(pool,))
+        (template,) = context.templates
+        draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero, template.min_values)
+        chosen = context.plan_constraints(()).reservations.choose(draft)
+        assert chosen is not None
+        assert chosen[1] == chosen_ones

@@ -5,12 +5,15 @@ from __future__ import annotations
 from core import labels
 from core.model.feature_gates import FeatureGates
 from core.model.overlay import CapacityBuffer
-from core.model.pod import PodAffinityTerm, PodSpec
+from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PodSpec
 from core.model.snapshot import Options
+from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
-from tests.builders import a_pod, a_pool, a_selector
+from core.scheduling.planner import Planner
+from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot
+from tests.unit.disruption.nodes_for_tests import pod_on
 from tests.unit.scheduling.greedy.types_for_tests import SMALL
-from tests.unit.scheduling.reading import plan_of, reasons_of
+from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of
 
 
 def test_a_pending_pod_gets_the_last_of_a_limit_before_a_buffer_does() -> None:
@@ -46,3 +49,27 @@ def test_a_pod_with_an_affinity_is_not_satisfied_by_a_buffer() -> None:
     plan = plan_of(types=(SMALL,), buffers=(buffer,), options=on, pods=(a_pod("seeker", affinity=near),))
     assert reasons_of(plan) == {"seeker": PodReason.POD_AFFINITY}
     assert "no pod that has or gets a node matches the pod's affinity" in plan.unschedulable[0].message
+
+
+TERMS = tuple(NodeSelectorTerm((Requirement.one_of(labels.ZONE, zone),)) for zone in ZONES[:2])
+"""The first zone, or else the second, where a node has room."""
+
+
+def test_a_pod_that_waits_gets_a_node_for_its_first_alternative() -> None:
+    """Karpenter relaxes to the next alternative only if no node, running or new, meets the first."""
+    claim, node = a_node_of(SMALL, zone=ZONES[1])
+    plan = plan_of(types=(SMALL,), nodes=(node,), node_claims=(claim,), pods=(a_pod("p", required_terms=TERMS),))
+    assert claim_of(plan, "p").zones == ZONES[:1]
+
+
+def test_a_pod_that_consolidation_moves_joins_a_node_for_any_alternative() -> None:
+    """Otherwise, a node is launched, and paid for, beside one with room; under Karpenter's policy it is."""
+    claim, leaving = a_node_of(SMALL)
+    other_claim, staying = a_node_of(SMALL, "node-2", zone=ZONES[1])
+    moved = pod_on(leaving.name, "p", required_terms=TERMS)
+    world = {"types": (SMALL,), "nodes": (leaving, staying), "node_claims": (claim, other_claim), "pods": (moved,)}
+    plan = Planner(a_snapshot(**world)).what_if([leaving.name], consolidation=True).plan
+    assert places(plan) == {"p": "node-2"}
+    as_karpenter = a_snapshot(**world, options=Options(karpenter_moves_only=True))
+    (launched,) = Planner(as_karpenter).what_if([leaving.name], consolidation=True).plan.claims
+    assert launched.zones == ZONES[:1]

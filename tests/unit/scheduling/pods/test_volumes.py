@@ -16,9 +16,9 @@ from core.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from core.model.values.requirements import Requirement
+from core.model.values.requirements import Requirement, Requirements
 from core.reasons.pod import PodReason
-from core.scheduling.pods.volumes import NO_VOLUMES, VolumeIndex
+from core.scheduling.pods.volumes import NO_VOLUMES, VolumeIndex, VolumeNeeds
 from tests.builders import ZONES, a_pod, a_snapshot, a_type
 from tests.unit.scheduling.reading import claim_of, plan_of, reasons_of
 
@@ -139,3 +139,14 @@ def test_a_pod_without_volumes_has_no_volume_requirements() -> None:
     assert index.needs(a_pod("p")) is NO_VOLUMES
     scratch = a_pod("p", volumes=(VolumeUse("", ephemeral="scratch", storage_class="gp3"),))
     assert index.needs(scratch).attachments == (("ebs.csi.aws.com", "default/p-scratch"),)
+
+
+def test_a_pod_that_must_stay_in_its_zone_meets_its_volumes_there() -> None:
+    """A pin narrows what the volumes allow; where they exclude it, the pod stays where it runs."""
+    needs = VolumeNeeds(tuple(Requirements((Requirement.one_of(labels.ZONE, zone),)) for zone in ZONES[:2]))
+    pin = Requirements((Requirement.one_of(labels.ZONE, ZONES[1]),))
+    assert needs.restricted_to(pin).alternatives == (pin,)
+    elsewhere = Requirements((Requirement.one_of(labels.ZONE, ZONES[2]),))
+    assert needs.restricted_to(elsewhere).alternatives == (elsewhere,)
+    broken = VolumeNeeds(reason=PodReason.VOLUME_MISSING)
+    assert broken.restricted_to(pin) is broken

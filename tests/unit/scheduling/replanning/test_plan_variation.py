@@ -41,3 +41,10 @@ def test_orders_begin_with_each_domain_up_and_down_and_then_are_drawn() -> None:
         (("a", "b", "c"), 0),
         (("a", "b", "c"), 1),
     ]
+
+
+def test_of_two_values_none_is_excluded() -> None:
+    """Excluding one of two leaves a single value, which is tried as a bar: each further plan costs time."""
+    conflicts = TopologyConflicts({labels.ZONE: ("a", "b")}, repelled={}, followed={labels.ZONE: (8,)})
+    found = PlanVariation().neighbours(4, conflicts)
+    assert {values for variation in found for _, _, values in variation.round_robin} == {("a", "b")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core import labels
 from core.model.catalogue import InstanceType
 from core.model.plan import PlannedClaim
-from core.model.pod import TopologySpread
+from core.model.pod import PodAffinityTerm, TopologySpread
 from core.model.values.requirements import Requirement
 from core.scheduling.planner import Planner
 from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
@@ -75,3 +75,17 @@ def test_pods_that_need_several_nodes_choose_the_domain_by_price() -> None:
     """Otherwise, they go where a pod can join them that gets a node of its own anyway, for three times the price."""
     found = launched_instead(*["3"] * 6, node_selector=(Requirement.one_of(labels.ZONE, AWAY),))
     assert {claim.zones for claim in found if "default/pod-0" in claim.pods} == {(HOME,)}
+
+
+def test_only_pods_that_still_wait_attract_others_to_their_domain() -> None:
+    """A pod that has its node needs nobody: whom its affinity selects goes where it is cheap."""
+    claim, node = a_node_of(RUNNING, "node-2", zone=AWAY)
+    full = pod_on(node.name, "db-0", cpu="15", labels={"app": "db"})
+    there = (Requirement.one_of(labels.ZONE, AWAY),)
+    near = (PodAffinityTerm(labels.ZONE, a_selector(app="db")),)
+    client = a_pod("client", cpu="3", node_selector=there, affinity=near)
+    alone = (PodAffinityTerm(labels.ZONE, a_selector(app="batch")),)
+    database = a_pod("db-1", cpu="2", labels={"app": "db"}, anti_affinity=alone)
+    types = (MIDDLE_AT_HOME, MIDDLE_AWAY)
+    plan = plan_of(types=types, node_claims=(claim,), nodes=(node,), pods=(full, client, database))
+    assert (claim_of(plan, "client").zones, claim_of(plan, "db-1").zones) == ((AWAY,), (HOME,))

@@ -97,3 +97,21 @@ def test_a_pod_without_a_deployment_gets_an_event() -> None:
     lab = a_lab()
     lab.kubernetes.drop(kinds.REPLICA_SETS, "web-1", "default")
     assert reasons(lab, 2) == ["PodDisruptionBudget", "SurgeRefused"]
+
+
+def test_a_pod_of_another_controller_restarts_no_deployment_of_that_name() -> None:
+    """A Rollout also owns ReplicaSets: a Deployment of its name would be restarted, and the pod stays."""
+    lab = a_lab()
+    lab.kubernetes.amend(
+        kinds.REPLICA_SETS, "web-1", {"metadata": {"ownerReferences": an_owner("Rollout", "web")}}, "default"
+    )
+    assert reasons(lab, 2) == ["PodDisruptionBudget", "SurgeRefused"]
+    assert restarted_for(lab) is None
+
+
+def test_a_replica_set_that_a_deployment_does_not_control_restarts_nothing() -> None:
+    lab = a_lab()
+    owners = [an_owner("Deployment", "web")[0] | {"controller": False}]
+    lab.kubernetes.amend(kinds.REPLICA_SETS, "web-1", {"metadata": {"ownerReferences": owners}}, "default")
+    assert reasons(lab, 2) == ["PodDisruptionBudget", "SurgeRefused"]
+    assert restarted_for(lab) is None

@@ -8,11 +8,14 @@ import pytest
 from core import labels
 from core.api.schemas.ec2_node_class_rules import TAGS_MAX
 from core.catalogue.node_class import read_node_class
+from core.launch.selection import TYPES_MAX
 from core.launch.template import ownership_tags
 from core.lifecycle.rebuilding import HASHES
 from core.lifecycle.records import ClaimRecord
 from core.model.launch_order import LaunchOrder
+from core.model.snapshot import BEST_EFFORT, STRICT, Options
 from core.model.values.requirements import Requirement
+from core.reasons.refusal import Refusal
 from core.scheduling import schedule
 from lambdas.controllers.launching.claim_record import order_of, requested, with_decision
 from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
@@ -76,3 +79,20 @@ def test_every_field_of_an_order_comes_from_the_claim() -> None:
     names = ("claim", "node_pool", "token", "offerings", "node_class", "node_labels", "taints", "tags")
     empty = LaunchOrder(**dict.fromkeys(names))  # type: ignore[arg-type] - fields without a default
     assert [name for name in LaunchOrder.__struct_fields__ if getattr(order, name) == getattr(empty, name)] == []
+
+
+def test_a_claim_says_that_its_min_values_were_lowered() -> None:
+    """EC2 is asked for sixty types: with BestEffort, a claim that needs more is launched with less, and its object says so."""
+    types = tuple(a_type(f"type-{number:02}") for number in range(TYPES_MAX + 1))
+    pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", min_values=len(types)))
+    snapshot = a_snapshot(types=types, node_pools=(pool,), pods=(a_pod(),))
+    (planned,) = schedule(snapshot).claims
+    for policy, relaxed in ((STRICT, None), (BEST_EFFORT, True)):
+        later = a_snapshot(types=types, node_pools=(pool,), options=Options(min_values_policy=policy))
+        record = requested(planned, "default-1", "token", later, NOW)
+        if relaxed is None:
+            assert isinstance(record, Refusal)
+            continue
+        assert isinstance(record, ClaimRecord)
+        assert (record.name, record.plan.name, record.plan.min_values_relaxed) == ("default-1", "default-1", True)
+        assert record.plan.annotations == planned.annotations | {labels.MIN_VALUES_RELAXED: "true"}

@@ -69,3 +69,16 @@ def test_pods_that_fit_no_single_node_get_no_claim() -> None:
     assert builder.claim(movable) is None
     alone = [builder.claim([one]) for one in movable]
     assert [claim.pods for claim in alone if claim is not None] == [one.pods for one in movable]
+
+
+@pytest.mark.parametrize(("key", "least"), [("", 0), (FAMILY, 35)])
+def test_types_far_above_the_cheapest_are_left_out(key: str, least: int) -> None:
+    """EC2 launches any type of a claim: beyond the thirty that a launch needs, only minValues justify an expensive one."""
+    types = {one.name: one for one in of_families(instance_types())}
+    choice = (Requirement(key, True, (), None, None, least),) if key else ()
+    plan = schedule(a_cluster(node_pools=(a_pool("default", ON_DEMAND, *choice),), types=tuple(types.values())))
+    above, below = DEFAULT_SETTINGS.repack.claim_price_ratio_max
+    for claim in plan.claims:
+        prices = [min(offering.price for offering in types[name].offerings) for name in claim.instance_types]
+        needed = max(DEFAULT_SETTINGS.repack.claim_types_min, least)
+        assert all(price * below <= prices[0] * above for price in sorted(prices)[needed:])

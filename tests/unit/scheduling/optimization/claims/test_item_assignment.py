@@ -85,3 +85,22 @@ def test_a_swap_respects_the_rules_of_the_others() -> None:
     assert machine.swap(0, OTHER) == OWN
     assert machine.rules.admits(OWN)
     assert not machine.rules.admits(OTHER)
+
+
+def test_items_with_rules_stay_apart_in_a_group_with_items_without() -> None:
+    """Otherwise, two replicas share a node because the solver does not distinguish them from pods without rules."""
+    problem = a_problem([(1, 4)], [4])
+    packing = Packing(np.array([1, 1]), np.array([[2], [2]]))
+    machines = ItemAssignment(problem, [{OWN: 2, PLAIN: 2}], SETTINGS).machines(packing)
+    assert sorted(items.count(OWN) for items in names(machines)) == [1, 1]
+    assert sum(map(len, names(machines))) == 4
+
+
+def test_an_item_is_not_exchanged_within_its_machine() -> None:
+    """The item that it keeps away from would come back to the same node."""
+    present = PackingItem((1,), 0, 1, counted=((9, 1),))
+    avoiding = PackingItem((1,), 0, 1, caps=((9, 0),))
+    problem = a_problem([(1, 4)], [2])
+    packing = Packing(np.array([4]), np.array([[2]]))
+    machines = ItemAssignment(problem, [{present: 1, avoiding: 1}], SETTINGS).machines(packing)
+    assert sorted(names(machines), key=len) == [[present], [avoiding]] or names(machines) == [[avoiding], [present]]

@@ -10,13 +10,14 @@ from core import labels
 from core.model.plan import Plan
 from core.model.pod import Pod, PodAffinityTerm, VolumeUse, WeightedPodAffinityTerm
 from core.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, StorageClass
+from core.model.values.requirements import Requirement
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling import schedule
 from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
 from core.scheduling.optimization.claims.separate_claims import separate_claims
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps
 from core.scheduling.optimization.items.item_extraction import ItemExtraction
-from tests.builders import a_pod, a_pool, a_selector, a_type
+from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved
 
 SMALL = a_type("small", cpu="1", memory="4Gi", price=0.04)
@@ -77,3 +78,16 @@ def test_each_pod_of_a_claim_gets_one_of_its_own() -> None:
     found = separate_claims(builder, solution.state.constraints, claim)
     assert [one.pods for one in found] == [[pod] for pod in claim.pods]
     assert sum(one.price for one in found) < claim.price
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [{"preferred_affinity": (WeightedPodAffinityTerm(100, BESIDE),)}, {"volumes": (VolumeUse("data"),)}],
+    ids=["preferred", "one volume"],
+)
+def test_pods_that_belong_together_stay_so_beside_others_that_are_separated(rules: dict[str, Any]) -> None:
+    """One claim that costs too much is no reason to take the others apart."""
+    zones = [{"node_selector": (Requirement.one_of(labels.ZONE, zone),)} for zone in ZONES[:2]]
+    apart = tuple(a_pod(f"q{n}", cpu="1", memory="1Gi", volumes=(SCRATCH,), **zones[1]) for n in range(5))
+    plan = planned(*pods(5, **rules, **zones[0]), *apart, volume_claims=(DATA,))
+    assert sorted(len(claim.pods) for claim in plan.claims) == [1] * 5 + [5]

@@ -327,3 +327,18 @@ def test_places_of_a_command_that_needs_several_transactions_are_given_back_if_a
         (command.id, OutcomeState.ABANDONED, decision.message)
     ]
     assert lab.run_requests.take() == [{"wakeUp": "command dropped"}]
+
+
+def test_a_brake_on_one_of_its_node_pools_stops_a_command() -> None:
+    """Otherwise, a command of several NodePools ends nodes of one that its owner has paused."""
+    lab, commands = decided()
+    first, second = commands[1].command, commands[2].command
+    both = msgspec.structs.replace(first, nodes=first.nodes + second.nodes, claims=first.claims + second.claims)
+    lab.rows.commands[commands[1].id] = msgspec.structs.replace(commands[1], command=both)
+    del lab.rows.commands[commands[2].id]
+    (name,) = second.claims
+    other = msgspec.structs.replace(lab.rows.claims[name].plan, node_pool="other")
+    lab.rows.claims[name] = msgspec.structs.replace(lab.rows.claims[name], plan=other)
+    lab.brakes.hold(Brake(BrakeKind.OBSERVED, "stopped by a test", node_pool="other"), lab.clock.now())
+    lab.execute({"command": commands[0].id})
+    assert phases(lab, commands) == ["", VERIFYING, "", STARTING]
