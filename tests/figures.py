@@ -75,6 +75,7 @@ def proven(kept: Mapping[str, Any]) -> str:
         machine_line,
         "\n".join((*head, *_rows(kept))),
         *_mutants(kept),
+        *_named(kept),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -98,6 +99,25 @@ def _mutants(kept: Mapping[str, Any]) -> Iterator[str]:
     if found["survivors"]:
         yield "Those that survived:"
         yield "\n".join(f"- `{row['file']}:{row['line']}`: {row['what']}" for row in found["survivors"])
+
+
+def _named(kept: Mapping[str, Any]) -> Iterator[str]:
+    found = _figures(kept, "mutants-named")
+    if found is None:
+        return
+    yield "## Faults by name, and the test that notices each"
+    yield (
+        f"`make mutants-named` puts faults into the code that once went unnoticed, or whose loss costs a user something: "
+        f"{found['killed']} of {found['mutants']} are noticed. The test is the first that fails; others may fail as well."
+    )
+    rows = (f"| {row['what']} | `{row['file']}` | {_shown(row['killer'])} |" for row in found["named"])
+    yield "\n".join(("| fault | module | test |", "| --- | --- | --- |", *rows))
+
+
+def _shown(test: str) -> str:
+    """A test by its file below `tests/` and its name, without the parameters; a fault that no test notices says so."""
+    file, has_name, name = test.partition("::")
+    return f"`{file.removeprefix('tests/')}`: `{name.partition('[')[0]}`" if has_name else test or "**none**"
 
 
 def _figures(kept: Mapping[str, Any], step: str) -> dict[str, Any] | None:

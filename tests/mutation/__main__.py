@@ -65,6 +65,8 @@ def main() -> int:
             ran = f"{fate.asked} tests run it" if fate.asked else "no test runs it"
             _say(f"survived: {fate.mutant.path}:{fate.mutant.line}: {what(fate.mutant)} ({ran})")
     summary = summarised(fates, arguments.seed)
+    if arguments.named:
+        summary["named"] = told(fates, named.named())
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(summary, indent=2))
@@ -120,6 +122,13 @@ def summarised(fates: Sequence[Fate], seed: int) -> dict[str, Any]:
             f"{fate.mutant.path}:{fate.mutant.line}: {what(fate.mutant)}": fate.killer for fate in fates if fate.killer
         },
     }
+
+
+def told(fates: Sequence[Fate], listed: Sequence[named.Named]) -> list[dict[str, str]]:
+    """What each named fault takes away, where, and the test that noticed it; empty for none."""
+    killers = {(fate.mutant.path, fate.mutant.was, fate.mutant.now): fate.killer for fate in fates}
+    keys = ((one, (one.file, one.was, one.now)) for one in listed)
+    return [{"file": one.file, "what": one.what, "killer": killers[key]} for one, key in keys if key in killers]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.mutation import equivalent, named
-from tests.mutation.__main__ import faults, sample, summarised
+from tests.mutation.__main__ import faults, sample, summarised, told
 from tests.mutation.areas import ROOT, SUITES, area_of, is_of_area, modules
 from tests.mutation.equivalent import Equivalent
 from tests.mutation.fates import Fate
@@ -166,3 +166,12 @@ def test_named_faults_are_played_by_area() -> None:
     """Otherwise, a part of them asks for the tests of all areas, which takes the better part of an hour."""
     assert {area_of(fault.path) for fault in faults(["core/launch"])} == {"core/launch"}
     assert len(faults(sorted(SUITES))) == len(named.named())
+
+
+def test_the_answer_about_a_named_fault_says_what_it_takes_away_and_which_test_noticed() -> None:
+    """The page of what is proven is written from it; faults of other areas were not asked."""
+    here, there = Named("core/a.py", "x", "y", "the sign"), Named("core/b.py", "x", "y", "the unit")
+    fate = Fate(Mutant("core/a.py", 3, -1, 0, "x", "y"), "core/a", "tests/test_a.py::test_it[3]", 2)
+    assert told([fate], [here, there]) == [
+        {"file": "core/a.py", "what": "the sign", "killer": "tests/test_a.py::test_it[3]"}
+    ]

@@ -49,6 +49,27 @@ def test_the_page_shows_how_each_step_ended(makefile: Path) -> None:
     assert second.endswith("| well | 0.0 | 7 cases |")
 
 
+def test_the_page_shows_which_test_notices_a_named_fault() -> None:
+    rows = [
+        {"file": "core/a.py", "what": "the sign", "killer": "tests/unit/test_a.py::test_it[3-x]"},
+        {"file": "core/b.py", "what": "the unit", "killer": ""},
+    ]
+    found = {"killed": 1, "mutants": 2, "named": rows}
+    step = {
+        "command": "c",
+        "startedAt": "",
+        "commit": "",
+        "exitCode": 0,
+        "seconds": 1,
+        "lastLines": [],
+        "figures": found,
+    }
+    page = proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants-named": step}})
+    assert "1 of 2 are noticed" in page
+    assert "| the sign | `core/a.py` | `unit/test_a.py`: `test_it` |" in page
+    assert "| the unit | `core/b.py` | **none** |" in page
+
+
 def test_a_step_that_is_run_alone_leaves_the_others_as_they_were(
     makefile: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
