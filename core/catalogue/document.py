@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Final, TypeVar
@@ -16,9 +15,8 @@ from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.values import quantity, resources
 from core.model.values.vcpu_quotas import CODES
 
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_GZIP_WINDOW: Final = 31
-UNPACKED_MAX: Final = 256 << 20
+_GZIP: Final = b"\x1f\x8b"
+DECOMPRESSED_MAX: Final = 256 << 20
 """The most bytes of a document; the largest region's has 8 MB."""
 _OWN_KEYS: Final = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
 _Part = TypeVar("_Part", bound=msgspec.Struct)
@@ -87,7 +85,7 @@ def vcpu_quotas(raw: bytes) -> dict[str, int]:
 def _part(raw: bytes, part: type[_Part]) -> _Part:
     try:
         return msgspec.json.decode(_unpacked(raw), type=part)
-    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"cannot be read: {error}", subject="catalogue") from error
 
 
@@ -100,8 +98,6 @@ def decode(raw: bytes) -> Catalogue:
     """
     try:
         document = msgspec.json.decode(_unpacked(raw), type=_Document)
-    except zlib.error as error:
-        raise InvalidInputError(f"cannot be unpacked: {error}", subject="catalogue") from error
     except msgspec.ValidationError as error:
         match = _PLACE.match(str(error))
         problem, field = (match["problem"], match["path"]) if match else (str(error), "")
@@ -130,17 +126,12 @@ def encode(
 
 
 def _unpacked(raw: bytes) -> bytes:
-    """Decompress a gzipped document; return others unchanged. Raises zlib.error, InvalidInputError."""
-    if not raw.startswith(_GZIP_MAGIC):
+    """Decompress a gzipped document; return others unchanged. Raises InvalidInputError."""
+    if not raw.startswith(_GZIP):
         return raw
-    unpacker = zlib.decompressobj(_GZIP_WINDOW)
-    unpacked = unpacker.decompress(raw, UNPACKED_MAX)
-    if unpacker.unconsumed_tail:
-        problem = f"is more than {UNPACKED_MAX >> 20} MiB when unpacked"
-        raise InvalidInputError(problem, subject="catalogue")
-    if not unpacker.eof:
-        raise zlib.error("its end is missing")
-    return unpacked
+    from core.decompression import of_gzip  # a plan with plain documents does not need it
+
+    return of_gzip(raw, at_most=DECOMPRESSED_MAX, subject="catalogue")
 
 
 def _types(written: Iterable[_InstanceType]) -> tuple[InstanceType, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from typing import Final
 
 from backports import zstd
 from backports.zstd import CompressionParameter, DecompressionParameter
 
-from core.errors import InvalidInputError
+from core.decompression import bounded_content
 
 LEVEL: Final = 7
 """Snapshots of 1,000 nodes are a fifth smaller than with level 3, and take some 40 ms more per decision."""
@@ -17,9 +18,6 @@ WINDOW_LOG: Final = 27
 
 DECOMPRESSED_MAX: Final = 512 << 20
 """The most bytes of a document. A snapshot of 5,000 nodes has some 40 MB, but a small frame can expand to any size."""
-
-FRAMES_MAX: Final = 4096
-"""The most frames of a document: each copies what follows it. Ours have one, packed by several threads one for each few MiB."""
 
 
 def compressed(raw: bytes, base: bytes = b"") -> bytes:
@@ -40,26 +38,10 @@ def decompressed(raw: bytes, base: bytes = b"") -> bytes:
     Raises:
         InvalidInputError: If it is not such a frame, is damaged, needs another base, or exceeds the size limit.
     """
-    parts: list[bytes] = []
-    left = DECOMPRESSED_MAX
-    for _ in range(FRAMES_MAX):
-        decompressor = zstd.ZstdDecompressor(
-            zstd_dict=_dictionary(base), options={DecompressionParameter.window_log_max: WINDOW_LOG}
-        )
-        try:
-            part = decompressor.decompress(raw, max_length=left + 1)
-        except zstd.ZstdError as error:
-            raise InvalidInputError(f"cannot be decompressed: {error}", subject="frame") from error
-        left -= len(part)
-        if left < 0:
-            raise InvalidInputError(f"is more than {DECOMPRESSED_MAX >> 20} MiB when decompressed", subject="frame")
-        if not decompressor.eof:
-            raise InvalidInputError("cannot be decompressed: its end is missing", subject="frame")
-        parts.append(part)
-        raw = decompressor.unused_data
-        if not raw:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-    raise InvalidInputError(f"has more than {FRAMES_MAX} frames", subject="frame")
+    frames = zstd.ZstdFile(
+        io.BytesIO(raw), zstd_dict=_dictionary(base), options={DecompressionParameter.window_log_max: WINDOW_LOG}
+    )
+    return bounded_content(frames, zstd.ZstdError, at_most=DECOMPRESSED_MAX, subject="frame")
 
 
 def _dictionary(base: bytes) -> tuple[zstd.ZstdDict, int] | None:

@@ -12,7 +12,7 @@ A pod with a nominated node implies nothing: the scheduler makes room for it by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -23,8 +23,8 @@ from core.pods.disposition import is_pending
 SPECS_MAX: Final = 100
 """The most specs that others are compared with: thousands of pods that select different nodes would be compared in pairs."""
 
-_Controller = tuple[str, Owner]
-"""Namespace and owner reference."""
+_Signature = tuple[str, Owner, frozenset[tuple[str, str]], bytes]
+"""Namespace, controller, labels and spec: the scheduler cannot tell pods apart that have all of them in common."""
 
 
 def mark_untried_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
@@ -40,29 +40,31 @@ def mark_untried_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
 class _Verdicts:
     """What the pods that the scheduler could not place say about others."""
 
-    def __init__(self, reported: Iterable[Pod]) -> None:
-        self._by_controller: dict[_Controller, list[Pod]] = {}
+    def __init__(self, reported: Sequence[Pod]) -> None:
         self._specs: list[PodSpec] = []
         self._known: dict[int, bool] = {}
-        self._seen = set[int]()
-        for pod in reported:
-            self._add(pod)
+        self._contents: dict[int, bytes] = {}
+        self._signatures = {self._signature(pod) for pod in reported} - {None}
+        for spec in {self._content(pod.spec): pod.spec for pod in reported}.values():
+            self._add_spec(spec)
 
     def imply(self, pod: Pod) -> bool:
         """Whether the scheduler cannot place the pod, either."""
-        controller = _controller(pod)
-        equal = self._by_controller.get(controller, ()) if controller is not None else ()
-        return self._fails(pod.spec) or any(_are_equal(pod, other) for other in equal)
+        return self._fails(pod.spec) or self._signature(pod) in self._signatures
 
-    def _add(self, pod: Pod) -> None:
-        controller = _controller(pod)
-        if controller is not None:
-            known = self._by_controller.setdefault(controller, [])
-            if not any(_are_equal(pod, other) for other in known):
-                known.append(pod)
-        if id(pod.spec) not in self._seen:
-            self._seen.add(id(pod.spec))
-            self._add_spec(pod.spec)
+    def _signature(self, pod: Pod) -> _Signature | None:
+        """Return what the pod has in common with its equals; None for a pod without a controller, which has none."""
+        owner = next((owner for owner in pod.owners if owner.is_controller), None)
+        if owner is None:
+            return None
+        return pod.namespace, owner, frozenset(pod.labels.items()), self._content(pod.spec)
+
+    def _content(self, spec: PodSpec) -> bytes:
+        """Return bytes that equal specs have in common; remembered by identity, as the pods of a workload share the spec."""
+        found = self._contents.get(id(spec))
+        if found is None:
+            found = self._contents[id(spec)] = msgspec.json.encode(spec, order="sorted")
+        return found
 
     def _add_spec(self, spec: PodSpec) -> None:
         """Keep only the least demanding specs; of those that cannot be compared, at most `SPECS_MAX`."""
@@ -73,7 +75,7 @@ class _Verdicts:
             self._specs.append(spec)
 
     def _fails(self, spec: PodSpec) -> bool:
-        """Whether it demands no less than a pod that failed; remembered by identity, as the pods of a workload share it."""
+        """Whether it demands no less than a pod that failed."""
         found = self._known.get(id(spec))
         if found is None:
             found = self._known[id(spec)] = any(_demands_no_less(spec, other) for other in self._specs)
@@ -105,13 +107,3 @@ def _is_untried(pod: Pod) -> bool:
 
 def _marked(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, is_marked_unschedulable=True)
-
-
-def _controller(pod: Pod) -> _Controller | None:
-    owner = next((owner for owner in pod.owners if owner.is_controller), None)
-    return None if owner is None else (pod.namespace, owner)
-
-
-def _are_equal(pod: Pod, other: Pod) -> bool:
-    """Whether the scheduler cannot tell the pods of one controller apart."""
-    return pod.spec == other.spec and pod.labels == other.labels

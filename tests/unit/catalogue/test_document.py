@@ -89,7 +89,7 @@ def test_a_catalogue_round_trips() -> None:
     ("raw", "message"),
     [
         (b"{", "not JSON"),
-        (b"\x1f\x8bno", "cannot be unpacked"),
+        (b"\x1f\x8bno", "cannot be decompressed"),
         (b"{}", "instanceTypes"),
         (a_document(a_written_type(capacity={"cpu": "-1"})), "instance type fake-it-3: capacity.cpu"),
         (a_document(a_written_type(overhead={"cpu": "lots"})), "instance type fake-it-3: overhead.cpu"),
@@ -115,8 +115,14 @@ def test_a_fault_is_named(raw: bytes, message: str) -> None:
 def test_a_gzipped_document_is_bounded_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of a megabyte can stand for a gigabyte."""
     packed = gzip.compress(a_document())
-    with pytest.raises(InvalidInputError, match="cannot be unpacked: its end is missing"):
+    with pytest.raises(InvalidInputError, match="cannot be decompressed: its end is missing"):
         document.decode(packed[:-9])
-    monkeypatch.setattr(document, "UNPACKED_MAX", len(a_document()) - 1)
-    with pytest.raises(InvalidInputError, match="when unpacked"):
+    monkeypatch.setattr(document, "DECOMPRESSED_MAX", len(a_document()) - 1)
+    with pytest.raises(InvalidInputError, match="when decompressed"):
         document.decode(packed)
+
+
+def test_a_document_in_several_gzip_members_is_read_whole() -> None:
+    """Tools that compress in parallel write such files."""
+    written = a_document()
+    assert document.decode(gzip.compress(written[:50]) + gzip.compress(written[50:])) == document.decode(written)

@@ -55,8 +55,6 @@ def test_several_frames_are_one_document() -> None:
     assert decompressed(compressed(b"one ") + compressed(b"two")) == b"one two"
 
 
-def test_more_frames_than_anyone_writes_are_refused() -> None:
-    """Each frame copies what follows it, so the time grows with the square of their number."""
-    assert decompressed(compressed(b"") * compression.FRAMES_MAX) == b""
-    with pytest.raises(InvalidInputError, match="has more than 4096 frames"):
-        decompressed(compressed(b"") * (compression.FRAMES_MAX + 1))
+def test_many_frames_take_time_in_proportion_to_their_number() -> None:
+    """Each frame copied everything behind it."""
+    assert decompressed(compressed(b"") * 100_000 + compressed(b"one")) == b"one"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -149,3 +151,35 @@ def test_thousands_of_pods_that_cannot_be_compared_take_no_time() -> None:
     last = a_pod("next", node_selector=(Requirement.one_of("own", str(SPECS_MAX)),))
     assert marked(*tried, last) == {pod.name for pod in tried}, "compared with the first of them alone"
     assert marked(*tried[1:], last) == {last.name, *(pod.name for pod in tried[1:])}
+
+
+def an_indexed_job(pods: int) -> list[Pod]:
+    """Its pods are of one controller, and no two have the same labels. The scheduler has tried the first half."""
+    index = "batch.kubernetes.io/job-completion-index"
+    owners = (Owner("Job", "train", "batch/v1", is_controller=True),)
+    tried = [number < pods // 2 for number in range(pods)]
+    return [
+        a_pod(str(number), owners=owners, labels={index: str(number)}, spreads=SPREAD, is_marked_unschedulable=is_tried)
+        for number, is_tried in enumerate(tried)
+    ]
+
+
+def calls_for(pods: list[Pod]) -> int:
+    count = 0
+
+    def on_event(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(on_event)
+    try:
+        mark_untried_pods(pods)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_work_grows_with_the_pods_and_not_with_their_pairs() -> None:
+    """Each pod of a large indexed Job has labels of its own, so each was compared with all others of its controller."""
+    assert calls_for(an_indexed_job(400)) <= 4 * calls_for(an_indexed_job(100)) * 1.1
