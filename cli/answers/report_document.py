@@ -24,12 +24,12 @@ ASSUMPTIONS: Final = (
     "instances cost the price of their launch from launch to termination; discounts, volumes and traffic are not in it",
     "namespaces share a node by requests, the larger share of processor and memory; what nobody requests is (idle)",
     "on demand: the same instances for the same hours at on-demand prices",
-    "without consolidation: what was spent, times the ratio of two plays of the period, without and with consolidation",
+    "without consolidation: what was spent, times the ratio of two simulations of the period, without and with consolidation",
 )
 
 
-class BaselinePlay(msgspec.Struct, frozen=True):
-    """Two plays of the period: with the recorded settings, and with every node kept."""
+class BaselineSimulation(msgspec.Struct, frozen=True):
+    """Two simulations of the period: with the recorded settings, and with every node kept."""
 
     asked: int
     kept: int
@@ -38,7 +38,7 @@ class BaselinePlay(msgspec.Struct, frozen=True):
 def report_document(
     report: CostReport,
     log: Sequence[LogEntry],
-    baseline: BaselinePlay | None,
+    baseline: BaselineSimulation | None,
     *,
     period: tuple[datetime, datetime],
     by: Sequence[str],

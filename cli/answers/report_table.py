@@ -89,7 +89,7 @@ def _against(document: JsonObject) -> list[tuple[str, str, str]]:
     rows += [("of it covered by commitments", f"{covered:,.4f}", _share(covered, spent))] if covered is not None else []
     amounts: Iterable[tuple[str, float | None]] = (
         ("on demand", baselines["onDemand"]),
-        ("without consolidation (played)", baselines["withoutConsolidation"]),
+        ("without consolidation (simulated)", baselines["withoutConsolidation"]),
     )
     rows += [(name, f"{value:,.4f}", _relative(spent, value)) for name, value in amounts if value is not None]
     if minimum is not None:

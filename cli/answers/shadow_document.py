@@ -12,7 +12,7 @@ from cli.answers.plan_document import API_VERSION
 from cli.answers.proven_minimum import minimum_answer
 from cli.terminal.output import counted, rfc3339
 from core.api.objects import JsonObject
-from core.counterfactual.play import PlayResult, RecordedPeriod
+from core.counterfactual.fleet_simulation import RecordedPeriod, SimulatedPeriod
 from core.counterfactual.recorded_fleet import RecordedFleetResult
 from core.model.values.quantity import dollars
 
@@ -26,12 +26,12 @@ NAMED_MAX: Final = 20
 """The most pods that are named; all are counted."""
 
 
-def shadow_document(recorded: RecordedPeriod, fleet: RecordedFleetResult, played: PlayResult) -> JsonObject:
+def shadow_document(recorded: RecordedPeriod, fleet: RecordedFleetResult, simulated: SimulatedPeriod) -> JsonObject:
     """Return `kind: ShadowReport`. `worse` lists everything in which the recorded fleet did better than ours."""
     boot = fleet.boot or BOOT
-    ours = _our_waits(fleet, played, boot)
+    ours = _our_waits(fleet, simulated, boot)
     did = _recorded(fleet, recorded)
-    would = _played(played, recorded, ours)
+    would = _simulated(simulated, recorded, ours)
     document: JsonObject = {
         "apiVersion": API_VERSION,
         "kind": "ShadowReport",
@@ -39,7 +39,7 @@ def shadow_document(recorded: RecordedPeriod, fleet: RecordedFleetResult, played
         "to": rfc3339(recorded.until),
         "snapshots": recorded.snapshots,
         "recorded": did,
-        "played": would,
+        "simulated": would,
         "difference": {
             "dollars": round(would["dollars"] - did["dollars"], 6),
             "share": money.share(would["dollars"] - did["dollars"], did["dollars"]),
@@ -48,25 +48,25 @@ def shadow_document(recorded: RecordedPeriod, fleet: RecordedFleetResult, played
             "waitedLong": would["waits"]["long"] - did["waits"]["long"],
         },
         "violations": [
-            {"time": rfc3339(found.at), "rule": found.rule, "subject": found.subject} for found in played.broken
+            {"time": rfc3339(found.at), "rule": found.rule, "subject": found.subject} for found in simulated.broken
         ],
         "provenMinimum": minimum_answer(fleet.minimum),
         "bootSeconds": boot / timedelta(seconds=1),
     }
-    document["worse"] = _worse(document, fleet, played, ours)
+    document["worse"] = _worse(document, fleet, simulated, ours)
     document["assumptions"] = _assumptions(fleet)
     return document
 
 
-def _our_waits(fleet: RecordedFleetResult, played: PlayResult, boot: timedelta) -> dict[str, timedelta]:
+def _our_waits(fleet: RecordedFleetResult, simulated: SimulatedPeriod, boot: timedelta) -> dict[str, timedelta]:
     """Return how long each new pod would have waited; one that took the place of a pod that left did not wait."""
     found = {}
     for pod, since in fleet.arrived.items():
-        placement = played.placements.get(pod)
+        placement = simulated.placements.get(pod)
         if placement is not None:
             booting = boot if placement.is_on_new_node else timedelta(0)
             found[pod] = max(timedelta(0), placement.at - since) + booting
-        elif pod not in played.unplaced:
+        elif pod not in simulated.unplaced:
             found[pod] = timedelta(0)
     return found
 
@@ -84,15 +84,15 @@ def _recorded(fleet: RecordedFleetResult, recorded: RecordedPeriod) -> JsonObjec
     }
 
 
-def _played(played: PlayResult, recorded: RecordedPeriod, ours: Mapping[str, timedelta]) -> JsonObject:
+def _simulated(simulated: SimulatedPeriod, recorded: RecordedPeriod, ours: Mapping[str, timedelta]) -> JsonObject:
     return {
-        **_cost(played.cost, recorded),
-        "nodeHours": round(played.hours, 4),
-        "nodesLaunched": played.launched,
-        "nodesAtEnd": played.nodes,
-        "evictions": played.moves,
-        "commands": played.commands,
-        "waits": _waits(ours, sorted(played.unplaced)),
+        **_cost(simulated.cost, recorded),
+        "nodeHours": round(simulated.hours, 4),
+        "nodesLaunched": simulated.launched,
+        "nodesAtEnd": simulated.nodes,
+        "evictions": simulated.moves,
+        "commands": simulated.commands,
+        "waits": _waits(ours, sorted(simulated.unplaced)),
     }
 
 
@@ -115,9 +115,9 @@ def _waits(waits: Mapping[str, timedelta], never: Sequence[str]) -> JsonObject:
 
 
 def _worse(
-    document: JsonObject, fleet: RecordedFleetResult, played: PlayResult, ours: Mapping[str, timedelta]
+    document: JsonObject, fleet: RecordedFleetResult, simulated: SimulatedPeriod, ours: Mapping[str, timedelta]
 ) -> list[JsonObject]:
-    did, would = document["recorded"], document["played"]
+    did, would = document["recorded"], document["simulated"]
     found = [
         {"what": what, "message": f"{text}: {would[key]:,} instead of {did[key]:,}", "pods": []}
         for what, key, text in (("dollars", "dollars", "it cost more dollars"), ("evictions", "evictions", "evictions"))
@@ -128,9 +128,9 @@ def _worse(
         if theirs is not None and ours_waited is not None and ours_waited > theirs:
             message = f"the {name} wait: {ours_waited:,.0f} s instead of {theirs:,.0f} s"
             found.append({"what": "waits", "message": message, "pods": []})
-    hours = _hours_of_higher_cost(fleet.series, played.series, document)
+    hours = _hours_of_higher_cost(fleet.series, simulated.series, document)
     if hours:
-        found.append({"what": "dearerHours", "message": f"our fleet was the dearer one for {hours:.2f} h", "pods": []})
+        found.append({"what": "hoursOfHigherCost", "message": f"our fleet cost more for {hours:.2f} h", "pods": []})
     late = [pod for pod, wait in ours.items() if wait > LONG_WAIT and fleet.waits.get(pod, wait) <= LONG_WAIT]
     without = set(would["waits"]["withoutPlace"]) - set(did["waits"]["withoutPlace"])
     for what, pods, text in (

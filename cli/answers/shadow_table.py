@@ -50,7 +50,7 @@ def _head(document: JsonObject) -> str:
 
 
 def _rows(document: JsonObject) -> list[tuple[str, str, str, str]]:
-    did, would = document["recorded"], document["played"]
+    did, would = document["recorded"], document["simulated"]
     rows = [
         _row("dollars", did["dollars"], would["dollars"], ",.4f"),
         _row("a month", did["monthly"], would["monthly"], ",.2f"),

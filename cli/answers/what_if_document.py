@@ -10,22 +10,22 @@ from cli.answers.plan_document import API_VERSION
 from cli.terminal import output
 from cli.terminal.output import counted, rfc3339
 from core.api.objects import JsonObject
-from core.counterfactual.play import PlayResult, RecordedPeriod
+from core.counterfactual.fleet_simulation import RecordedPeriod, SimulatedPeriod
 from core.model.values.quantity import dollars
 
 _NAMED_MAX: Final = 5
 
 ASSUMPTIONS: Final = (
     "launches and moves happen at once, EC2 has capacity for what was not refused then, and pods come and go as recorded",
-    "prices are those of each look; a change of pods is seen at the next recorded look",
-    "what was spent is counted from look to look here, and from launch to end of each instance by `fleetwright report`",
+    "prices are those of each snapshot; a change of pods is seen at the next snapshot",
+    "what was spent is counted from snapshot to snapshot here, and from launch to end of each instance by `fleetwright report`",
 )
 
 
-def what_if_document(recorded: RecordedPeriod, before: PlayResult, after: PlayResult) -> JsonObject:
+def what_if_document(recorded: RecordedPeriod, before: SimulatedPeriod, after: SimulatedPeriod) -> JsonObject:
     """Return `kind: WhatIf`.
 
-    `modelError`: the difference between the play with the recorded settings and the recorded dollars.
+    `modelError`: the difference between the simulation with the recorded settings and the recorded dollars.
     """
     period, real = recorded.until - recorded.since, dollars(recorded.cost)
     first, second = _side(before, period), _side(after, period)
@@ -34,7 +34,7 @@ def what_if_document(recorded: RecordedPeriod, before: PlayResult, after: PlayRe
         "kind": "WhatIf",
         "from": rfc3339(recorded.since),
         "to": rfc3339(recorded.until),
-        "looks": recorded.snapshots,
+        "snapshots": recorded.snapshots,
         "recorded": {"dollars": round(real, 6)},
         "modelError": money.share(first["dollars"] - real, real),
         "before": first,
@@ -69,27 +69,27 @@ def what_if_markdown(document: JsonObject) -> str:
     return "\n".join([*lines, "", *(f"- {assumed}" for assumed in document["assumptions"])])
 
 
-def _side(play: PlayResult, period: timedelta) -> JsonObject:
-    cost, hours = dollars(play.cost), period / timedelta(hours=1)
+def _side(simulated: SimulatedPeriod, period: timedelta) -> JsonObject:
+    cost, hours = dollars(simulated.cost), period / timedelta(hours=1)
     return {
         "dollars": round(cost, 6),
         "monthly": round(money.a_month(cost / hours), 2) if hours else 0.0,
-        "nodeHours": round(play.hours, 4),
-        "nodesLaunched": play.launched,
-        "moves": play.moves,
-        "podsOnNewNodes": play.waited,
-        "unplaced": list(play.unplaced),
-        "nodesAtEnd": play.nodes,
-        "commands": play.commands,
-        "byNodePool": {pool: round(dollars(part), 6) for pool, part in play.by_pool.items()},
+        "nodeHours": round(simulated.hours, 4),
+        "nodesLaunched": simulated.launched,
+        "moves": simulated.moves,
+        "podsOnNewNodes": simulated.waited,
+        "unplaced": list(simulated.unplaced),
+        "nodesAtEnd": simulated.nodes,
+        "commands": simulated.commands,
+        "byNodePool": {pool: round(dollars(part), 6) for pool, part in simulated.by_pool.items()},
     }
 
 
 def _head(document: JsonObject) -> str:
     error = document["modelError"]
-    missed = "" if error is None else f"; the play of it comes to {abs(error):.1%} {'more' if error > 0 else 'less'}"
+    missed = "" if error is None else f"; simulated: {abs(error):.1%} {'more' if error > 0 else 'less'}"
     period = f"{document['from'][:16].replace('T', ' ')} to {document['to'][:16].replace('T', ' ')} UTC"
-    return f"{period}, {counted(document['looks'], 'look')}: ${document['recorded']['dollars']:,.4f} were spent{missed}"
+    return f"{period}, {counted(document['snapshots'], 'snapshot')}: ${document['recorded']['dollars']:,.4f} were spent{missed}"
 
 
 def _rows(document: JsonObject) -> list[tuple[str, str, str, str]]:

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMNS",
         help=f"columns to sum dollars by, separated by commas: {', '.join(_BY)} (default: nodepool,namespace)",
     )
-    parser.add_argument("--no-play", action="store_true", help="without the baseline that has to be played")
+    parser.add_argument("--no-baseline", action="store_true", help="without the baseline that has to be simulated")
     parser.add_argument(
         "-o", "--output", choices=_FORMS, default="table", help="form of the answer (default: %(default)s)"
     )

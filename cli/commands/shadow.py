@@ -23,7 +23,9 @@ _EXAMPLES: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EXAMPLES
-    parser.add_argument("what", choices=("report",), metavar="report", help="report: plays what was recorded forward")
+    parser.add_argument(
+        "what", choices=("report",), metavar="report", help="report: simulates the recorded period with our decisions"
+    )
     add_recorded_period(parser, begins="--since", ends="--until")
     parser.add_argument(
         "-o", "--output", choices=_FORMS, default="table", help="form of the answer (default: %(default)s)"
@@ -32,13 +34,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Play the recorded period with our decisions, and print both side by side."""
+    """Simulate the recorded period with our decisions, and print both side by side."""
     from cli.answers.shadow_table import shadow_html, shadow_markdown, shadow_table
     from cli.ledger.shadow_report import shadow_report
     from cli.terminal.progress import progress
     from core.gc_pause import collector_paused
 
-    with progress("playing what was recorded") as steps, collector_paused():
+    with progress("simulating what was recorded") as steps, collector_paused():
         document = shadow_report(arguments, steps)
     written = {"markdown": shadow_markdown, "html": shadow_html}.get(arguments.output)
     if written is not None:

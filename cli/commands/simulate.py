@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compare",
         action="store_true",
-        help="with --report: also play the same pods with Karpenter's moves, and draw the proven minimum",
+        help="with --report: also simulate the same pods with Karpenter's moves, and draw the proven minimum",
     )
     parser.add_argument("--record", metavar="FILE", type=Path, help="write what happened, one JSON object a line")
     parser.add_argument(
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Play the scenario; negative if a violation or an orphan was found."""
+    """Simulate the scenario; negative if a violation or an orphan was found."""
     if not arguments.scenario.is_file():
         raise InputError("there is no such file", source=str(arguments.scenario))
     if arguments.compare and arguments.report is None:
@@ -64,11 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     read_scenario(arguments.scenario)  # report problems of the scenario before the simulator is imported
     from simulator.outcome.summary import VIOLATIONS
-    from simulator.run import run as play
+    from simulator.run import run as simulated
 
     with _ledger_folder(arguments) as ledger:
         with _functions_kept_quiet(), _progress() as progress:
-            result = play(
+            result = simulated(
                 arguments.scenario,
                 seed=arguments.seed,
                 record=arguments.record,
@@ -119,7 +119,7 @@ def _comparison(ledger: Path) -> Comparison | None:
 
     if not any(ledger.iterdir()):
         return None
-    with progress("playing the same pods with Karpenter's moves") as steps:
+    with progress("simulating the same pods with Karpenter's moves") as steps:
         return compared(str(ledger), steps)
 
 

@@ -1,4 +1,4 @@
-"""`fleetwright what-if`: plays a recorded period under other NodePools, budgets or prices."""
+"""`fleetwright what-if`: simulates a recorded period under other NodePools, budgets or prices."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Play the period twice: with the recorded settings, and with the requested ones."""
+    """Simulate the period twice: with the recorded settings, and with the requested ones."""
     from cli.answers.what_if_document import what_if_document, what_if_markdown, what_if_table
     from cli.ledger.opening import opened_ledger
     from cli.ledger.period_reader import PeriodReader
     from cli.terminal.progress import progress
-    from core.counterfactual.play import PlayRules, play_beside
+    from core.counterfactual.fleet_simulation import SimulationRules, simulated_periods
     from core.gc_pause import collector_paused
 
     overrides = _overrides(arguments)
@@ -65,14 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
     is_other = bool(arguments.files or arguments.catalog or arguments.policy != FLEETWRIGHT)
     if not is_other:
         raise InputError("nothing is changed", hint="give manifests with -f, prices with --catalog or a --policy")
-    after = PlayRules(
+    after = SimulationRules(
         change=overrides.applied_to,
         consolidates=arguments.policy != NONE,
         karpenter_moves_only=arguments.policy == KARPENTER,
     )
-    with progress("playing twice", len(period)) as steps, collector_paused():
-        recorded, plays = play_beside(steps.over(period), (PlayRules(), after), period.until)
-    document = what_if_document(recorded, plays[0], plays[1])
+    with progress("simulating twice", len(period)) as steps, collector_paused():
+        recorded, (before, changed) = simulated_periods(steps.over(period), (SimulationRules(), after), period.until)
+    document = what_if_document(recorded, before, changed)
     if arguments.output == "markdown":
         write_stdout(what_if_markdown(document))
     else:
@@ -93,18 +93,18 @@ def _overrides(arguments: argparse.Namespace) -> Overrides:
     from core.model.catalogue import Catalogue
     from core.model.snapshot import Options
 
-    played = (kinds.NODE_POOLS, kinds.NODE_OVERLAYS, kinds.POD_DISRUPTION_BUDGETS)
+    supported = (kinds.NODE_POOLS, kinds.NODE_OVERLAYS, kinds.POD_DISRUPTION_BUDGETS)
     inventory = take_inventory(read(arguments.files)) if arguments.files else None
     catalogue = read_catalogue(arguments.catalog) if arguments.catalog else None
     if inventory is None:
         return Overrides(catalogue=catalogue)
-    if not any(inventory.objects.get(kind) for kind in played):
+    if not any(inventory.objects.get(kind) for kind in supported):
         raise InputError("there is no NodePool, NodeOverlay or PodDisruptionBudget in the files", source="-f")
-    others = sorted(kind.kind for kind in inventory.objects if kind not in played)
+    others = sorted(kind.kind for kind in inventory.objects if kind not in supported)
     if others:
-        warn(f"not played: {', '.join(others)}; only NodePools, NodeOverlays and PodDisruptionBudgets are")
+        warn(f"ignored: {', '.join(others)}; only NodePools, NodeOverlays and PodDisruptionBudgets count")
     given, problems = assemble(
-        {kind: inventory.objects.get(kind, []) for kind in played},
+        {kind: inventory.objects.get(kind, []) for kind in supported},
         now=datetime.now(UTC),
         catalogue=Catalogue(),
         options=Options(),

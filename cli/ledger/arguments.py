@@ -42,7 +42,7 @@ def add_since(parser: argparse.ArgumentParser) -> None:
 
 
 def add_recorded_period(parser: argparse.ArgumentParser, begins: str = "--from", ends: str = "--to") -> None:
-    """Add the arguments that select the ledger and the period to play."""
+    """Add the arguments that select the ledger and the period to read."""
     add_ledger(parser)
     parser.add_argument(begins, dest="since", type=since, metavar="T", help=f"{SPAN}; default: the first record")
     parser.add_argument(ends, dest="until", type=since, metavar="T", help=f"{SPAN}; default: the last record")

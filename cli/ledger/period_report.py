@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from datetime import datetime
 
-from cli.answers.report_document import BaselinePlay, report_document
+from cli.answers.report_document import BaselineSimulation, report_document
 from cli.ledger.decisions import outcomes
 from cli.ledger.opening import opened_ledger
 from cli.ledger.period_reader import PeriodReader
@@ -14,7 +14,7 @@ from cli.terminal.progress import Steps
 from core.api.objects import JsonObject
 from core.cost_report.instance_hours import lives
 from core.cost_report.report import ReportBuilder, ReportedDecision
-from core.counterfactual.play import PlayRules, play_beside
+from core.counterfactual.fleet_simulation import SimulationRules, simulated_periods
 from core.ledger.log import LogEntry, by_decision, log_entry
 from core.model.snapshot import Snapshot
 
@@ -41,7 +41,7 @@ def report_of_period(arguments: argparse.Namespace, steps: Steps) -> JsonObject:
             log.append(log_entry(decision.entry, ended.get(decision.entry.id, ())))
             yield decision.snapshot
 
-    rules = () if arguments.no_play else (PlayRules(), PlayRules(consolidates=False))
-    _, plays = play_beside(seen(), rules, period.until)
-    baseline = BaselinePlay(asked=plays[0].cost, kept=plays[1].cost) if plays else None
+    rules = () if arguments.no_baseline else (SimulationRules(), SimulationRules(consolidates=False))
+    _, simulated = simulated_periods(seen(), rules, period.until)
+    baseline = BaselineSimulation(asked=simulated[0].cost, kept=simulated[1].cost) if simulated else None
     return report_document(builder.report(), log, baseline, period=(since, period.until), by=arguments.by)

@@ -1,4 +1,4 @@
-"""Reads a period of a ledger once, and plays our fleet beside the recorded one."""
+"""Reads a period of a ledger once, and simulates our fleet beside the recorded one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli.ledger.period_reader import PeriodReader
 from cli.terminal.progress import Steps
 from core.api.objects import JsonObject
 from core.counterfactual.fleet_minimum import fleet_minimum
-from core.counterfactual.play import PlayRules, play_beside
+from core.counterfactual.fleet_simulation import SimulationRules, simulated_periods
 from core.counterfactual.recorded_fleet import RecordedFleet
 from core.model.snapshot import Snapshot
 from core.pools.observed_pools import as_acting
@@ -53,5 +53,5 @@ def shadow_report(arguments: argparse.Namespace, steps: Steps) -> JsonObject:
             fleet.see(snapshot, bounds.of(snapshot))
             yield snapshot
 
-    recorded, (played,) = play_beside(seen(), (PlayRules(change=as_acting),), period.until)
-    return shadow_document(recorded, fleet.finish(period.until), played)
+    recorded, (simulated,) = simulated_periods(seen(), (SimulationRules(change=as_acting),), period.until)
+    return shadow_document(recorded, fleet.finish(period.until), simulated)

@@ -13,12 +13,12 @@ import msgspec
 from cli.ledger.period_reader import PeriodReader, RecordedDecision
 from cli.ledger.storage import open_ledger
 from cli.terminal.progress import Steps as Progress
-from core.counterfactual.play import PlayRules, play_beside
+from core.counterfactual.fleet_simulation import SimulationRules, simulated_periods
 from core.gc_pause import collector_paused
 from core.model.values.quantity import dollars
 
-PLAYED_MAX: Final = 160
-"""The most decisions that are played, evenly chosen: each takes about as long as a run of `disrupt`."""
+SIMULATED_MAX: Final = 160
+"""The most decisions that are simulated, evenly chosen: each takes about as long as a run of `disrupt`."""
 
 Steps = tuple[tuple[datetime, int], ...]
 """Times, and nano-dollars per hour from each on."""
@@ -37,7 +37,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compared(ledger: str, steps: Progress) -> Comparison:
-    """Play the decisions in the ledger of a simulation; `steps` counts them.
+    """Simulate the decisions in the ledger of a scenario again; `steps` counts them.
 
     Raises:
         InputError: If the ledger has no decision.
@@ -52,8 +52,10 @@ def compared(ledger: str, steps: Progress) -> Comparison:
     snapshots = [decision.snapshot for decision in _chosen(decisions)]
     steps.total = len(snapshots)
     with collector_paused():
-        _, (play,) = play_beside(steps.over(snapshots), (PlayRules(karpenter_moves_only=True),), period.until)
-    return Comparison(karpenter=play.series, minimum=minimum)
+        _, (simulated,) = simulated_periods(
+            steps.over(snapshots), (SimulationRules(karpenter_moves_only=True),), period.until
+        )
+    return Comparison(karpenter=simulated.series, minimum=minimum)
 
 
 def sampled(steps: Steps, times: Sequence[datetime]) -> list[float | None]:
@@ -64,7 +66,7 @@ def sampled(steps: Steps, times: Sequence[datetime]) -> list[float | None]:
 
 
 def _chosen(decisions: Sequence[RecordedDecision]) -> list[RecordedDecision]:
-    """Return all decisions, or `PLAYED_MAX` at even distances including the last."""
-    if len(decisions) <= PLAYED_MAX:
+    """Return all decisions, or `SIMULATED_MAX` at even distances including the last."""
+    if len(decisions) <= SIMULATED_MAX:
         return list(decisions)
-    return [decisions[(number + 1) * len(decisions) // PLAYED_MAX - 1] for number in range(PLAYED_MAX)]
+    return [decisions[(number + 1) * len(decisions) // SIMULATED_MAX - 1] for number in range(SIMULATED_MAX)]

@@ -76,7 +76,7 @@ def _header(content: PageContent) -> str:
     hours = (end - start).total_seconds() / 3600
     return (
         f"<header><h1>{escape(str(content.summary['scenario']))}</h1>"
-        f"<p>{start:%a %d %b %Y %H:%M} to {end:%a %d %b %H:%M} UTC. {round(hours, 2):g} hours of virtual time, played in "
+        f"<p>{start:%a %d %b %Y %H:%M} to {end:%a %d %b %H:%M} UTC. {round(hours, 2):g} hours of virtual time, simulated in "
         f"{content.summary['wallSeconds']:g} s by the functions that are deployed.</p></header>"
     )
 

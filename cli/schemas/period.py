@@ -9,7 +9,7 @@ import msgspec
 from cli.schemas.answer import JsonAnswer
 
 
-class PlayAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+class SimulatedPeriodAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     """A simulated period: dollars, node hours, launches, moves; pods in `podsOnNewNodes` waited for a node to start."""
 
     dollars: float
@@ -24,7 +24,7 @@ class PlayAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     by_node_pool: dict[str, float]
 
 
-class PlayDifferenceAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+class PeriodDifferenceAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     """The effect of the change; `share` is relative to the dollars before, null if these are zero."""
 
     dollars: float
@@ -114,12 +114,12 @@ class WhatIfAnswer(JsonAnswer):
     kind: Literal["WhatIf"]
     from_: str = msgspec.field(name="from")
     to: str
-    looks: int
+    snapshots: int
     recorded: RecordedAnswer
     model_error: float | None
-    before: PlayAnswer
-    after: PlayAnswer
-    difference: PlayDifferenceAnswer
+    before: SimulatedPeriodAnswer
+    after: SimulatedPeriodAnswer
+    difference: PeriodDifferenceAnswer
     assumptions: list[str]
 
 
@@ -180,7 +180,7 @@ class ViolationAnswer(msgspec.Struct, kw_only=True):
 class WorseAnswer(msgspec.Struct, kw_only=True):
     """Something in which the recorded fleet did better; `pods`: some of the pods concerned."""
 
-    what: Literal["dollars", "evictions", "dearerHours", "waits", "withoutPlace", "violations"]
+    what: Literal["dollars", "evictions", "hoursOfHigherCost", "waits", "withoutPlace", "violations"]
     message: str
     pods: list[str]
 
@@ -193,7 +193,7 @@ class ShadowReportAnswer(JsonAnswer):
     to: str
     snapshots: int
     recorded: RecordedFleetAnswer
-    played: ShadowFleetAnswer
+    simulated: ShadowFleetAnswer
     difference: ShadowDifferenceAnswer
     violations: list[ViolationAnswer]
     proven_minimum: MinimumAnswer | None

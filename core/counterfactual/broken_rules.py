@@ -1,4 +1,4 @@
-"""Checks the commands of a play against the rules, independently of the code that decided them."""
+"""Checks the commands of a simulation against the rules, independently of the code that decided them."""
 
 from __future__ import annotations
 

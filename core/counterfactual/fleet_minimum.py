@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from core.counterfactual.played_fleet import PlayedFleet
+from core.counterfactual.simulated_fleet import SimulatedFleet
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
 from core.scheduling import schedule
@@ -20,5 +20,5 @@ def fleet_minimum(snapshot: Snapshot) -> int | None:
     foreign = tuple(state.node for state in state_nodes(snapshot) if state.claim is None and state.node is not None)
     running = tuple(pod for pod in snapshot.pods if pod.node_name)
     without = msgspec.structs.replace(snapshot, node_claims=(), nodes=foreign, pods=running)
-    played = PlayedFleet(without).in_snapshot(without, snapshot.now, karpenter_moves_only=False)
-    return schedule(played).cost.lower_bound
+    simulated = SimulatedFleet(without).in_snapshot(without, snapshot.now, karpenter_moves_only=False)
+    return schedule(simulated).cost.lower_bound

@@ -9,7 +9,7 @@ from statistics import median_low
 import msgspec
 
 from core.counterfactual.proven_minimum import ProvenMinimum
-from core.counterfactual.workload_places import is_played
+from core.counterfactual.workload_places import is_simulated
 from core.disruption.fleet_cost import fleet_price
 from core.model import node_claim
 from core.model.node_claim import NodeClaim
@@ -82,7 +82,9 @@ class RecordedFleet:
             self._note_departures(claims, pods)
             self._note_waits(pods, snapshot.now)
         self._note_boots(claims)
-        self._places = {key: pod.node_name for key, pod in pods.items() if is_played(pod) and pod.node_name in claims}
+        self._places = {
+            key: pod.node_name for key, pod in pods.items() if is_simulated(pod) and pod.node_name in claims
+        }
         self._seen_claims |= {claim.name for claim in snapshot.node_claims}
         self._nodes = claims
         self._hourly, self._floor, self._last = fleet_price(snapshot), floor, snapshot
@@ -133,14 +135,14 @@ class RecordedFleet:
                 self._going.add(name)
         for key, node in self._places.items():
             pod = pods.get(key)
-            has_left = pod is None or (is_played(pod) and pod.node_name != node)
+            has_left = pod is None or (is_simulated(pod) and pod.node_name != node)
             if has_left and node in self._going | self._by_choice:
                 self._left[node in self._by_choice] += 1
 
     def _note_waits(self, pods: dict[str, Pod], now: datetime) -> None:
         """Record waits. A pod that is bound when first seen waited less than one snapshot interval, which counts as zero."""
         for key, pod in pods.items():
-            if not is_played(pod):
+            if not is_simulated(pod):
                 continue
             if key not in self._known:
                 self._known.add(key)

@@ -1,6 +1,6 @@
-"""Where pods run in a played fleet, and which of them are new.
+"""Where pods run in a simulated fleet, and which of them are new.
 
-A record has the pods of the real cluster, where moves and failures created successors with other names. In the play
+A record has the pods of the real cluster, where moves and failures created successors with other names. In the simulation
 nobody moved the pod, so a successor takes the place of the pod of the same workload that disappeared.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from core.model.pod import Pod
 
 
-def is_played(pod: Pod) -> bool:
-    """Whether the pod needs a place in the played fleet. DaemonSet pods come with each node and count as its overhead."""
+def is_simulated(pod: Pod) -> bool:
+    """Whether the pod needs a place in the simulated fleet. DaemonSet pods come with each node and count as its overhead."""
     return pod.is_active and not pod.is_daemon and not pod.is_static and not pod.is_gated
 
 

@@ -27,7 +27,7 @@ class RecordedTime:
         return self.elapsed[-1] / THOUSANDTHS
 
 
-def played_back(elapsed: Sequence[int]) -> Callable[[], float]:
+def replayed_clock(elapsed: Sequence[int]) -> Callable[[], float]:
     """Return a clock that gives these readings in order, and then reports that time is over."""
     answers = iter(elapsed)
     return lambda: next(answers, THOUSANDTHS) / THOUSANDTHS
@@ -37,4 +37,4 @@ def recorded_clock(entry: LedgerEntry) -> Callable[[], float] | None:
     """Return the clock that bounded a decision's search, as it was read then; None if there was none."""
     if entry.is_greedy or (entry.improve_iterations is not None and not entry.elapsed):
         return None
-    return played_back(entry.elapsed)
+    return replayed_clock(entry.elapsed)

@@ -279,7 +279,7 @@ def test_the_dollars_of_a_report_are_those_of_the_instances_that_ran(
 def test_a_report_is_written_for_people_and_for_sheets(
     played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["report", "--ledger", str(played[0]), "--to", "2026-11-20T00:30:00Z", "--no-play"]
+    asked = ["report", "--ledger", str(played[0]), "--to", "2026-11-20T00:30:00Z", "--no-baseline"]
     told = {}
     for form in ("table", "markdown", "html", "csv"):
         assert main([*asked, "-o", form]) == 0

@@ -100,7 +100,7 @@ def test_the_report_tells_both_sides(played: tuple[Path, Result, Site], capsys: 
     """Karpenter keeps a node for each pod here; ours is far cheaper and moves pods for it, each saving counted once."""
     document = json.loads(report(played[0], capsys, "json"))
     msgspec.convert(document, type=ANSWERS["shadow"])
-    did, would, minimum = document["recorded"], document["played"], document["provenMinimum"]
+    did, would, minimum = document["recorded"], document["simulated"], document["provenMinimum"]
     assert document["from"] == "2026-11-20T00:05:00Z"
     # Twelve nodes of 0.20 an hour; eight are empty after 15 minutes and gone five later; six come in the last minute.
     assert did["dollars"] == pytest.approx(0.2 * (12 * 20.5 + 4 * 16.5 + 6) / 60, rel=0.03)

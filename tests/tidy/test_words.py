@@ -55,11 +55,14 @@ OLD_WORDS = re.compile(
 )
 """Archaic turns: docstrings, comments and pages say it in the words of today."""
 
-VAGUE_NAMES = frozenset({"look", "looks", "told", "world"})
-"""A snapshot, a digest, a run, a check or an observation: what is meant has its own name."""
+VAGUE_NAMES = frozenset({"look", "looks", "play", "played", "plays", "told", "world"})
+"""A snapshot, a digest, a run, a check, an observation or a simulation: what is meant has its own name."""
 
-PUBLISHED = frozenset({"look_queue_url", "looks"})
-"""Settings and fields of reports keep their names: installations and scripts have them."""
+OF_SCENARIOS = frozenset({"play", "played", "plays", "world"})
+"""In the simulator and in benchmarks, a world is the whole that a scenario describes and a run plays."""
+
+PUBLISHED = frozenset({"look_queue_url"})
+"""Settings keep their names: installations have them."""
 
 KUBERNETES_OWN = frozenset(
     {
@@ -110,11 +113,11 @@ def test_no_name_is_a_metaphor() -> None:
 
 
 def test_no_variable_is_vague() -> None:
-    """In the simulator and in benchmarks a world is the whole that they play; elsewhere it meant a snapshot, or its digest."""
+    """Elsewhere a world meant a snapshot, or its digest, and a play a simulation over a recorded period."""
     found = set()
     for path in FILES:
-        plays = relative(path).startswith(("simulator/", "benchmarks/"))
-        vague = VAGUE_NAMES - {"world"} if plays else VAGUE_NAMES
+        of_scenarios = relative(path).startswith(("simulator/", "benchmarks/"))
+        vague = VAGUE_NAMES - OF_SCENARIOS if of_scenarios else VAGUE_NAMES
         for name in map(_name_of, ast.walk(ast.parse(path.read_text()))):
             if vague & set(name.lower().split("_")) and name not in PUBLISHED:
                 found.add(f"{relative(path)}: {name}")

@@ -64,7 +64,7 @@ class DisruptionController:
         proposals = self.approvals.open()
         state = self._state(claims, brakes, proposals)
         if self.skips.resync.is_valid(state, self.clock.now()) and not (is_window or is_woken):
-            report.count("resting")
+            report.count("skippedRuns")
             return
         lease = self.skips.turns.take(owner, report)
         if lease is None:
@@ -78,7 +78,7 @@ class DisruptionController:
         """Return all claims; none if no node could go: the last observation had no claims, or none is settled."""
         now = self.clock.now()
         if not is_woken and self.skips.absent.holds(now):
-            report.count("resting")
+            report.count("skippedRuns")
             return ()
         claims = self.stores.claims.all()
         self.skips.absent.note(now, are_absent=not claims)

@@ -39,7 +39,7 @@ class RunCoordination:
         if earliest <= now:
             return False
         self._requests.ask("spaced", earliest)
-        report.count("spacedLooks")
+        report.count("spacedRuns")
         return True
 
     def take(self, owner: str, report: RunReport) -> Lease | None:
@@ -47,7 +47,7 @@ class RunCoordination:
         lease = self._leases.acquire(DECIDER, owner, now=self._clock.now(), for_=LEASE_FOR)
         if lease is None:
             self._requests.ask("another run decides", self._clock.now() + FOLLOWED_AFTER)
-            report.count("busyLooks")
+            report.count("busyRuns")
         return lease
 
     def give_up(self, lease: Lease) -> None:
@@ -76,7 +76,7 @@ class RunCoordination:
         self._is_postponed = is_soon and not self._is_postponed
         if self._is_postponed and moment is not None:
             self._requests.ask("soon more", moment)
-            report.count("postponedLooks")
+            report.count("postponedRuns")
         return self._is_postponed
 
     def ended(self, view: ClusterState, *, is_new: bool, found: bool) -> None:

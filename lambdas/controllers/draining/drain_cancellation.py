@@ -49,7 +49,7 @@ class DrainCancellation:
         report.decide(
             DecisionKind.ABANDON, record.name, step.reason, f"drain of node {step.node} cancelled: {step.message}"
         )
-        report.count("drainsGivenBack")
+        report.count("cancelledDrains")
         self._open(step.node, reader)
         return restored
 

@@ -91,7 +91,7 @@ class AuditLog:
         if (found.ends or NODES_MAY_GO & found.reasons.keys()) and self._runs.ask(
             "audit log"
         ):  # once the ends are written
-            report.count("askedLooks")
+            report.count("requestedRuns")
 
 
 def _found_in(event: Any, report: RunReport) -> _Found:

@@ -67,7 +67,7 @@ class Reconciliation:
         boundary = Boundary(report)
         seen = self._observe(boundary)
         if seen is None:
-            report.count("resting")
+            report.count("skippedRuns")
             return
         view = seen.view
         if view is not None and not boundary.attempt(

@@ -28,7 +28,7 @@ def note_launches(
         changed = history.after_launch(_launches(records, view), now)
         if changed.outcomes or changed.workloads:
             moves.write(changed, now)
-        report.count("regrettedWorkloads", len(changed.workloads))
+        report.count("workloadsWithUnpaidMoves", len(changed.workloads))
     except PortError as error:
         report.count("portErrors")
         report.decide(DecisionKind.SKIP, "move history", reason_of(error), str(error))

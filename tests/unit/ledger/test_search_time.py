@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from core import codec
-from core.ledger.search_time import RecordedTime, played_back
+from core.ledger.search_time import RecordedTime, replayed_clock
 from core.scheduling import schedule
 from tests.builders import a_pod, a_pool, a_snapshot, a_type
 
@@ -22,9 +22,9 @@ def test_a_search_that_time_ended_is_replayed() -> None:
         clock = RecordedTime(lambda ticks=ticks, speed=speed: next(ticks) / speed)  # type: ignore[misc]
         plan = codec.encode_plan(schedule(snapshot, clock))
         assert clock.elapsed
-        assert codec.encode_plan(schedule(snapshot, played_back(clock.elapsed))) == plan
+        assert codec.encode_plan(schedule(snapshot, replayed_clock(clock.elapsed))) == plan
 
 
 def test_after_the_last_answer_time_is_over() -> None:
-    clock = played_back([0, 250])
+    clock = replayed_clock([0, 250])
     assert [clock(), clock(), clock(), clock()] == [0.0, 0.25, 1.0, 1.0]

@@ -49,7 +49,7 @@ def test_without_claims_nothing_is_listed() -> None:
     calls = listed(lab)
     report = lab.disrupt()
     assert (calls, report.counts) == ([], {"candidates": 0})
-    assert lab.disrupt().counts == {"resting": 1}
+    assert lab.disrupt().counts == {"skippedRuns": 1}
 
 
 @pytest.mark.parametrize("is_woken", [False, True])
@@ -68,7 +68,7 @@ def test_a_message_has_the_table_read_although_there_were_no_claims() -> None:
     rows, lab.rows.claims = lab.rows.claims, {}
     lab.disrupt()
     lab.rows.claims = rows
-    assert lab.disrupt().counts == {"resting": 1}
+    assert lab.disrupt().counts == {"skippedRuns": 1}
     assert lab.disrupt(is_woken=True).counts["commands"] == 1
 
 
@@ -125,13 +125,13 @@ class TestAnUnchangedCluster:
 
     def test_is_not_looked_at_again(self, lab: Lab) -> None:
         calls = listed(lab)
-        assert lab.disrupt().counts["resting"] == 1
+        assert lab.disrupt().counts["skippedRuns"] == 1
         assert calls == []
 
     def test_is_looked_at_for_a_message(self, lab: Lab) -> None:
         lab.clock.advance(minutes=1)
         calls = listed(lab)
-        assert "resting" not in lab.disrupt(is_woken=True).counts
+        assert "skippedRuns" not in lab.disrupt(is_woken=True).counts
         assert calls != []
 
 
@@ -139,7 +139,7 @@ def test_a_run_that_meets_another_decides_nothing() -> None:
     lab = idle()
     lab.app.adapters.leases.acquire(DECIDER, "another", now=lab.clock.now(), for_=timedelta(minutes=1))
     report = lab.disrupt()
-    assert (report.counts["busyLooks"], lab.rows.commands) == (1, {})
+    assert (report.counts["busyRuns"], lab.rows.commands) == (1, {})
 
 
 def test_a_run_that_a_message_starts_soon_after_a_pass_is_put_off() -> None:
@@ -147,7 +147,7 @@ def test_a_run_that_a_message_starts_soon_after_a_pass_is_put_off() -> None:
     lab.disrupt()
     lab.rows.commands.clear()
     calls = listed(lab)
-    assert lab.disrupt(is_woken=True).counts == {"spacedLooks": 1}
+    assert lab.disrupt(is_woken=True).counts == {"spacedRuns": 1}
     assert calls == []
 
 

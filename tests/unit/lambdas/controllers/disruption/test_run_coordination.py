@@ -95,7 +95,7 @@ def test_a_run_soon_after_a_pass_is_put_off_and_asked_for() -> None:
     sandbox.ended(found=True)
     assert sandbox.early(4)
     assert sandbox.asked() == [("spaced", SPACING - timedelta(seconds=4))]
-    assert sandbox.report.counts == {"spacedLooks": 1}
+    assert sandbox.report.counts == {"spacedRuns": 1}
     assert not sandbox.early(6)
 
 
@@ -123,7 +123,7 @@ def test_one_run_decides_at_a_time_and_the_other_is_followed() -> None:
     lease = one.turns.take("one", one.report)
     assert lease is not None
     assert other.turns.take("other", other.report) is None
-    assert (other.asked(), other.report.counts) == ([("another run decides", FOLLOWED_AFTER)], {"busyLooks": 1})
+    assert (other.asked(), other.report.counts) == ([("another run decides", FOLLOWED_AFTER)], {"busyRuns": 1})
     one.turns.give_up(lease)
     assert other.turns.take("other", other.report) is not None
     assert one.report.counts == {}

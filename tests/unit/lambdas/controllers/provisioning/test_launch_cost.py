@@ -83,7 +83,7 @@ def test_a_pod_on_a_node_that_stays_is_not_charged(world: World) -> None:
 
 def test_pods_of_other_workloads_are_not_charged(world: World) -> None:
     world.launch(of_another())
-    assert (world.spent, world.report.counts) == (0, {"regrettedWorkloads": 0})
+    assert (world.spent, world.report.counts) == (0, {"workloadsWithUnpaidMoves": 0})
 
 
 def test_room_of_a_buffer_is_charged_whoever_took_it(world: World) -> None:
@@ -94,7 +94,7 @@ def test_room_of_a_buffer_is_charged_whoever_took_it(world: World) -> None:
 def test_a_workload_is_held_once_its_move_does_not_pay(world: World) -> None:
     for _ in range(5):
         world.launch(of_web())
-    assert world.report.counts == {"regrettedWorkloads": 1}
+    assert world.report.counts == {"workloadsWithUnpaidMoves": 1}
     held = world.rows.moves.workloads[WEB].held_until
     assert held is not None
 

@@ -127,12 +127,12 @@ def lab() -> Lab:
 
 def test_a_woken_run_looks_at_once_and_the_next_one_waits(lab: Lab) -> None:
     """Otherwise, messages that come one after the other list all pods each time."""
-    assert "spacedLooks" not in lab.disrupt(is_woken=True).counts
+    assert "spacedRuns" not in lab.disrupt(is_woken=True).counts
     lab.run_requests.take()
     lab.clock.advance(seconds=4)
     asked: list[str] = []
     lab.kubernetes.before_call = asked.append
-    assert lab.disrupt(is_woken=True).counts == {"spacedLooks": 1}
+    assert lab.disrupt(is_woken=True).counts == {"spacedRuns": 1}
     assert asked == []
     assert [delay for _, delay in lab.run_requests.sent] == [6 * SECOND]
     lab.disrupt(is_woken=True)
@@ -144,10 +144,10 @@ def test_runs_do_not_decide_at_the_same_time(lab: Lab) -> None:
     leases = lab.app.adapters.leases
     lease = leases.acquire(DECIDER, "another", now=lab.clock.now(), for_=timedelta(minutes=1))
     assert lease is not None
-    assert lab.disrupt().counts["busyLooks"] == 1
+    assert lab.disrupt().counts["busyRuns"] == 1
     assert len(lab.run_requests.take()) == 1
     leases.release(lease)
-    assert "busyLooks" not in lab.disrupt().counts
+    assert "busyRuns" not in lab.disrupt().counts
 
 
 def test_the_end_of_consolidate_after_is_looked_at(lab: Lab) -> None:

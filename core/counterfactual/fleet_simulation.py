@@ -1,4 +1,4 @@
-"""Plays a fleet forward: recorded snapshots supply the pods, the planner launches nodes, and disruption consolidates them.
+"""Simulates a fleet over a recorded period: its snapshots supply the pods, nodes are planned for them and consolidated.
 
 Launches and moves happen at once. Between two snapshots the fleet is planned again as long as it changes, and when
 `consolidateAfter` or a budget's window may let more nodes go.
@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from core.counterfactual.broken_rules import BrokenRule, broken_rules
-from core.counterfactual.played_fleet import Placement, PlayedFleet
+from core.counterfactual.simulated_fleet import Placement, SimulatedFleet
 from core.disruption.budgets.next_change import next_change
 from core.disruption.decision import disrupt, startable
 from core.disruption.fleet_cost import fleet_price
@@ -38,8 +38,8 @@ def unchanged(snapshot: Snapshot) -> Snapshot:
     return snapshot
 
 
-class PlayRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of one play.
+class SimulationRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of one simulation.
 
     Attributes:
         change: Puts other NodePools, prices or budgets into each snapshot.
@@ -52,8 +52,8 @@ class PlayRules(msgspec.Struct, frozen=True, kw_only=True):
     karpenter_moves_only: bool = False
 
 
-class PlayResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The totals of a played period.
+class SimulatedPeriod(msgspec.Struct, frozen=True, kw_only=True):
+    """The totals of a simulated period.
 
     Attributes:
         cost: Nano-dollars, less what commitments cover.
@@ -83,14 +83,14 @@ class PlayResult(msgspec.Struct, frozen=True, kw_only=True):
     broken: tuple[BrokenRule, ...] = ()
 
 
-class FleetPlay:
-    """One play. `see` each snapshot in order of time, the first of which has the initial fleet; then call `finish`."""
+class FleetSimulation:
+    """One simulation. `see` each snapshot in order of time, the first of which has the initial fleet; then call `finish`."""
 
-    def __init__(self, rules: PlayRules, first: Snapshot) -> None:
+    def __init__(self, rules: SimulationRules, first: Snapshot) -> None:
         self._rules = rules
         self._snapshot = first
         self._now = first.now
-        self._fleet = PlayedFleet(first)
+        self._fleet = SimulatedFleet(first)
         self._unplaced: tuple[str, ...] = ()
         self._has_changed = False
         self._prices: dict[str, tuple[str, int]] = {}
@@ -98,19 +98,19 @@ class FleetPlay:
         self._node_time = timedelta(0)
         self._series: list[tuple[datetime, int]] = []
         self._broken: list[BrokenRule] = []
-        self._play(first.now)
+        self._step(first.now)
 
     def see(self, snapshot: Snapshot) -> None:
-        """Play until this snapshot, then apply it."""
-        self._rest_until(snapshot.now)
+        """Simulate until this snapshot, then apply it."""
+        self._advance_to(snapshot.now)
         self._snapshot = snapshot
-        self._play(snapshot.now)
+        self._step(snapshot.now)
 
-    def finish(self, until: datetime) -> PlayResult:
-        """Play on to the end of the period."""
-        self._rest_until(until)
+    def finish(self, until: datetime) -> SimulatedPeriod:
+        """Simulate until the end of the period."""
+        self._advance_to(until)
         self._charge(until)
-        return PlayResult(
+        return SimulatedPeriod(
             cost=sum(self._bill.values()) // MICROSECONDS_PER_HOUR,
             by_pool={pool: cost // MICROSECONDS_PER_HOUR for pool, cost in sorted(self._bill.items())},
             hours=self._node_time / HOUR,
@@ -125,13 +125,13 @@ class FleetPlay:
             broken=tuple(self._broken),
         )
 
-    def _rest_until(self, end: datetime) -> None:
+    def _advance_to(self, end: datetime) -> None:
         """Plan again between two snapshots whenever the fleet may change without an event."""
         for _ in range(TICKS_MAX if self._rules.consolidates else 0):
             following = self._next_tick()
             if following is None or following >= end:
                 return
-            self._play(following)
+            self._step(following)
 
     def _next_tick(self) -> datetime | None:
         if self._has_changed:
@@ -147,22 +147,22 @@ class FleetPlay:
                 moments.append(since + wait)
         return min(moments, default=None)
 
-    def _play(self, now: datetime) -> None:
+    def _step(self, now: datetime) -> None:
         self._charge(now)
         asked = self._rules.change(self._snapshot)
         only = self._rules.karpenter_moves_only
         if now == asked.now:
             self._fleet.meet(asked)
-        played = self._fleet.in_snapshot(asked, now, karpenter_moves_only=only)
-        plan = schedule(played)
-        self._fleet.place(plan, played)
+        snapshot = self._fleet.in_snapshot(asked, now, karpenter_moves_only=only)
+        plan = schedule(snapshot)
+        self._fleet.place(plan, snapshot)
         self._unplaced = tuple(found.pod for found in plan.unschedulable)
         self._has_changed = False
         if self._rules.consolidates and self._fleet.claims:
-            played = self._fleet.in_snapshot(asked, now, karpenter_moves_only=only)
-            commands = startable(disrupt(played))
-            self._broken += broken_rules(commands, played)
-            self._fleet.carry_out(commands, played)
+            snapshot = self._fleet.in_snapshot(asked, now, karpenter_moves_only=only)
+            commands = startable(disrupt(snapshot))
+            self._broken += broken_rules(commands, snapshot)
+            self._fleet.carry_out(commands, snapshot)
             self._has_changed = bool(commands)
         self._prices = self._fleet.prices(asked, now)
         hourly = sum(price for _, price in self._prices.values())
@@ -178,7 +178,7 @@ class FleetPlay:
 
 
 class RecordedPeriod(msgspec.Struct, frozen=True, kw_only=True):
-    """The snapshots themselves, without a play.
+    """The snapshots themselves, without a simulation.
 
     Attributes:
         snapshots: How many snapshots there are.
@@ -191,11 +191,11 @@ class RecordedPeriod(msgspec.Struct, frozen=True, kw_only=True):
     cost: int
 
 
-def play_beside(
-    snapshots: Iterable[Snapshot], rules: Sequence[PlayRules], until: datetime
-) -> tuple[RecordedPeriod, tuple[PlayResult, ...]]:
-    """Play the same snapshots, at least one and in order of time, under several rules."""
-    plays: list[FleetPlay] = []
+def simulated_periods(
+    snapshots: Iterable[Snapshot], rules: Sequence[SimulationRules], until: datetime
+) -> tuple[RecordedPeriod, tuple[SimulatedPeriod, ...]]:
+    """Simulate a fleet over the same snapshots, at least one and in order of time, under several rules."""
+    simulations: list[FleetSimulation] = []
     first = last = None
     hourly = cost = count = 0
     for snapshot in snapshots:
@@ -203,13 +203,13 @@ def play_beside(
         if last is not None:
             cost += hourly * ((snapshot.now - last) // MICROSECOND)
         last, hourly = snapshot.now, fleet_price(snapshot)
-        if plays:
-            for play in plays:
-                play.see(snapshot)
+        if simulations:
+            for simulation in simulations:
+                simulation.see(snapshot)
         else:
-            plays = [FleetPlay(rule, snapshot) for rule in rules]
+            simulations = [FleetSimulation(rule, snapshot) for rule in rules]
     if first is None or last is None:
         raise InvalidInputError("has no snapshot", subject="period")
     cost += hourly * ((until - last) // MICROSECOND)
     period = RecordedPeriod(since=first, until=until, snapshots=count, cost=cost // MICROSECONDS_PER_HOUR)
-    return period, tuple(play.finish(until) for play in plays)
+    return period, tuple(simulation.finish(until) for simulation in simulations)

@@ -1,4 +1,4 @@
-"""The fleet of a play: its nodes, and where pods run on them."""
+"""The fleet of a simulation: its nodes, and where pods run on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from core.commitments.coverage import NodeCoverage, coverage_of
-from core.counterfactual.workload_places import carried_over, is_played
+from core.counterfactual.workload_places import carried_over, is_simulated
 from core.disruption.apply_command import carried_out, joined
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
@@ -32,8 +32,8 @@ class Placement(msgspec.Struct, frozen=True):
     is_on_new_node: bool
 
 
-class PlayedFleet:
-    """The fleet of a play. It starts as in the first snapshot; then only its own launches and moves change it.
+class SimulatedFleet:
+    """The fleet of a simulation. It starts as in the first snapshot; then only its own launches and moves change it.
 
     Attributes:
         claims: The claims of its nodes, by node.
@@ -52,7 +52,7 @@ class PlayedFleet:
         ]
         self.claims: dict[str, NodeClaim] = {node.name: claim for claim, node in running}
         self._nodes: dict[str, Node] = {node.name: node for _, node in running}
-        pods = [pod for pod in first.pods if is_played(pod)]
+        pods = [pod for pod in first.pods if is_simulated(pod)]
         self._places = {pod.key: pod.node_name for pod in pods if pod.node_name in self._nodes}
         self._workloads = {pod.key: pod.workload for pod in pods}
         self._really_on = {pod.key: pod.node_name for pod in pods}
@@ -65,7 +65,7 @@ class PlayedFleet:
 
         A pod counts as gone since its real node last lost or gained a pod, if that is known.
         """
-        found = [pod for pod in snapshot.pods if is_played(pod)]
+        found = [pod for pod in snapshot.pods if is_simulated(pod)]
         known = {claim.node_name: claim.last_pod_event_at for claim in snapshot.node_claims}
         before, self._places = self._places, carried_over(self._places, self._workloads, found)
         for pod in sorted(before.keys() - self._places.keys()):
@@ -86,7 +86,7 @@ class PlayedFleet:
             asked,
             now=now,
             options=options,
-            pods=tuple(self._as_played(pod, foreign) for pod in asked.pods if is_played(pod)),
+            pods=tuple(self._as_simulated(pod, foreign) for pod in asked.pods if is_simulated(pod)),
             nodes=(
                 *(node for node in asked.nodes if node.name in foreign),
                 *(node for _, node in sorted(self._nodes.items())),
@@ -103,7 +103,7 @@ class PlayedFleet:
     def place(self, plan: Plan, snapshot: Snapshot) -> None:
         """Launch the plan's nodes and place its pods."""
         for planned in plan.claims:
-            name = f"{planned.node_pool}-played-{self.launched}"
+            name = f"{planned.node_pool}-simulated-{self.launched}"
             claim, node = joined(msgspec.structs.replace(planned, name=name), snapshot)
             self.claims[name], self._nodes[name] = claim, node
             self.launched += 1
@@ -139,7 +139,7 @@ class PlayedFleet:
             found[name] = (claim.node_pool, covered[name].price if name in covered else listed)
         return found
 
-    def _as_played(self, pod: Pod, foreign: set[str]) -> Pod:
+    def _as_simulated(self, pod: Pod, foreign: set[str]) -> Pod:
         place = self._places.get(pod.key, pod.node_name if pod.node_name in foreign else "")
         if not place:
             return msgspec.structs.replace(pod, node_name="", nominated_node_name="", phase="Pending")
@@ -164,7 +164,7 @@ class PlayedFleet:
         """Return the command with replacement names that no node has had."""
         names = {}
         for planned in command.replacements:
-            names[planned.name] = f"{planned.node_pool}-played-{self.launched}"
+            names[planned.name] = f"{planned.node_pool}-simulated-{self.launched}"
             self.launched += 1
         return msgspec.structs.replace(
             command,
