@@ -66,7 +66,7 @@ def starts(*needs: Callable[[Application], object]) -> Callable[[Work], Work]:
 
 def reads_cluster(app: Application) -> object:
     """Read all inputs of a decision without deciding."""
-    return app.observer.observe()
+    return app.shared.observer.observe()
 
 
 def _from_environment() -> Application:

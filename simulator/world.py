@@ -26,10 +26,10 @@ from lambdas.wiring import BY_NAME, FunctionSpec, deployed_functions
 from simulator.aws.account import Account, Surroundings
 from simulator.aws.dynamodb.items import Key
 from simulator.aws.ec2.boot import Boot
-from simulator.aws.ec2.instances import Instance
+from simulator.aws.ec2.instance import Instance
 from simulator.aws.region import Region
 from simulator.checkers import Judges
-from simulator.checkers.ledger import Writer
+from simulator.checkers.places import Writer
 from simulator.clock import SkewedClock, VirtualClock
 from simulator.cluster import Cluster
 from simulator.draws import stream

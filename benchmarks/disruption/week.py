@@ -102,7 +102,7 @@ def played(path: Path) -> Iterator[WeekHour]:
 
 def _sample(world: World, hour: int, evictions: int) -> WeekHour:
     with collector_paused():
-        snapshot = world.application().observer.observe().snapshot
+        snapshot = world.application().shared.observer.observe().snapshot
         bound = fleet_floor(DisruptionPass(snapshot))
         return WeekHour(hour, len(snapshot.nodes), dollars(fleet_price(snapshot)), dollars(bound), evictions)
 

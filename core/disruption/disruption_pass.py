@@ -13,11 +13,10 @@ from core.disruption.budgets.pass_budgets import PassBudgets
 from core.disruption.candidates.balanced_policy import PoolTotals, pool_totals
 from core.disruption.candidates.candidate import Candidate, Survey, survey
 from core.disruption.conditions.ending_reservations import EndingReservations, ending_reservations
-from core.disruption.conditions.expiration import expires_soon
 from core.disruption.fleet_cost import fleet_price
 from core.disruption.independence import widened
 from core.disruption.simulation import ReplacementNames, Simulation, Simulator
-from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim, StoredTarget
+from core.model.plan import Blocked, Command, Move, Plan, StoredTarget
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.reasons.code import ReasonCode
@@ -46,9 +45,9 @@ class DisruptionPass:
         reservations that end soon.
         """
         keeps_all = bounds_all or snapshot.options.karpenter_moves_only
-        self._ending = EndingReservations(snapshot, frozenset() if keeps_all else ending_reservations(snapshot))
-        if self._ending.take_nodes:
-            snapshot, planner = self._ending.avoided(snapshot), None
+        self.ending = EndingReservations(snapshot, frozenset() if keeps_all else ending_reservations(snapshot))
+        if self.ending.take_nodes:
+            snapshot, planner = self.ending.avoided(snapshot), None
         self.snapshot = snapshot
         self._deadline = deadline
         self.commands: list[Command] = []
@@ -61,7 +60,7 @@ class DisruptionPass:
         self.budgets = PassBudgets(snapshot, self._states, self.planner.context.budgets)
         self._simulations = 0
         self._adopted_savings = 0
-        self._names = ReplacementNames(snapshot)
+        self.names = ReplacementNames(snapshot)
         self._simulators: dict[int | None, Simulator] = {None: Simulator(self.planner)}
         self._at_any_cost: Simulator | None = None
         self.survey: Survey = self._survey(self._nominated())
@@ -172,28 +171,12 @@ class DisruptionPass:
         found = self._simulator_below(below).simulate(
             candidates, consolidation=consolidation, closed=closed, planned_moves=planned_moves
         )
-        if found.stranded and not consolidation and self._ending.take_nodes:
-            self._at_any_cost = self._at_any_cost or Simulator(Planner(self._ending.allowed(self.snapshot)))
+        if found.stranded and not consolidation and self.ending.take_nodes:
+            self._at_any_cost = self._at_any_cost or Simulator(Planner(self.ending.allowed(self.snapshot)))
             found = self._at_any_cost.simulate(
                 candidates, consolidation=False, closed=closed, planned_moves=planned_moves
             )
-        return self._names.renamed(found)
-
-    def named(self, claim: PlannedClaim) -> PlannedClaim:
-        """Return the replacement with a name that no node and no earlier replacement has."""
-        return msgspec.structs.replace(claim, name=self._names.new(claim.node_pool))
-
-    def reserve_names(self, command: Command) -> None:
-        """Reserve the names of the command's replacements."""
-        self._names.take(command.replacements)
-
-    def named_apart(self, claims: Iterable[PlannedClaim]) -> tuple[PlannedClaim, ...]:
-        """Return the replacements, each with a name that no node and no other replacement has."""
-        found: list[PlannedClaim] = []
-        for claim in claims:
-            name = self._names.new(claim.node_pool, {one.name for one in found})
-            found.append(msgspec.structs.replace(claim, name=name))
-        return tuple(found)
+        return self.names.renamed(found)
 
     def refuse(self, candidate: Candidate, reason: ReasonCode, message: str, savings: int = 0) -> None:
         """Record why a candidate does not go now, and what it saves if it goes later; the latest reason counts."""
@@ -215,12 +198,12 @@ class DisruptionPass:
             for name in command.nodes:
                 self.budgets.take(going[name])
                 self.refusals.pop(name, None)
-            self._names.take(command.replacements)
+            self.names.take(command.replacements)
             self.commands = widened(self.commands, command)
 
     def rebuild(self, commands: Sequence[Command]) -> None:
         """Apply these commands, which are already counted, to the snapshot in memory."""
-        self.snapshot = self._ending.avoided(carried_out(self._ending.allowed(self.snapshot), *commands))
+        self.snapshot = self.ending.avoided(carried_out(self.ending.allowed(self.snapshot), *commands))
         self.planner = Planner(self.snapshot)
         self._states = self.planner.context.states
         self._simulators, self._at_any_cost = {None: Simulator(self.planner)}, None
@@ -238,42 +221,6 @@ class DisruptionPass:
         self.commands = [*self.commands, *commands]
         left = tuple(c for c in self.survey.candidates if c.name not in gone)
         self.survey = msgspec.structs.replace(self.survey, candidates=left)
-
-    @property
-    def short_lived(self) -> frozenset[str]:
-        """Names of nodes that have drifted, expire soon or are in a capacity reservation that ends soon.
-
-        No moved pod goes there: it would soon move again. A drifted node counts even if something keeps it for now.
-        """
-        return self.survey.drifted | self.expiring | self._ending.nodes(self._states)
-
-    @property
-    def avoided(self) -> frozenset[str]:
-        """Names of nodes to which drift and repair move no pods: short-lived ones, and those that the stored target drains."""
-        target = self.snapshot.stored_target
-        drains = () if target is None or self.snapshot.options.karpenter_moves_only else target.drains
-        return self.short_lived | {drain.node for drain in drains}
-
-    @property
-    def expiring(self) -> frozenset[str]:
-        """Names of nodes that expire soon, whether or not disruption may touch them; none under Karpenter's policy."""
-        if self.snapshot.options.karpenter_moves_only:
-            return frozenset()
-        positions, now = self.planner.context.positions, self.snapshot.now
-        claims = ((state.name, state.claim) for state in self._states if state.name in positions)
-        return frozenset(name for name, claim in claims if claim is not None and expires_soon(claim, now))
-
-    @property
-    def leaving_later(self) -> frozenset[str]:
-        """Names of nodes to which a target moves no pods: short-lived ones, and empty ones that budgets let go."""
-        return self.short_lived | {
-            candidate.name
-            for candidate in self.survey.candidates
-            if candidate.is_empty
-            and not candidate.pool.is_static
-            and candidate.is_consolidatable(self.snapshot.now)
-            and self.budgets.remaining.get(candidate.pool.name, {}).get(TerminationReason.EMPTY) != 0
-        }
 
     @property
     def price_after(self) -> int:

@@ -147,3 +147,15 @@ class ReplacementNames:
         slots = {pod: claim.name for claim in claims for pod in claim.pods}
         moves = tuple(msgspec.structs.replace(m, to=slots.get(m.pod, m.to)) for m in simulation.moves)
         return msgspec.structs.replace(simulation, claims=claims, moves=moves)
+
+    def named(self, claim: PlannedClaim) -> PlannedClaim:
+        """Return the replacement with a name that no node and no earlier replacement has."""
+        return msgspec.structs.replace(claim, name=self.new(claim.node_pool))
+
+    def named_apart(self, claims: Iterable[PlannedClaim]) -> tuple[PlannedClaim, ...]:
+        """Return the replacements, each with a name that no node and no other replacement has."""
+        found: list[PlannedClaim] = []
+        for claim in claims:
+            name = self.new(claim.node_pool, {one.name for one in found})
+            found.append(msgspec.structs.replace(claim, name=name))
+        return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lambdas.application.adapters import Adapters
+from lambdas.application.shared_controllers import SharedControllers
 from lambdas.controllers.approval.approvals import Approvals
 from lambdas.controllers.decision_events import DecisionEvents
 from lambdas.controllers.disruption.command_gate import CommandGate
@@ -16,11 +16,11 @@ from lambdas.controllers.disruption.target_progress import TargetProgress
 from lambdas.controllers.resync.absent_claims import AbsentClaims
 from lambdas.controllers.resync.budget_check import BudgetCheck
 from lambdas.controllers.resync.disruption_resync import DisruptionResync
-from lambdas.observation.observer import Observer
 
 
-def disruption(adapters: Adapters, observer: Observer) -> DisruptionController:
+def disruption(shared: SharedControllers) -> DisruptionController:
     """Return the controller of one sandbox."""
+    adapters, observer = shared.adapters, shared.observer
     kubernetes, stores, settings, clock = adapters.kubernetes, adapters.stores, adapters.settings, adapters.clock
     skips = SkipConditions(
         absent=AbsentClaims(stores.changes),

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from lambdas.application.adapters import Adapters
-from lambdas.controllers.launching.failed_starts import FailedStarts
-from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
+from lambdas.application.shared_controllers import SharedControllers
 from lambdas.controllers.node_claims.node_claim_status import NodeClaimStatus
 from lambdas.controllers.status.object_status import ObjectStatus
 from lambdas.controllers.sweeps.blocked_drains import BlockedDrains
 from lambdas.controllers.sweeps.budget_windows import BudgetWindowSchedules
-from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.expiry import Expiry
 from lambdas.controllers.sweeps.instances.capacity_blocks import CapacityBlocks
 from lambdas.controllers.sweeps.instances.demoted import DemotedInstances
 from lambdas.controllers.sweeps.instances.impaired import ImpairedInstances
 from lambdas.controllers.sweeps.instances.indexing import InstanceIndex
 from lambdas.controllers.sweeps.instances.lost import LostInstances
-from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 from lambdas.controllers.sweeps.instances.unknown import UnknownInstances
 from lambdas.controllers.sweeps.instances.untracked import UntrackedInstances
 from lambdas.controllers.sweeps.nodes.deleted import DeletedNodes
@@ -36,23 +32,16 @@ from lambdas.controllers.sweeps.status import Statuses
 from lambdas.controllers.sweeps.sweep import Sweep
 from lambdas.controllers.sweeps.unused_instance_profiles import UnusedInstanceProfiles
 from lambdas.controllers.sweeps.usage import Usage
-from lambdas.observation.observer import Observer
 
 
-def sweeps(
-    adapters: Adapters,
-    observer: Observer,
-    terminator: ClaimTerminator,
-    rebuilding: Rebuilding,
-    failed_starts: FailedStarts,
-    mirror: NodeClaimMirror,
-) -> tuple[Sweep, ...]:
+def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
     """Return every sweep of this installation."""
+    adapters, terminator = shared.adapters, shared.terminator
     kubernetes, cloud, stores, clock = adapters.kubernetes, adapters.cloud, adapters.stores, adapters.clock
     work = adapters.queues.work
     windows = (BudgetWindowSchedules(adapters.windows),) if adapters.windows is not None else ()
     return (
-        *_instance_sweeps(adapters, observer, terminator, rebuilding, failed_starts),
+        *_instance_sweeps(shared),
         DeletedNodes(work),
         StaleTaints(kubernetes, cloud, stores, work),
         Requeue(stores, work),
@@ -73,7 +62,7 @@ def sweeps(
         NodeClaims(
             kubernetes,
             stores.claims,
-            mirror,
+            shared.node_claims,
             DeletedNodeClaims(kubernetes, stores.claims, terminator),
             NodeClaimStatus(kubernetes, clock),
             work,
@@ -81,20 +70,15 @@ def sweeps(
     )
 
 
-def _instance_sweeps(
-    adapters: Adapters,
-    observer: Observer,
-    terminator: ClaimTerminator,
-    rebuilding: Rebuilding,
-    failed_starts: FailedStarts,
-) -> tuple[Sweep, ...]:
+def _instance_sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
+    adapters, terminator, rebuilding = shared.adapters, shared.terminator, shared.rebuilding
     kubernetes, cloud, claims = adapters.kubernetes, adapters.cloud, adapters.stores.claims
     unknown = UnknownInstances(rebuilding, claims, adapters.brakes, held=adapters.brake_rows, queues=adapters.queues)
     return (
         UntrackedInstances(cloud, rebuilding, unknown),
-        LostInstances(cloud, terminator, failed_starts),
+        LostInstances(cloud, terminator, shared.failed_starts),
         InstanceIndex(claims),
-        DemotedInstances(kubernetes, claims, observer),
+        DemotedInstances(kubernetes, claims, shared.observer),
         CapacityBlocks(terminator),
         ImpairedInstances(cloud, terminator),
     )

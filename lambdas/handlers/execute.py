@@ -17,7 +17,7 @@ from lambdas.runtime.observability import reported
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Take the next step of each claim or command that a message names."""
     app = application()
-    mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
+    mirror, deadline = app.shared.node_claims, deadline_of(context, app.adapters.clock)
     app.execution.run(event["Records"], report, deadline=deadline)
     mirror.write(report, deadline=deadline)
     app.adapters.ledger.record_outcomes("execute", report.outcomes)

@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     if app.adapters.settings.is_shadow:
         app.shadow_provisioning.run(report, until=until)
         return
-    mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
+    mirror, deadline = app.shared.node_claims, deadline_of(context, app.adapters.clock)
     cause = woken_by(event)
     if cause is WokenBy.NEWS:
         app.provisioning.record_change()

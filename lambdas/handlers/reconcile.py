@@ -17,6 +17,6 @@ from lambdas.runtime.observability import reported
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Reconcile table, cluster and cloud."""
     app = application()
-    mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
+    mirror, deadline = app.shared.node_claims, deadline_of(context, app.adapters.clock)
     app.reconciliation.run(report, deadline=deadline)
     mirror.write(report, deadline=deadline)

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from core.model.values.duration import parse_duration
 from simulator.checkers import cron
-from simulator.checkers.ledger import DISRUPTED, Ledger, Place
+from simulator.checkers.ledger import DISRUPTED, Ledger
+from simulator.checkers.places import Place
 from simulator.checkers.voluntary import REASONS, SKEW_MAX, is_voluntary
 from simulator.record import Event
 

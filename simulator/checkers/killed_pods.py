@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from simulator.checkers.ledger import Ledger, NodeFacts, PodFacts
+from simulator.checkers.facts import NodeFacts, PodFacts
+from simulator.checkers.ledger import Ledger
 from simulator.checkers.voluntary import time_is_up
 from simulator.record import Event
 

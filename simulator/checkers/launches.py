@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from simulator.checkers.ledger import LAUNCH, Ledger, claim_of
+from simulator.checkers.facts import LAUNCH, claim_of
+from simulator.checkers.ledger import Ledger
 from simulator.record import Event
 
 

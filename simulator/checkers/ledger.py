@@ -3,155 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-
+from simulator.checkers.facts import LAUNCH, POOL, AppliedObject, InstanceFacts, NodeFacts, PodFacts, claim_of
+from simulator.checkers.places import Places
 from simulator.record import Event
 
 DISRUPTED: Final = "karpenter.sh/disrupted"
-POOL: Final = "karpenter.sh/nodepool"
-CLAIM: Final = "karpenter.sh/nodeclaim"
-LAUNCH: Final = "fleetwright.dev/launch"
 INITIALIZED: Final = "karpenter.sh/initialized"
 
-_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _GRACE: Final = 30
 """The default grace period of pods, in seconds."""
-
-AppliedObject = Mapping[str, Any]
-"""An applied object; read-only for checkers."""
-
-
-def claim_of(tags: Mapping[str, str]) -> str:
-    """Return the claim that an instance's tags name, empty if none: instances of a shared launch have its name first."""
-    claim = tags.get(CLAIM, "")
-    return "" if claim == tags.get(LAUNCH) else claim
-
-
-class PodFacts(msgspec.Struct, kw_only=True):
-    """One pod."""
-
-    namespace: str
-    owner: str
-    labels: dict[str, str]
-    annotations: dict[str, str]
-    grace_seconds: int
-    created_at: datetime
-    node: str = ""
-    bound_at: datetime | None = None
-    is_ready: bool = False
-    is_finished: bool = False
-    is_leaving: bool = False
-
-
-class NodeFacts(msgspec.Struct, kw_only=True):
-    """One node; `disrupted_for` is the reason on its taint, None while it carries none."""
-
-    pool: str
-    instance: str
-    is_initialized: bool = False
-    disrupted_for: str | None = None
-    disrupted_at: datetime | None = None
-
-
-class InstanceFacts(msgspec.Struct, kw_only=True):
-    """One instance.
-
-    Attributes:
-        grace: Its NodePool's terminationGracePeriod at its launch.
-        claim: The last claim that its tags named.
-        launch: The shared launch; empty if the claim was launched alone.
-    """
-
-    instance_type: str
-    pool: str
-    token: str
-    launched_at: datetime
-    grace: str = ""
-    claim: str = ""
-    launch: str = ""
-    ended_at: datetime | None = None
-
-
-class Writer(msgspec.Struct, frozen=True):
-    """The function that writes a claim's row.
-
-    Attributes:
-        since: When the function started; everything that it read is from this time or later.
-        asked: When it made the writing call, before its retries and delays.
-    """
-
-    since: datetime
-    asked: datetime
-
-
-class Place(msgspec.Struct, kw_only=True):
-    """A place in a NodePool's count of leaving nodes, taken by a claim (docs/adr/0026).
-
-    Attributes:
-        since: When the function that took it started.
-        asked: When that function made the call.
-        at: When the place was taken.
-        number: How many nodes of the NodePool were leaving then, including this one.
-        total: How many nodes the NodePool had then.
-    """
-
-    pool: str
-    since: datetime
-    asked: datetime
-    at: datetime
-    number: int = 0
-    total: int = 0
-
-
-class Places:
-    """The places by instance, derived from rows of claims and taints of nodes."""
-
-    def __init__(self, nodes: Mapping[str, NodeFacts], instances: Mapping[str, InstanceFacts]) -> None:
-        self._nodes = nodes
-        self._instances = instances
-        self._holders: dict[str, tuple[str, str]] = {}
-        self._taken: dict[str, Place] = {}
-        self._latest: list[Place] = []
-
-    def claim_written(self, now: datetime, writer: Writer | None, name: str, row: Mapping[str, Any] | None) -> None:
-        """Take a change of a claim's row. `writer` is None if no function wrote it: the row was lost or restored."""
-        before = self._holders.pop(name, None)
-        holder = None
-        if row is not None and row.get("is_disrupting"):
-            holder = row["plan"]["node_pool"], (row.get("machine") or {}).get("instance_id", "")
-            self._holders[name] = holder
-        if before is not None and holder is None:
-            self._taken.pop(before[1], None)
-        elif before is None and holder is not None and writer is not None:
-            self._latest = [place for place in self._latest if place.at == now]
-            place = self._taken[holder[1]] = Place(pool=holder[0], since=writer.since, asked=writer.asked, at=now)
-            self._latest.append(place)
-        # A transaction writes its rows one by one at the same moment: all of its places count the nodes after the last row.
-        for place in self._latest:
-            if place.at == now:
-                place.number, place.total = self.count(place.pool, place.since)
-
-    def of(self, instance: str) -> Place | None:
-        """Return the place that the instance's claim holds, None if no function took one."""
-        return self._taken.get(instance)
-
-    def count(self, pool: str, since: datetime) -> tuple[int, int]:
-        """Return how many initialized nodes of the NodePool are leaving, and how many it has or had at `since`."""
-        holding = {instance for of_pool, instance in self._holders.values() if of_pool == pool}
-        # An uninitialized node does not count (Karpenter).
-        found = [node for node in self._nodes.values() if node.pool == pool and node.is_initialized]
-        alive = [node for node in found if self._ended(node.instance) is None]
-        ended = [moment for node in found if (moment := self._ended(node.instance)) is not None]
-        going = sum(node.instance in holding or bool(node.disrupted_for) for node in alive)
-        return going, len(alive) + sum(moment >= since for moment in ended)
-
-    def _ended(self, instance: str) -> datetime | None:
-        """Return when the instance ended, None if it runs; long ago for an unknown instance."""
-        facts = self._instances.get(instance)
-        return facts.ended_at if facts is not None else _LONG_AGO
 
 
 class Ledger:

@@ -8,7 +8,8 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from simulator.checkers.ledger import AppliedObject, Ledger, PodFacts
+from simulator.checkers.facts import AppliedObject, PodFacts
+from simulator.checkers.ledger import Ledger
 from simulator.checkers.selectors import selects
 from simulator.checkers.voluntary import time_is_up
 from simulator.record import Event

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from simulator.checkers.ledger import Ledger, PodFacts
+from simulator.checkers.facts import PodFacts
+from simulator.checkers.ledger import Ledger
 from simulator.checkers.pod_disruption_budgets import PodDisruptionBudgetJudge
 from simulator.checkers.voluntary import is_protected
 

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.model.values.duration import parse_duration
-from simulator.checkers.ledger import Ledger, NodeFacts, PodFacts
+from simulator.checkers.facts import NodeFacts, PodFacts
+from simulator.checkers.ledger import Ledger
 
 REASONS: Final = ("Empty", "Drifted", "Underutilized", "Expired", "Unhealthy")
 SKEW_MAX: Final = timedelta(seconds=1)

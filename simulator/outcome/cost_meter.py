@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.model.values.quantity import NANODOLLARS
-from simulator.aws.ec2.instances import Instance
+from simulator.aws.ec2.instance import Instance
 from simulator.aws.exchange import Exchange
 from simulator.clock import VirtualClock
 

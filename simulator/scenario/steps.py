@@ -14,7 +14,8 @@ from core.errors import FleetwrightError
 from lambdas.ports import NotFoundError
 from simulator.aws.account import ACCOUNT_ID, Account
 from simulator.aws.ec2.boot import Boot
-from simulator.aws.ec2.instances import STATUS_CHECK, Instance, is_spot
+from simulator.aws.ec2.instance import Instance, is_spot
+from simulator.aws.ec2.instances import STATUS_CHECK
 from simulator.aws.ec2.reservations import Reservation
 from simulator.aws.exchange import Selection
 from simulator.cluster import Cluster

@@ -15,7 +15,7 @@ import yaml
 from core import labels
 from core.lifecycle.launching.shared_launch import is_unnamed
 from lambdas.ports import JsonObject, PortError
-from simulator.aws.ec2.instances import Instance
+from simulator.aws.ec2.instance import Instance
 from tests.e2e.functions.sandbox import OK, Invocation
 from tests.e2e.judge import Elsewhere, Verdict, empty_nodes, judge
 from tests.e2e.latency import seconds_to_launch

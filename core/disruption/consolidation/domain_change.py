@@ -14,6 +14,7 @@ import msgspec
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.consolidation import affordable, unplaced
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.leaving_nodes import leaving_later
 from core.model.plan import Command, Move, PlannedClaim
 from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
@@ -56,7 +57,7 @@ def _changed(number: int, commands: Sequence[Command], disruption_pass: Disrupti
         return None
     moves = [Move(move.pod, planned.name if move.to == claim.name else move.to) for move in simulation.moves]
     targets = {move.to for move in moves}
-    if not targets.isdisjoint(_nodes_of(_others(number, commands)) | disruption_pass.leaving_later):
+    if not targets.isdisjoint(_nodes_of(_others(number, commands)) | leaving_later(disruption_pass)):
         return None
     return _replacing(command, msgspec.structs.replace(claim, name=planned.name), moves)
 

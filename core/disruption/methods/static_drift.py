@@ -37,7 +37,7 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
             text = objection or f"NodePool {candidate.pool.name} has no instance type to launch"
             disruption_pass.refuse(candidate, NodeReason.STATIC_POOL, text)
             continue
-        return [_command(candidate, disruption_pass.named(replacement))]
+        return [_command(candidate, disruption_pass.names.named(replacement))]
     return []
 
 

@@ -13,6 +13,7 @@ import msgspec
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.consolidation.domain_change import ACROSS_DOMAINS
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.leaving_nodes import short_lived
 from core.disruption.target.target_refusals import NO_SAVING, WaveObjection
 from core.model.plan import Command
 from core.reasons.node import NodeReason
@@ -55,7 +56,7 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
         return NO_SAVING
     by_choice = command.reason == TerminationReason.UNDERUTILIZED
     planned_moves = () if command.method in ACROSS_DOMAINS else command.moves  # a pod with a slot keeps its domain
-    simulation = fresh.simulate(going, consolidation=by_choice, closed=fresh.short_lived, planned_moves=planned_moves)
+    simulation = fresh.simulate(going, consolidation=by_choice, closed=short_lived(fresh), planned_moves=planned_moves)
     if simulation.stranded:
         return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
     if len(simulation.claims) > len(command.replacements):

@@ -178,7 +178,7 @@ class TargetDecision:
                 return None
             staying, claims = self._staying(fleet, realization)
             if staying is None:
-                named = self._pass.named_apart(claims)
+                named = self._pass.names.named_apart(claims)
                 self.kept = stored(fleet, replace(found, realization=realization), named, self._pass.snapshot, before)
                 return Target(fleet, realization, named, found.worth)
             portion = self._budget.portion(CHANGE_SHARE)

@@ -8,6 +8,7 @@ from core.disruption.budgets.node_pool_budgets import allowed
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.eligibility import objection
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.leaving_nodes import expiring, leaving_later
 from core.disruption.target.move_price import MovePrices
 from core.packing.problem import Bools, Ints
 from core.reasons.termination import TerminationReason
@@ -67,10 +68,10 @@ def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
     positions = context.positions
     chosen.sort(key=lambda candidate: positions[candidate.name])
     planner = disruption_pass.planner.pinned([candidate.name for candidate in chosen])
-    leaving_later = {positions[name] for name in disruption_pass.leaving_later}
+    leaving = {positions[name] for name in leaving_later(disruption_pass)}
     not_ready = {node.index for node in context.existing_nodes if not node.state.is_initialized}
-    closed = frozenset(leaving_later | not_ready)
-    prices = MovePrices(chosen, snapshot, disruption_pass.expiring)
+    closed = frozenset(leaving | not_ready)
+    prices = MovePrices(chosen, snapshot, expiring(disruption_pass))
     nodes = [DrainableNode(positions[c.name], c.price, prices.of(c), must_go=bool(c.drift)) for c in chosen]
     recently_changed = {node.index for node in context.existing_nodes if node.is_recently_changed}
     rows = FleetRows(planner.context, nodes, closed | recently_changed)

@@ -10,6 +10,7 @@ import msgspec
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.consolidation import consolidated
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.leaving_nodes import short_lived
 from core.disruption.methods import static_drift, terminate_first
 from core.disruption.simulation import Simulation
 from core.disruption.validation.command_part import failed_validation, part_of, paying_part
@@ -141,7 +142,7 @@ def _placed(
     if part.reason == TerminationReason.DRIFTED:
         return part, fresh.simulate(going, consolidation=False, closed=closed)
     below = 1 + max((claim.price for claim in part.replacements), default=0)
-    shut = {*closed, *fresh.short_lived}
+    shut = {*closed, *short_lived(fresh)}
     return part, fresh.simulate(going, consolidation=True, below=below, closed=shut, planned_moves=part.moves)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from core import labels
 from core.model.values import resources
-from simulator.aws.ec2.instances import Instance
+from simulator.aws.ec2.instance import Instance
 from simulator.aws.ec2.node_size import node_size
 from simulator.aws.ec2.user_data import KubeletConfig, read_user_data
 from simulator.aws.exchange import Exchange

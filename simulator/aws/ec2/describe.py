@@ -9,7 +9,8 @@ from typing import Any, Final
 from core import labels
 from core.model.values import quantity
 from simulator.aws.ec2.filters import filtered, of_fields, of_tags, paged, tag_list
-from simulator.aws.ec2.instances import RUNNING, STATE_CODES, Instance, Instances, no_instance
+from simulator.aws.ec2.instance import RUNNING, STATE_CODES, Instance
+from simulator.aws.ec2.instances import Instances, no_instance
 from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange
 

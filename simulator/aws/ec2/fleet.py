@@ -16,7 +16,8 @@ import msgspec
 
 from core import labels
 from simulator.aws.ec2.filters import tags_of
-from simulator.aws.ec2.instances import Instance, Instances, Subnet
+from simulator.aws.ec2.instance import Instance, Subnet
+from simulator.aws.ec2.instances import Instances
 from simulator.aws.ec2.launch_checks import LaunchChecks, check_tags
 from simulator.aws.ec2.network import Network
 from simulator.aws.ec2.reservations import BLOCK, INTERRUPTIBLE, Reservations

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 from typing import Any, Final
 
 from simulator.aws.ec2.filters import filtered, of_fields, of_tags, paged, tag_list
-from simulator.aws.ec2.instances import Subnet
+from simulator.aws.ec2.instance import Subnet
 from simulator.aws.errors import AwsError
 
 DISCOVERY: Final = {"karpenter.sh/discovery": "fleetwright"}

@@ -10,7 +10,8 @@ import msgspec
 
 from core import labels
 from simulator.aws.ec2.filters import filtered, of_fields, of_tags, paged, tag_list
-from simulator.aws.ec2.instances import Instance, Instances
+from simulator.aws.ec2.instance import Instance
+from simulator.aws.ec2.instances import Instances
 from simulator.aws.ec2.templates import Template
 from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange, Pool

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import drift
-from core.model.node_pool import Budget, Disruption
 from core.model.policy import PodDisruptionBudget
 from core.reasons.node import NodeReason
-from tests.builders import a_node_of, a_pool, a_selector
+from tests.builders import a_node_of, a_selector
 from tests.unit.disruption.nodes_for_tests import (
     LARGE,
-    ON_DEMAND,
-    OPEN,
     SMALL,
     blocked,
     drifted,
-    expiring,
     pod_on,
     world,
 )
@@ -46,21 +40,3 @@ def test_a_pass_ends_with_its_time() -> None:
     for spent, is_over in ((0.99, False), (1.0, True)):
         assert DisruptionPass(world(a_node_of(SMALL)), deadline=lambda spent=spent: spent).is_exhausted is is_over  # type: ignore[misc]
     assert not DisruptionPass(world(a_node_of(SMALL))).is_exhausted
-
-
-def test_a_target_moves_no_pods_to_nodes_that_go_themselves() -> None:
-    """Those that have drifted, expire soon, or are empty and may go; not one that no budget lets go, or that waits."""
-    closed = Disruption(budgets=(Budget("0", reasons=("Empty",)), Budget("100%")))
-    waiting = Disruption(budgets=(Budget("100%"),), consolidate_after=timedelta(hours=3))
-    pools = (
-        a_pool("default", ON_DEMAND, disruption=OPEN),
-        a_pool("closed", ON_DEMAND, disruption=closed),
-        a_pool("waiting", ON_DEMAND, disruption=waiting),
-        a_pool("static", ON_DEMAND, disruption=OPEN, replicas=1),
-    )
-    nodes = [a_node_of(SMALL, f"empty-{pool.name}", pool=pool.name) for pool in pools]
-    nodes += [drifted(a_node_of(SMALL, "drifted")), expiring(a_node_of(SMALL, "expiring")), a_node_of(SMALL, "full")]
-    pods = tuple(pod_on(name) for name in ("drifted", "expiring", "full"))
-    this_pass = DisruptionPass(world(*nodes, pods=pods, node_pools=pools))
-    assert this_pass.short_lived == {"drifted", "expiring"}
-    assert this_pass.leaving_later == {"drifted", "expiring", "empty-default"}

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from core.lifecycle.records import ClaimRecord, CommandRecord
-from lambdas.adapters.aws.dynamodb.readable_rows import readable_row
+from lambdas.adapters.aws.dynamodb.instance_rows import InstanceRows
 from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
 from lambdas.adapters.aws.dynamodb.shards import ShardedItems
 from lambdas.adapters.aws.dynamodb.table import (
@@ -21,11 +21,11 @@ from lambdas.adapters.aws.dynamodb.table import (
     Cancelled,
     DynamoTable,
     Item,
+    Operation,
     at_version,
     key,
     number,
     size_of,
-    sort_of,
 )
 from lambdas.adapters.aws.dynamodb.usage import Moves, UsageItems, limit_bounds, place_bound, unchanged, usage_of
 from lambdas.ports import ConflictError
@@ -37,7 +37,6 @@ _BATCH: Final = 40
 hundred operations."""
 
 _CALL: Final = "dynamodb:TransactWriteItems"
-_Operation = tuple[str, Item]
 _T = TypeVar("_T", ClaimRecord, ClaimChange)
 
 
@@ -50,7 +49,7 @@ class DynamoClaims:
         self._commands = RecordItems(table, partition_of(cluster, "commands"), CommandRecord)
         self._usage = UsageItems(cluster)
         self._leases = partition_of(cluster, "leases")
-        self._instances = partition_of(cluster, "instances")
+        self._index = InstanceRows(table, cluster)
 
     def all(self) -> tuple[ClaimRecord, ...]:
         """Return every claim, by name."""
@@ -62,21 +61,20 @@ class DynamoClaims:
 
     def of_instance(self, instance_id: str) -> ClaimRecord | None:
         """Return the claim that was launched as this instance, None if there is none."""
-        row = self._table.get(self._instances, instance_id)
-        name = readable_row(row, _claim_named_in)
+        name = self._index.claim_of(instance_id)
         record = self.get(name) if name is not None else None
         return record if record is not None and record.instance_id == instance_id else None
 
     def indexed(self) -> frozenset[str]:
         """Return the instance ids in the index that `of_instance` searches."""
-        return frozenset(sort_of(row) for row in self._table.query(self._instances))
+        return self._index.instances()
 
     def index(self, claim: ClaimRecord) -> None:
         """Add a claim to that index.
 
         `of_instance` also reads the claim, so an index row of a claim that is gone does no harm.
         """
-        self._table.put(self._index_row(claim))
+        self._index.add(claim)
 
     def request(
         self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
@@ -100,7 +98,7 @@ class DynamoClaims:
         moves = Moves()
         moves.add(first.plan.node_pool, None, first)
         put = ("Put", {"Item": self._items.item(first.name, first), **ABSENT})
-        operations = [put, *self._counted(moves), *self._indexed(None, first)]
+        operations = [put, *self._counted(moves), *self._index.changes(None, first)]
         return first if self._table.transact(operations) is None else None
 
     def discard_unreadable(self, name: str) -> None:
@@ -114,7 +112,7 @@ class DynamoClaims:
         """
         stored = msgspec.structs.replace(after, version=before.version + 1)
         item, condition = self._items.item(stored.name, stored), at_version(before.version)
-        others = [*self._counted(Moves([ClaimChange(before, stored)])), *self._indexed(before, stored)]
+        others = [*self._counted(Moves([ClaimChange(before, stored)])), *self._index.changes(before, stored)]
         if not others:
             self._table.put(item, condition=condition)
             return stored
@@ -125,7 +123,7 @@ class DynamoClaims:
     def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
         """Replace `before` by `after` if its NodePool's limits allow it."""
         stored = msgspec.structs.replace(after, version=before.version + 1)
-        put: _Operation = ("Put", {"Item": self._items.item(stored.name, stored), **at_version(before.version)})
+        put: Operation = ("Put", {"Item": self._items.item(stored.name, stored), **at_version(before.version)})
         moves = Moves([ClaimChange(before, stored)])
         operations = [put]
         for pool in moves.pools():
@@ -173,7 +171,7 @@ class DynamoClaims:
         condition = at_version(record.version)
         moves = Moves()
         moves.add(record.plan.node_pool, record, None)
-        others = [*self._counted(moves), *self._indexed(record, None)]
+        others = [*self._counted(moves), *self._index.changes(record, None)]
         if not others:
             try:
                 self._table.delete(self._items.partition(record.name), record.name, condition=condition)
@@ -230,7 +228,7 @@ class DynamoClaims:
         counts = {pool: self._usage.moved(pool, moves, bounds[pool]) for pool in moves.pools()}
         if None in counts.values():
             return False
-        operations: list[_Operation] = [("ConditionCheck", self._holds(lease))] if lease is not None else []
+        operations: list[Operation] = [("ConditionCheck", self._holds(lease))] if lease is not None else []
         operations += [count for count in counts.values() if count is not None]
         operations += [("Put", {"Item": item, **ABSENT}) for _, item in batch]
         report = self._table.transact(operations)
@@ -239,7 +237,7 @@ class DynamoClaims:
         return report is None
 
     def _disrupt_together(
-        self, batch: Sequence[tuple[ClaimChange, Item]], bounds: Mapping[str, int], others: Sequence[_Operation]
+        self, batch: Sequence[tuple[ClaimChange, Item]], bounds: Mapping[str, int], others: Sequence[Operation]
     ) -> tuple[str, ...]:
         """Run one transaction; return the NodePools whose budgets are used up, none if it succeeded."""
         moves = Moves(change for change, _ in batch)
@@ -260,25 +258,10 @@ class DynamoClaims:
             raise ConflictError(_CALL, "a claim, the command or the lease has changed")
         return tuple(pool for pool, failed in zip(pools, report.failed, strict=False) if failed)
 
-    def _counted(self, moves: Moves) -> list[_Operation]:
+    def _counted(self, moves: Moves) -> list[Operation]:
         return [count for pool in moves.pools() if (count := self._usage.moved(pool, moves)) is not None]
 
-    def _indexed(self, before: ClaimRecord | None, after: ClaimRecord | None) -> list[_Operation]:
-        """Return the changes of the index of instances, which finds an event's claim without reading all of them."""
-        old, new = (record.instance_id if record is not None else "" for record in (before, after))
-        operations: list[_Operation] = []
-        if old and old != new:
-            operations.append(("Delete", {"Key": key(self._instances, old)}))
-        if after is not None and new and old != new:
-            # Claims that share a launch may look for their instances at the same time.
-            condition = ABSENT if after.shares > 1 else {}
-            operations.append(("Put", {"Item": self._index_row(after), **condition}))
-        return operations
-
-    def _index_row(self, claim: ClaimRecord) -> Item:
-        return {**key(self._instances, claim.instance_id), "claim": {"S": claim.name}}
-
-    def _command_moved(self, command: CommandChange | None) -> tuple[list[_Operation], CommandRecord | None]:
+    def _command_moved(self, command: CommandChange | None) -> tuple[list[Operation], CommandRecord | None]:
         if command is None:
             return [], None
         stored = msgspec.structs.replace(command.after, version=command.before.version + 1)
@@ -292,9 +275,3 @@ class DynamoClaims:
             "ExpressionAttributeNames": {"#f": "fence"},
             "ExpressionAttributeValues": {":f": number(lease.fence)},
         }
-
-
-def _claim_named_in(row: Item) -> str:
-    """Return the claim in a row of the index of instances."""
-    name: str = row["claim"]["S"]
-    return name

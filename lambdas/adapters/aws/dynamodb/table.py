@@ -18,6 +18,9 @@ from lambdas.wiring import TABLE
 
 T = TypeVar("T")
 Item = dict[str, Any]
+Operation = tuple[str, Item]
+"""One operation of a transaction: its kind, such as `Put`, and its parameters."""
+
 TRANSACTION_LIMIT: Final = 100
 TRANSACTION_BYTES: Final = 3_000_000
 """The most bytes per transaction; DynamoDB accepts four megabytes, and counts more than the items alone."""
@@ -107,7 +110,7 @@ class DynamoTable:
         attributes: Item = answer["Attributes"]
         return attributes
 
-    def transact(self, operations: Sequence[tuple[str, Item]]) -> Cancelled | None:
+    def transact(self, operations: Sequence[Operation]) -> Cancelled | None:
         """Do all operations or none; each is (Put | Update | Delete | ConditionCheck, its arguments).
 
         Returns:

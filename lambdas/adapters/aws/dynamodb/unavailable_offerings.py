@@ -18,7 +18,7 @@ import msgspec
 from core.launch.denials.denial import PROBE
 from core.model.catalogue import OfferingKey
 from lambdas.adapters.aws.dynamodb.readable_rows import readable_row, readable_rows
-from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, key, number
+from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, Operation, key, number
 from lambdas.ports import ConflictError
 from lambdas.store import OfferingProbe, RefusedOfferings
 from lambdas.wiring import TABLE
@@ -61,7 +61,7 @@ class DynamoOfferings:
         offerings = sorted(set(keys))
         known = self._known(offerings)
         items = [_refused(sort, known.get(sort), now) for sort in map(_sort_of, offerings)]
-        puts: list[tuple[str, Item]] = [("Put", {"Item": item}) for item in items if item is not None]
+        puts: list[Operation] = [("Put", {"Item": item}) for item in items if item is not None]
         for start in range(0, len(puts), TRANSACTION_LIMIT):
             self._table.transact(puts[start : start + TRANSACTION_LIMIT])
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from core.lifecycle.records import ClaimRecord
 from core.model.values import resources
 from lambdas.adapters.aws.dynamodb.records import partition_of
-from lambdas.adapters.aws.dynamodb.table import Item, at_version, key, number, sort_of
+from lambdas.adapters.aws.dynamodb.table import Item, Operation, at_version, key, number, sort_of
 from lambdas.store import ClaimChange, PoolUsage
 
 _RESOURCE: Final = "r:"
@@ -54,7 +54,7 @@ class UsageItems:
     def __init__(self, cluster: str) -> None:
         self.partition = partition_of(cluster, "usage")
 
-    def moved(self, pool: str, moves: Moves, bounds: Mapping[str, int] | None = None) -> tuple[str, Item] | None:
+    def moved(self, pool: str, moves: Moves, bounds: Mapping[str, int] | None = None) -> Operation | None:
         """Return the operation that changes a NodePool's counters on condition that each stays within its bound.
 
         Args:

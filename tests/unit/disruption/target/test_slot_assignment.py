@@ -290,7 +290,7 @@ def test_slots_of_a_real_plan() -> None:
     pods = (pod_on("a", "a1", cpu="900m"), pod_on("b", "b1", cpu="900m"), pod_on("c", "c1", cpu="3100m"))
     snapshot = world(*(a_node_of(MIDDLE, name) for name in "abc"), pods=pods)
     found = drained(fleet := fleet_of(snapshot), "a", "b")
-    slots = SlotAssignment(fleet, found, DisruptionPass(snapshot).named_apart(found.claims), is_gated=True)
+    slots = SlotAssignment(fleet, found, DisruptionPass(snapshot).names.named_apart(found.claims), is_gated=True)
     moves = [slots.take(0, Counter()), slots.take(1, Counter())]
     assert [move.to for found in moves for move in found or ()] == ["c", slots.claims[0].name]
     assert slots.narrow_to([0], 10**9, flexible=False)

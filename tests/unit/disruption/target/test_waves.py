@@ -43,7 +43,7 @@ def cutter(snapshot: Snapshot, *going: str, worth: Mapping[str, int] = {}) -> Wa
     fleet = target_fleet(this_pass)
     assert fleet is not None
     found = drained(fleet, *going)
-    slots = SlotAssignment(fleet, found, this_pass.named_apart(found.claims), is_gated=False)
+    slots = SlotAssignment(fleet, found, this_pass.names.named_apart(found.claims), is_gated=False)
     values = np.array([worth.get(candidate.name, 0) for candidate in fleet.candidates], dtype=float)
     return WavePlanner(this_pass, fleet, found, slots, values)
 

@@ -37,7 +37,7 @@ def just_before_the_window(**template: Any) -> Lab:
 
 def swept_late(lab: Lab, sweep: str, *, by: float, reads_take: float = 0) -> None:
     """Observe the cluster, and run one sweep some seconds later; each of its reads of a row takes `reads_take` seconds."""
-    seen = Seen((), lab.app.observer.observe())
+    seen = Seen((), lab.app.shared.observer.observe())
     lab.clock.advance(seconds=by)
     lab.rows.before_call = lambda made: lab.clock.advance(seconds=reads_take if made == "read" else 0)
     round_ = ReconcileRound(seen, RunReport(), lab.clock.now() + timedelta(minutes=5), lab.clock)
@@ -96,7 +96,7 @@ def test_a_window_that_opens_after_the_observation_drops_the_command() -> None:
 def test_windows_are_read_again_only_when_one_opens_or_closes() -> None:
     """Each claim that is to leave asks: in a large cluster, counting its nodes for each would take the round's time."""
     lab = just_before_the_window()
-    places = BudgetPlaces(lab.app.observer.observe(), TerminationReason.EXPIRED, lab.clock)
+    places = BudgetPlaces(lab.app.shared.observer.observe(), TerminationReason.EXPIRED, lab.clock)
     found = [places.now()]
     for seconds in (5, 5, 3599, 1):
         lab.clock.advance(seconds=seconds)
@@ -109,5 +109,5 @@ def test_windows_are_read_again_only_when_one_opens_or_closes() -> None:
 def test_places_are_those_of_the_reason_and_of_the_claims_that_hold_one(nodes: str, expected: int) -> None:
     lab = a_working_node()
     lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": nodes, "reasons": ["Drifted"]}]}))
-    places = BudgetPlaces(lab.app.observer.observe(), TerminationReason.DRIFTED, lab.clock)
+    places = BudgetPlaces(lab.app.shared.observer.observe(), TerminationReason.DRIFTED, lab.clock)
     assert places.now() == {"default": expected}

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from simulator.aws.account import Account, Surroundings
-from simulator.aws.ec2.instances import RUNNING, Instance, Subnet
+from simulator.aws.ec2.instance import RUNNING, Instance, Subnet
 from simulator.aws.exchange import Pool
 from simulator.aws.region import Region
 from simulator.clock import VirtualClock

@@ -11,7 +11,7 @@ from core.model.values import resources
 from simulator.checkers import Judges, Verdict
 from simulator.checkers.cron import is_open
 from simulator.checkers.eviction_rate import EVICTIONS_PER_HOUR
-from simulator.checkers.ledger import Writer
+from simulator.checkers.places import Writer
 from simulator.record import Event
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulator.aws.ec2.instances import Instance, Subnet
+from simulator.aws.ec2.instance import Instance, Subnet
 from simulator.aws.exchange import Exchange, Pool, Selection
 from simulator.clock import VirtualClock
 from simulator.outcome.cost_meter import CostMeter

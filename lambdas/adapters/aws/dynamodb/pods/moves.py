@@ -23,7 +23,7 @@ from core.disruption.rollouts import LONGEST_STOP, Rollout
 from core.model.moved_workload import EvictedNode, MovedWorkload
 from lambdas.adapters.aws.dynamodb.readable_rows import readable_rows
 from lambdas.adapters.aws.dynamodb.records import packed, partition_of, unpacked
-from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, key, number, sort_of
+from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, Operation, key, number, sort_of
 from lambdas.wiring import TABLE
 
 T = TypeVar("T", MovedWorkload, CommandOutcome, FailedCommand, Rollout, EvictedNode)
@@ -82,7 +82,7 @@ class DynamoMoves:
         rows += [(_FAILED + name, _FAILED, found) for name, found in sorted(changed.failures.items())]
         rows += [(_ROLLOUT + name, _ROLLOUT, found) for name, found in sorted(changed.rollouts.items())]
         rows += [(_DRAINED + name, _DRAINED, found) for name, found in sorted(changed.evicted_nodes.items())]
-        puts: list[tuple[str, Item]] = []
+        puts: list[Operation] = []
         for sort, kind, found in rows:
             expiry = {TABLE.expiry: number(int((now + _KEPT_FOR[kind]).timestamp()))}
             body = {"body": packed(msgspec.json.encode(found))}

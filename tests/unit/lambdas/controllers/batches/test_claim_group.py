@@ -122,14 +122,14 @@ def _fails(_: str) -> None:
 def test_a_claim_that_raises_is_delivered_again_without_the_others(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     """Otherwise, one defect takes a whole plan to the dead-letter queue."""
     broken = names(lab)[1]
-    advance = lab.app.claim_work.advance
+    advance = lab.app.shared.claim_work.advance
 
     def fail(name: str, *rest: object, **more: object) -> object:
         if name == broken:
             raise ValueError("a defect")
         return advance(name, *rest, **more)  # type: ignore[arg-type]  # as given
 
-    lab.app.claim_work.advance = fail  # type: ignore[method-assign, assignment]  # breaks one claim
+    lab.app.shared.claim_work.advance = fail  # type: ignore[method-assign, assignment]  # breaks one claim
     report = lab.tick(seconds=15)[0]
     assert report.failed_messages == []
     assert [(logged.message, logged.__dict__["claim"]) for logged in caplog.records] == [("claim failed", broken)]

@@ -25,7 +25,7 @@ def a_lab(**pool: Any) -> Lab:
     lab.kubernetes.drop(kinds.PODS, "p", "default")
     lab.clock.advance(minutes=1)
     lab.kubernetes.put(a_node_pool(**pool))
-    lab.app.claim_deletion.begin(lab.claim, "Empty", "test", RunReport())
+    lab.app.shared.claim_deletion.begin(lab.claim, "Empty", "test", RunReport())
     lab.kubernetes.put(a_pending_pod("late", metadata={"annotations": {labels.DO_NOT_DISRUPT: "true"}}))
     lab.bind("late")
     return lab
@@ -65,7 +65,7 @@ def test_a_node_that_must_go_keeps_its_drain() -> None:
     """A spot notice may come while a node is being consolidated."""
     lab = a_lab()
     report = RunReport()
-    lab.app.claim_deletion.begin(lab.claim, "SpotInterrupted", "notice", report)
+    lab.app.shared.claim_deletion.begin(lab.claim, "SpotInterrupted", "notice", report)
     assert [d.reason for d in report.decisions] == ["SpotInterrupted"]
     work(lab)
     assert lab.claim.deletion is not None

@@ -114,7 +114,7 @@ def test_a_failed_replacement_does_not_count(lab: Lab) -> None:
     notice(lab)
     lab.tick()
     lab.provision()
-    lab.app.claim_deletion.begin(lab.claims[1], "InstanceGone", "test", RunReport())
+    lab.app.shared.claim_deletion.begin(lab.claims[1], "InstanceGone", "test", RunReport())
     lab.tick(3)
     assert lab.kubernetes.evicted == []
 

@@ -39,7 +39,7 @@ class World:
         )
         claims = app.adapters.stores.claims
         self.controller = HandMadeClaims(
-            lab.kubernetes, claims, app.observer, app._launcher, mirror, lab.brakes, lab.clock
+            lab.kubernetes, claims, app.shared.observer, app.shared.launcher, mirror, lab.brakes, lab.clock
         )
 
     def put(self, *, pool: str = "", requests: dict[str, str] | None = None, **metadata: Any) -> None:

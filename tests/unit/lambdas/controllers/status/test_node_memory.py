@@ -19,7 +19,7 @@ def test_each_registered_node_of_the_launched_type_shows_its_memory() -> None:
     first, second = lab.kubernetes.names(kinds.NODES)
     lab.kubernetes.put(a_pending_pod("late", cpu="3"))
     lab.provision()
-    view = lab.app.observer.observe()
+    view = lab.app.shared.observer.observe()
     assert len(view.claims) == 3
     memory = {node.name: node.capacity[quantity.MEMORY] for node in view.snapshot.nodes}
     for claims in (view.claims, dict(reversed(view.claims.items()))):
@@ -27,4 +27,4 @@ def test_each_registered_node_of_the_launched_type_shows_its_memory() -> None:
         assert {(one.instance_type, one.memory) for one in seen} == {("m5.xlarge", memory[n]) for n in (first, second)}
     assert list(seen_memory("other", view)) == []
     lab.kubernetes.amend(kinds.NODES, first, {"metadata": {"labels": {labels.INSTANCE_TYPE: "m5.large"}}})
-    assert len(list(seen_memory("default", lab.app.observer.observe()))) == 1
+    assert len(list(seen_memory("default", lab.app.shared.observer.observe()))) == 1

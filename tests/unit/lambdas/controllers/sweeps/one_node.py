@@ -47,7 +47,7 @@ def amend(lab: Lab, **changes: Any) -> ClaimRecord:
 
 def a_round(lab: Lab) -> ReconcileRound:
     """Observe now."""
-    seen = Seen(instances=lab.cloud.instances(), view=lab.app.observer.observe())
+    seen = Seen(instances=lab.cloud.instances(), view=lab.app.shared.observer.observe())
     return ReconcileRound(seen, RunReport(), lab.clock.now() + timedelta(minutes=2), lab.clock)
 
 

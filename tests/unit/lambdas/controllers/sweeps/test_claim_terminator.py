@@ -26,7 +26,7 @@ def lab() -> Lab:
 
 def terminator(lab: Lab) -> ClaimTerminator:
     claims = lab.app.adapters.stores.claims
-    return ClaimTerminator(claims, lab.app.claim_deletion, lab.brakes, lab.work, lab.clock)
+    return ClaimTerminator(claims, lab.app.shared.claim_deletion, lab.brakes, lab.work, lab.clock)
 
 
 def reason(lab: Lab) -> str:

@@ -16,7 +16,7 @@ from core.ami_families.family import AmiFamily
 from core.model.values import resources
 from core.model.values.taints import Taint
 from simulator.aws.ec2.boot import ENDS_AFTER, Boot
-from simulator.aws.ec2.instances import RUNNING, Instance, Subnet
+from simulator.aws.ec2.instance import RUNNING, Instance, Subnet
 from simulator.aws.ec2.node_size import node_size
 from simulator.aws.ec2.user_data import KubeletConfig, read_user_data
 from simulator.aws.exchange import Exchange, Pool

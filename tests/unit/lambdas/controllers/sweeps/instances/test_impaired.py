@@ -98,7 +98,7 @@ def test_an_impaired_instance_that_a_command_replaces_is_left_to_it() -> None:
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
     report = RunReport()
     round_ = ReconcileRound(
-        Seen((), lab.app.observer.observe()), report, lab.clock.now() + timedelta(minutes=5), lab.clock
+        Seen((), lab.app.shared.observer.observe()), report, lab.clock.now() + timedelta(minutes=5), lab.clock
     )
     next(sweep for sweep in lab.app.sweeps if sweep.name == "impairedInstances").run(round_)
     assert lab.claim.deletion is None

@@ -1,0 +1,234 @@
+"""Replaces the names of a user's objects inside one object; the market that a decision reads stays unchanged."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from cli.cluster.public_names import (
+    has_public_text,
+    has_public_values,
+    is_public_driver,
+    is_public_group,
+    is_public_key,
+    is_public_resource,
+    is_public_text,
+)
+from core import labels
+from core.api.objects import JsonObject
+from core.catalogue.discovered.address_reading import read_reading
+from core.catalogue.discovered.node_memory import with_renamed_images
+from core.catalogue.discovered.upcoming_reservations import read_upcoming
+from core.catalogue.node_class import AddressReading
+
+Rename = Callable[[str], str]
+"""Name → its replacement."""
+
+_NAMES: Final = frozenset(
+    {
+        *(
+            "name",
+            "nodeName",
+            "nominatedNodeName",
+            "claimName",
+            "volumeName",
+            "storageClassName",
+            "persistentVolumeName",
+        ),
+        *("priorityClassName", "uid", "schedulerName", "id", "instanceProfile", "imageID", "role"),
+        *("kmsKeyID", "snapshotID", "ssmParameter"),
+    }
+)
+"""Fields whose text names a user's object."""
+
+_LABEL_MAPS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "tags"})
+_SELECTOR: Final = "selector"
+"""A selector: a map of labels in Services and ReplicationControllers, an object elsewhere."""
+
+_KEYED: Final = frozenset({"key", "topologyKey"})
+_KEY_LISTS: Final = frozenset({"matchLabelKeys", "mismatchLabelKeys"})
+_QUANTITIES: Final = frozenset({"requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources"})
+_LEFT_OUT: Final = frozenset({"userData", "message", "context", "kubeletUserData"})
+_GROUPS: Final = frozenset({"apiVersion", "apiGroup", "group"})
+_ACCOUNTS: Final = frozenset({"owner", "ownerID"})
+_DRIVERS: Final = frozenset({"driver", "provisioner"})
+_ADDRESS: Final = "192.0.2.1"
+"""Replaces a cluster's addresses (RFC 5737: for documentation)."""
+
+_ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - all addresses, as Kubernetes writes them
+ACCOUNT: Final = re.compile(r"\d{12}")
+"""The id of an account."""
+
+_RENAMED_ANNOTATIONS: Final = frozenset(
+    {
+        labels.CLAIM,
+        labels.MADE_BY_HAND,
+        labels.NODEPOOL_HASH,
+        labels.NODECLASS_HASH,
+        "volume.beta.kubernetes.io/storage-class",
+    }
+)
+"""Annotations that name an object or contain a hash. Hashes are only compared; real ones would confirm guesses."""
+
+_PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+_SOURCES: Final = frozenset({"awsElasticBlockStore", "local", "hostPath"})
+"""Sources of volumes, of which decisions read only the presence."""
+
+_NAMESPACES: Final = "namespaces"
+
+
+def _images(node_class: JsonObject) -> list[str]:
+    return [str(image.get("id", "")) for image in (node_class.get("status") or {}).get("amis") or ()]
+
+
+def _read(text: str) -> JsonObject | None:
+    """Return the JSON object in an annotation, None if it has none: users may write anything there."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class ObjectRenaming:
+    """Walks through an object and replaces names of the user's objects."""
+
+    def __init__(self, namespace: Rename, name: Rename) -> None:
+        self._namespace = namespace
+        self._name = name
+
+    def object(self, obj: JsonObject) -> JsonObject:
+        """Return the object with renamed names."""
+        if obj.get("kind") == "Namespace":
+            own = {key: value for key, value in obj["metadata"].items() if key != "name"}
+            named = {"name": self._namespace(obj["metadata"]["name"])}
+            return {**self._mapping(obj), "metadata": named | self._mapping(own)}
+        renamed = self._mapping(obj)
+        memory = (obj["metadata"].get("annotations") or {}).get(labels.NODE_MEMORY)
+        if memory is not None and (kept := with_renamed_images(memory, _images(obj), _images(renamed))) is not None:
+            renamed["metadata"]["annotations"][labels.NODE_MEMORY] = kept
+        return renamed
+
+    def _mapping(self, value: JsonObject) -> JsonObject:
+        return dict(self._fields(value))
+
+    def _fields(self, value: JsonObject) -> Iterator[tuple[str, Any]]:
+        for key, inner in value.items():
+            if key in _LEFT_OUT:
+                continue
+            yield key, self._field(value, key, inner)
+
+    def _field(self, parent: JsonObject, key: str, inner: Any) -> Any:
+        if isinstance(inner, str):
+            return self._text(parent, key, inner)
+        if isinstance(inner, list):
+            return self._list(parent, key, inner)
+        return self._map(key, inner) if isinstance(inner, dict) else inner
+
+    def _map(self, key: str, inner: JsonObject) -> JsonObject:
+        is_flat = not any(isinstance(value, dict) for value in inner.values())
+        if key in _SOURCES:
+            return {"path": "left-out"}
+        if key in _LABEL_MAPS or (key == _SELECTOR and all(isinstance(value, str) for value in inner.values())):
+            return {self._key(own): self._tag(own, text) for own, text in inner.items()}
+        if key in _QUANTITIES and is_flat:
+            return {self._resource(own): amount for own, amount in inner.items()}
+        if key == "annotations":
+            texts = ((own, self._annotation(own, text)) for own, text in inner.items())
+            return {own: text for own, text in texts if text is not None}
+        return self._mapping(inner)
+
+    def _text(self, parent: JsonObject, key: str, text: str) -> str:
+        if key == "namespace" and text:
+            return self._namespace(text)
+        if key in _KEYED:
+            return self._key(text)
+        if key == "value" and "key" in parent:
+            return self._value(str(parent["key"]), text)
+        if key in _GROUPS:
+            return text if is_public_group(text) else self._any(text)
+        if key in _ACCOUNTS:
+            return self._account(text)
+        if key in _DRIVERS:
+            return self._driver(text)
+        if key in ("kind", "type", "reason"):
+            return self._word(parent, key, text)
+        if key == "hostIP":
+            return text if text in _ANY_ADDRESS else self._any(text)
+        return self._any(text) if key in _NAMES or key == "providerID" else text
+
+    def _word(self, parent: JsonObject, key: str, text: str) -> str:
+        """Return a kind, or a condition's type or reason; a pseudonym if its group or type is the user's own."""
+        if key == "kind":
+            group = next((str(parent[name]) for name in _GROUPS if name in parent), "")
+            return text if is_public_group(group) else self._any(text)
+        own = str(parent.get("type", ""))
+        return self._any(text) if "status" in parent and "/" in own and not is_public_key(own) else text
+
+    def _list(self, parent: JsonObject, key: str, inner: list[Any]) -> list[Any]:
+        if key == _NAMESPACES:
+            return [self._namespace(text) for text in inner]
+        if key in _KEY_LISTS or key == "finalizers":
+            return [self._key(text) for text in inner]
+        if key == "values":
+            return [self._value(str(parent.get("key", "")), text) for text in inner]
+        if key == "drivers":
+            return [{**driver, "name": self._driver(driver["name"])} for driver in inner]
+        if key == "clusterDNS":
+            return [_ADDRESS for _ in inner]
+        return [self._mapping(found) if isinstance(found, dict) else found for found in inner]
+
+    def _key(self, key: str) -> str:
+        return key if is_public_key(key) else self._any(key)
+
+    def _value(self, key: str, text: str) -> str:
+        if has_public_values(key):
+            return text
+        if key == "kubernetes.io/metadata.name":
+            return self._namespace(text)
+        return self._any(text)
+
+    def _tag(self, key: str, text: str) -> str:
+        """Return the value of a label or tag, with a pseudonym for long numbers too: no decision compares these."""
+        return self._account(text) if ACCOUNT.fullmatch(text) else self._value(key, text)
+
+    def _account(self, text: str) -> str:
+        return self._name(text) if ACCOUNT.fullmatch(text) else text
+
+    def _annotation(self, key: str, text: str) -> str | None:
+        if key in _RENAMED_ANNOTATIONS:
+            return self._name(text)
+        if key == _PROVISIONED_BY:
+            return self._driver(text)
+        if key == labels.RESERVATION_PLACES:
+            places = _read(text)
+            return None if places is None else json.dumps({self._any(own): count for own, count in places.items()})
+        if key == labels.UPCOMING_RESERVATIONS:
+            upcoming = read_upcoming(text)
+            return (
+                None if upcoming is None else json.dumps([self._mapping(msgspec.to_builtins(one)) for one in upcoming])
+            )
+        if key == labels.SUBNET_ADDRESSES:
+            reading = read_reading(text)
+            return None if reading is None else self._addresses(reading)
+        if key == labels.PLACEMENT_GROUP:
+            group = _read(text)
+            return None if group is None else json.dumps(self._mapping(group))
+        return text if has_public_text(key) else None
+
+    def _addresses(self, reading: AddressReading) -> str:
+        free = {self._any(subnet): count for subnet, count in reading.free.items()}
+        return msgspec.json.encode(msgspec.structs.replace(reading, free=free)).decode()
+
+    def _driver(self, driver: str) -> str:
+        return driver if is_public_driver(driver) else self._any(driver)
+
+    def _resource(self, resource: str) -> str:
+        return resource if is_public_resource(resource) else self._any(resource)
+
+    def _any(self, text: str) -> str:
+        return text if is_public_text(text) else self._name(text)

@@ -1,0 +1,40 @@
+"""Assembles the controller of `execute`."""
+
+from __future__ import annotations
+
+from lambdas.application.shared_controllers import SharedControllers
+from lambdas.controllers.batches.binding.pod_binder import PodBinder
+from lambdas.controllers.batches.claim_group import ClaimChecks
+from lambdas.controllers.batches.execution import Execution
+from lambdas.controllers.decision_events import DecisionEvents
+from lambdas.controllers.disruption.execution.command_validator import CommandValidator
+from lambdas.controllers.disruption.execution.command_work import CommandWork
+from lambdas.controllers.disruption.execution.rollback import CommandRollback
+from lambdas.controllers.disruption.execution.start import CommandStarter
+from lambdas.controllers.events.instance_notices import InstanceNotices
+from lambdas.controllers.events.interruption import Interruptions
+from lambdas.controllers.node_claims.hand_made_claims import HandMadeClaims
+from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
+
+
+def execution(shared: SharedControllers) -> Execution:
+    """Return the controller of one sandbox."""
+    given, work = shared.adapters, shared.adapters.queues.work
+    kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
+    validator = CommandValidator(shared.observer, stores, given.targets, leases, given.queues.run_requests, clock)
+    events = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
+    start = CommandStarter(kubernetes, stores, leases, shared.launcher, shared.observer, work, events, clock)
+    giving_up = CommandRollback(kubernetes, stores, shared.claim_deletion, given.queues, clock)
+    commands = CommandWork(stores, validator, start, giving_up, shared.claim_deletion, work, clock)
+    tasks = given.run_tasks.messages
+    binder = PodBinder(kubernetes, stores.claims, leases, given.settings, clock, tasks)
+    mirror, deleted = shared.node_claims, DeletedNodeClaims(kubernetes, stores.claims, shared.terminator)
+    hand_made = HandMadeClaims(
+        kubernetes, stores.claims, shared.observer, shared.launcher, mirror, stores.brakes, clock
+    )
+    interruptions = Interruptions(stores, given.cloud, shared.claim_deletion, given.queues, given.settings, clock)
+    notices = InstanceNotices(
+        given.cloud, shared.observer, stores.claims, shared.rebuilding, shared.failed_starts, interruptions, clock
+    )
+    claim_checks = ClaimChecks(shared.claim_work, deleted, hand_made, notices)
+    return Execution(kubernetes, given.cloud, claim_checks, commands, binder, work, clock, tasks)

@@ -1,0 +1,46 @@
+"""Assembles the controller of `provision`."""
+
+from __future__ import annotations
+
+from lambdas.application.shared_controllers import SharedControllers
+from lambdas.controllers.decision_events import DecisionEvents
+from lambdas.controllers.draining.replacements import Replacing
+from lambdas.controllers.provisioning.claim_records import ClaimRecords
+from lambdas.controllers.provisioning.lost_rows import LostRows
+from lambdas.controllers.provisioning.next_run import NextRun
+from lambdas.controllers.provisioning.observed_plans import ObservedPlans
+from lambdas.controllers.provisioning.pending_work import PodBatcher
+from lambdas.controllers.provisioning.plan_decision import PlanDecision
+from lambdas.controllers.provisioning.plan_launches import PlanLaunches
+from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
+from lambdas.controllers.provisioning.provisioning import Provisioning
+from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
+from lambdas.controllers.resync.absent_claims import AbsentClaims
+from lambdas.controllers.status.buffer_status import BufferStatus
+
+
+def provisioning(shared: SharedControllers) -> Provisioning:
+    """Return the controller of one sandbox."""
+    adapters = shared.adapters
+    kubernetes, stores, settings, clock = adapters.kubernetes, adapters.stores, adapters.settings, adapters.clock
+    judging = shared.observer.judging(adapters.cloud)
+    events, buffers = UnschedulableEvents(kubernetes, clock), BufferStatus(kubernetes, clock)
+    decided = DecisionEvents(kubernetes, clock, adapters.run_tasks.messages)
+    decision = PlanDecision(judging, adapters.ledger, settings, clock)
+    return Provisioning(
+        observer=judging,
+        batcher=PodBatcher(judging, settings, clock, adapters.pause),
+        lost_rows=LostRows(adapters.cloud, judging, shared.rebuilding, stores.claims, clock),
+        stores=stores,
+        leases=adapters.leases,
+        decision=decision,
+        claim_records=ClaimRecords(shared.launcher, clock, at_most=settings.launches_per_run),
+        launches=PlanLaunches(shared.launch_waves, adapters.queues.work, clock),
+        publisher=PlanPublisher(events, decided, buffers, stores.nominations, clock),
+        replacing=Replacing(stores.claims),
+        observed=ObservedPlans(decision, adapters.ledger),
+        absent=AbsentClaims(stores.changes),
+        next_run=NextRun(adapters.queues.wake_ups, clock),
+        settings=settings,
+        clock=clock,
+    )

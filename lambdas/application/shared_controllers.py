@@ -1,0 +1,129 @@
+"""Assembles what several controllers of one sandbox share."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lambdas.application.adapters import Adapters
+
+if TYPE_CHECKING:
+    from lambdas.controllers.launching.failed_starts import FailedStarts
+    from lambdas.controllers.launching.launch_requests import LaunchRequests
+    from lambdas.controllers.launching.launch_waves import LaunchWaves
+    from lambdas.controllers.launching.launching import Launcher
+    from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
+    from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
+    from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+    from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
+    from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
+    from lambdas.observation.observer import Observer
+
+
+class SharedControllers:
+    """Controllers that other controllers use. Each is created on first use, so a function loads only what it needs."""
+
+    def __init__(self, adapters: Adapters) -> None:
+        self.adapters = adapters
+
+    @cached_property
+    def observer(self) -> Observer:
+        """Observer of the cluster."""
+        from lambdas.observation.observer import Observer
+
+        given = self.adapters
+        return Observer(given.kubernetes, given.catalogues, given.stores, given.settings, given.clock)
+
+    @cached_property
+    def claim_work(self) -> ClaimWork:
+        """Advances a claim to its next step."""
+        from lambdas.controllers.node_lifecycle.claim_launch import ClaimLaunch
+        from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+
+        given, wake_ups = self.adapters, self.adapters.queues.wake_ups
+        launch = ClaimLaunch(given.stores.claims, self.launcher, self.observer, wake_ups, given.clock)
+        return ClaimWork(
+            given.kubernetes,
+            given.stores,
+            launch,
+            self.failed_starts,
+            self.claim_deletion,
+            given.settings,
+            given.queues,
+            given.clock,
+        )
+
+    @cached_property
+    def claim_deletion(self) -> ClaimDeletion:
+        """Stores that claims leave, and ends them."""
+        from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
+
+        given, stores = self.adapters, self.adapters.stores
+        return ClaimDeletion(given.cloud, stores.claims, stores.breakers, given.queues.wake_ups, given.clock)
+
+    @cached_property
+    def node_claims(self) -> NodeClaimMirror:
+        """The mirror, for functions that change claims: it records each change, and writes NodeClaims at the end of a run."""
+        from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
+        from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
+
+        given, tasks = self.adapters, self.adapters.run_tasks.messages
+        karpenter = KarpenterPresence(given.kubernetes, given.clock)
+        is_on = given.settings.mirror_node_claims
+        mirror = NodeClaimMirror(given.kubernetes, karpenter, given.clock, tasks, is_on=is_on)
+        given.claims.listen(mirror.note)
+        return mirror
+
+    @cached_property
+    def terminator(self) -> ClaimTerminator:
+        """Ends claims for sweeps."""
+        from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
+
+        given, work = self.adapters, self.adapters.queues.work
+        return ClaimTerminator(given.stores.claims, self.claim_deletion, given.brakes, work, given.clock)
+
+    @cached_property
+    def launch_requests(self) -> LaunchRequests:
+        """Asks EC2 for nodes."""
+        from lambdas.controllers.launching.launch_requests import LaunchRequests
+
+        given, gates = self.adapters, self.adapters.settings.options().feature_gates
+        return LaunchRequests(
+            given.cloud,
+            given.stores,
+            cluster=given.settings.cluster_name,
+            uses_reservations=gates.reserved_capacity,
+        )
+
+    @cached_property
+    def failed_starts(self) -> FailedStarts:
+        """Handles instances that did not start."""
+        from lambdas.controllers.launching.failed_starts import FailedStarts
+
+        given = self.adapters
+        return FailedStarts(given.cloud, given.stores, self.observer, given.clock)
+
+    @cached_property
+    def launch_waves(self) -> LaunchWaves:
+        """Launches a plan's claims in waves."""
+        from lambdas.controllers.launching.launch_waves import LaunchWaves
+
+        given, at_most = self.adapters, self.adapters.settings.launches_per_run
+        tasks = given.run_tasks.launches
+        return LaunchWaves(self.launch_requests, self.launcher, tasks, given.clock, at_most=at_most)
+
+    @cached_property
+    def launcher(self) -> Launcher:
+        """Launches claims."""
+        from lambdas.controllers.launching.launching import Launcher
+
+        given = self.adapters
+        return Launcher(self.launch_requests, given.stores.claims, cluster=given.settings.cluster_name)
+
+    @cached_property
+    def rebuilding(self) -> Rebuilding:
+        """Restores claims whose rows are lost."""
+        from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
+
+        given, work = self.adapters, self.adapters.queues.work
+        return Rebuilding(given.cloud, self.launcher, given.stores.claims, self.observer, work, given.clock)
