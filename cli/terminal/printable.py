@@ -12,6 +12,8 @@ COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _OBEYED: Final = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 """Control characters (C0 except tabs and line ends, C1), other line ends, and characters that change the text direction."""
 
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
+
 _COLOUR_OR_OBEYED: Final = re.compile(f"{COLOUR.pattern}|({_OBEYED})")
 
 
@@ -21,8 +23,18 @@ def printable(text: str) -> str:
 
 
 def write_stdout(text: str, end: str = "\n") -> None:
-    """Write to standard output."""
-    sys.stdout.write(printable(text) + end)
+    """Write to standard output; characters that its encoding lacks are escaped like those of `printable`."""
+    shown = printable(text) + end
+    try:
+        sys.stdout.write(shown)
+    except UnicodeEncodeError:
+        sys.stdout.write(_NOT_ASCII.sub(_escaped, shown))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Escape a character as JSON does, in two halves where it has more than sixteen bits."""
+    halves = found[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{halves[start : start + 4]}" for start in range(0, len(halves), 4))
 
 
 def write_stderr(text: str) -> None:

@@ -70,7 +70,7 @@ def _effective(spec: wire_pod.WirePodSpec, statuses: Statuses, *, field: str, is
     total = resources.maximum([resources.add(running, sidecars), *peaks])
     total |= _pod_level(spec, total, field=field)
     total = resources.add(total, resources.parse(spec.overhead, field=f"{field}.overhead"))
-    return dict(sorted({**total, quantity.PODS: 1}.items()))
+    return {name: min(amount, quantity.AMOUNT_MAX) for name, amount in sorted({**total, quantity.PODS: 1}.items())}
 
 
 def _of_container(

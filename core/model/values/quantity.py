@@ -27,7 +27,9 @@ PPM: Final = 10**6
 
 _SHAPE: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)\Z")
 _LENGTH_MAX: Final = 64
-"""Kubernetes keeps amounts below 2^63; Python refuses to print numbers of thousands of digits."""
+
+AMOUNT_MAX: Final = 2**63 - 1
+"""Kubernetes lowers larger amounts to this one, and takes them: `cpu: 1e17` is valid. Nothing stores or counts larger ones."""
 
 _BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -37,6 +39,8 @@ _BYTE_RESOURCES: Final = (MEMORY, EPHEMERAL_STORAGE)
 @lru_cache(maxsize=65536)
 def parse(text: str | float, resource: str = "") -> int:
     """Read a quantity in the unit of `resource`, rounding up as Kubernetes does: millicores for `cpu`, base units otherwise.
+
+    An amount beyond `AMOUNT_MAX` in that unit is lowered to it.
 
     Raises:
         InvalidInputError: If the text is not a quantity.
@@ -53,7 +57,7 @@ def parse(text: str | float, resource: str = "") -> int:
         value = value.scaleb(_DECIMAL[suffix])
     if resource == CPU:
         value *= 1000
-    return int(value.to_integral_value(rounding=ROUND_CEILING))
+    return max(-AMOUNT_MAX, min(int(value.to_integral_value(rounding=ROUND_CEILING)), AMOUNT_MAX))
 
 
 def render(amount: int, resource: str) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from core import codec
 from core.manifests.assemble import ObjectProblem, assemble
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
+from core.model.values import quantity
 from tests.builders import NOW, a_class_manifest
 
 
@@ -44,6 +48,17 @@ def test_a_bad_object_is_named_and_the_rest_is_read() -> None:
     assert (problem.resource, problem.position, problem.is_warning) == (kinds.PODS, 1, False)
     known = "use one of Equal, Exists, Lt, Gt"
     assert str(problem) == f"Pod default/bad: spec.tolerations[0].operator: unknown operator 'Like', {known}"
+
+
+@pytest.mark.parametrize("requests", [[{"cpu": "1e17"}], [{"memory": "7Ei"}] * 3, [{"nvidia.com/gpu": "1e99"}]])
+def test_a_pod_that_asks_for_more_than_can_be_counted_stops_nothing(requests: list[dict[str, str]]) -> None:
+    """The API server takes `cpu: 1e17`. One such pod made every decision fail, of all pods of the cluster."""
+    containers = [{"name": f"c{n}", "resources": {"requests": asked}} for n, asked in enumerate(requests)]
+    pods = [a_manifest("huge", containers=containers), a_manifest("small", containers=[{"name": "c"}])]
+    snapshot, problems = assembled({kinds.PODS: pods})
+    assert not problems
+    assert codec.decode_snapshot(codec.encode_snapshot(snapshot)).pods == snapshot.pods
+    assert max(snapshot.pods[0].spec.requests.values()) == quantity.AMOUNT_MAX
 
 
 def test_a_bad_node_pool_stays_and_is_marked() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 
 import pytest
 
@@ -34,6 +36,19 @@ def test_json_stays_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:
 def test_answers_in_every_form_are_printable(form: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     output.show({"kind": HOSTILE}, form, lambda document: document["kind"], names=lambda document: document["kind"])
     assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_names_can_be_written_in_any_encoding(form: str, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A locale without UTF-8 was an internal error for a pod's message with an umlaut."""
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding=encoding))
+    output.show({"kind": "shöp \U0001f600"}, form, lambda document: document["kind"])
+    sys.stdout.flush()
+    shown = raw.getvalue().decode(encoding)
+    named = json.loads(shown)["kind"] if form == "json" else json.loads(f'"{shown.rstrip()}"')
+    assert named == "shöp \U0001f600"
 
 
 def test_both_streams_are_written_to(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,10 @@ from core.model.values import quantity, resources
         ("1E", "memory", 10**18),
         ("1Ei", "memory", 2**60),
         ("+3", "pods", 3),
+        ("1e99", "memory", quantity.AMOUNT_MAX),
+        ("9223372036854775807", "memory", quantity.AMOUNT_MAX),
+        ("9223372036854775807", "cpu", quantity.AMOUNT_MAX),
+        ("-1e99", "cpu", -quantity.AMOUNT_MAX),
     ],
 )
 def test_every_notation_is_read_exactly(text: str | int, resource: str, amount: int) -> None:
