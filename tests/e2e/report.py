@@ -37,6 +37,7 @@ class Report(msgspec.Struct, kw_only=True):
         elsewhere: By scene, the pods that are not where they were planned.
         seconds: By scene, and what it took to start a world.
         invocations: Every one, without what it answered.
+        decisions: How many decisions of the functions were repeated byte for byte.
         refused, used: What the functions asked the API server for and were not, or were, allowed.
     """
 
@@ -46,6 +47,7 @@ class Report(msgspec.Struct, kw_only=True):
     elsewhere: dict[str, list[Elsewhere]] = {}
     seconds: dict[str, float] = {}
     invocations: list[Invocation] = []
+    decisions: int = 0
     refused: list[Verb] = []
     used: list[Verb] = []
 
@@ -67,6 +69,7 @@ class Report(msgspec.Struct, kw_only=True):
         self.elsewhere |= other.elsewhere
         self.seconds |= other.seconds
         self.invocations += other.invocations
+        self.decisions += other.decisions
         self.refused = sorted({*self.refused, *other.refused})
         self.used = sorted({*self.used, *other.used})
 
@@ -114,6 +117,7 @@ class Report(msgspec.Struct, kw_only=True):
             "scenarios": [msgspec.to_builtins(verdict) for verdict in self.scenarios],
             "latencySeconds": {trigger: _spread(self.latencies.get(trigger, [])) for trigger in TRIGGERS},
             "momentSeconds": {moment: _spread(seconds) for moment, seconds in self.moments.items()},
+            "decisionsRepeated": self.decisions,
             "coldStartMillis": cold_starts(self.invocations),
             "unusedVerbs": [str(verb) for verb in unused(self.used, cluster_role.RULES_OF.values())],
             "missingVerbs": [str(verb) for verb in self.refused],

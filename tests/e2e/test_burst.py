@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from tests.e2e.expected_price import price_of_one_plan
+from tests.e2e.ledger import assert_decisions_repeat
 from tests.e2e.play import Outcome, Play, Scene, play_together
 from tests.e2e.report import Report
 from tests.e2e.scenarios import burst, disruption
@@ -63,3 +64,9 @@ def test_the_burst_costs_what_one_plan_of_all_its_pods_costs(outcomes: dict[str,
     expected = price_of_one_plan([*POOLS, *WORKLOAD], world.cloud.region.types)
     print(f"the burst costs {verdict.price} nano-dollars an hour, one plan of all its pods {expected}")
     assert 100 * verdict.price <= PERCENT_OF_ONE_PLAN * expected
+
+
+def test_the_decisions_are_repeated_byte_for_byte(world: World, report: Report, outcomes: dict[str, Outcome]) -> None:
+    """What a clock bounded on a busy machine must be repeated elsewhere; simulated runs bound their searches by steps."""
+    assert outcomes
+    assert_decisions_repeat(world, report)

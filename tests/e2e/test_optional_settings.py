@@ -10,6 +10,7 @@ import pytest
 
 from lambdas.ports import JsonObject
 from tests.e2e.functions.sandbox import OK
+from tests.e2e.ledger import assert_decisions_repeat
 from tests.e2e.parts.admin import until
 from tests.e2e.report import Report
 from tests.e2e.scenarios.objects import deployment, namespace, node_class, node_pool
@@ -112,6 +113,11 @@ def buffer_definition() -> JsonObject:
             "versions": [version],
         },
     }
+
+
+def test_the_decisions_are_repeated_byte_for_byte(world: World, report: Report) -> None:
+    """What a clock bounded on a busy machine must be repeated elsewhere; simulated runs bound their searches by steps."""
+    assert_decisions_repeat(world, report)
 
 
 def _is_marked(world: World) -> bool:

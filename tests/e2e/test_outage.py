@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from tests.e2e.ledger import assert_decisions_repeat
 from tests.e2e.play import SECONDS, Outcome, Play, Scene, play_together
 from tests.e2e.report import Report
 from tests.e2e.scenarios import killed, outage, singles
@@ -41,3 +42,9 @@ def outcomes(world: World, report: Report) -> dict[str, Outcome]:
 def test_what_was_cut_off_is_taken_up_again(outcomes: dict[str, Outcome], name: str) -> None:
     """If this failed, a crash or an outage would cost a second instance, a running node, or pods that wait forever."""
     outcomes[name].assert_lawful()
+
+
+def test_the_decisions_are_repeated_byte_for_byte(world: World, report: Report, outcomes: dict[str, Outcome]) -> None:
+    """What a clock bounded on a busy machine must be repeated elsewhere; simulated runs bound their searches by steps."""
+    assert outcomes
+    assert_decisions_repeat(world, report)

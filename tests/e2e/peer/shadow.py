@@ -32,13 +32,14 @@ from lambdas.ports import DeniedError, PortError
 from simulator.aws.region import builtin_region
 from tests.e2e.audit_record import AuditRecord
 from tests.e2e.cloud.server import ZONES, in_zones
+from tests.e2e.ledger import save
 from tests.e2e.parts import toolchain
 from tests.e2e.parts.admin import Admin
 from tests.e2e.parts.processes import PartError
 from tests.e2e.peer import objects
 from tests.e2e.peer.catalogue import Prices
 from tests.e2e.peer.karpenter_side import KarpenterSide
-from tests.e2e.peer.shadow_function import GROUP, ShadowFunction, install, keep
+from tests.e2e.peer.shadow_function import GROUP, ShadowFunction, install
 from tests.e2e.scenarios import burst
 from tests.e2e.scenarios.objects import namespace, node_class
 from tests.fakes.lab import SETTINGS, aws
@@ -123,7 +124,7 @@ def main() -> int:
             for function in scene.functions:
                 _may_only_list(function)
                 _is_refused(function.admin, scene)
-            keep(session, folder / "ledger")
+            save(session.client("s3"), SETTINGS.bucket_name, folder / "ledger")
             failures = side.failures()
             assert not failures, failures
         _ask(folder / "ledger", scene.nano_dollars / 1e9)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import boto3
 import msgspec
 
 from core.api.objects import JsonObject
-from core.ledger.object_keys import PREFIX
 from core.model.catalogue import Catalogue
 from infra import cluster_role
 from lambdas.adapters.kube.client import HttpKubernetes
@@ -66,16 +64,6 @@ def install(admin: Admin) -> None:
     ]
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     admin.apply([namespace, *service_accounts, *map(_bound, cluster_role.manifests(shadow=True))])
-
-
-def keep(session: boto3.Session, folder: Path) -> None:
-    """Write the ledger from the bucket into a folder, as `aws s3 sync` does."""
-    s3 = session.client("s3")
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=SETTINGS.bucket_name, Prefix=PREFIX):
-        for item in page.get("Contents", ()):
-            file = folder / item["Key"].removeprefix(PREFIX)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(s3.get_object(Bucket=SETTINGS.bucket_name, Key=item["Key"])["Body"].read())
 
 
 def queue_of(session: boto3.Session) -> str:

@@ -36,6 +36,7 @@ def a_world(name: str, used: list[Verb], *, cold: float = 0.0, refused: tuple[Ve
     )
     found = Report(scenarios=[verdict], latencies={"audit": [1.0]}, used=used, refused=list(refused))
     found.add_invocations([invocation])
+    found.decisions = 3
     return found
 
 
@@ -65,6 +66,7 @@ def test_worlds_make_one_report(tmp_path: Path) -> None:
     nothing = {"p50": None, "p99": None}
     assert written["latencySeconds"] == {"audit": {"p50": 1.0, "p99": 1.0}, "poll": nothing, "burst": nothing}
     assert written["coldStartMillis"] == {"provision": 200}
+    assert written["decisionsRepeated"] == 6
     assert (written["unusedVerbs"], written["missingVerbs"]) == ([], [])
     details = json.loads((tmp_path / "e2e-details.json").read_text())
     assert details["functions"]["provision"]["billedMillis"] == 4
