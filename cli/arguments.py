@@ -24,6 +24,13 @@ TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0
 
 def add_files(parser: argparse.ArgumentParser, *, is_required: bool = True) -> None:
     """Add `-f`, which names the input; if it is optional, the default is the kubeconfig's cluster."""
+    meaning = "a file, a folder (read recursively) or - for standard input; may be given again"
+    add_filenames(parser, meaning, is_required=is_required)
+    parser.add_argument("--allow-empty", action="store_true", help="accept input without any object")
+
+
+def add_filenames(parser: argparse.ArgumentParser, meaning: str, *, is_required: bool = False) -> None:
+    """Add `-f`, which may be given several times; `files` is empty without it."""
     parser.add_argument(
         "-f",
         "--filename",
@@ -31,9 +38,9 @@ def add_files(parser: argparse.ArgumentParser, *, is_required: bool = True) -> N
         metavar="PATH",
         action="append",
         required=is_required,
-        help="a file, a folder (read recursively) or - for standard input; may be given again",
+        default=[],
+        help=meaning,
     )
-    parser.add_argument("--allow-empty", action="store_true", help="accept input without any object")
 
 
 def refuse_empty(arguments: argparse.Namespace, objects: int) -> None:

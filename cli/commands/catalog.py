@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cli.arguments import REGION_DEFAULT
+from cli.arguments import REGION_DEFAULT, add_filenames
 from cli.errors import DONE, InputError
 
 if TYPE_CHECKING:
@@ -29,15 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", type=Path, metavar="FILE", help="where to write, packed if it ends in .gz (default: stdout)"
     )
-    parser.add_argument(
-        "-f",
-        "--filename",
-        dest="files",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="EC2NodeClasses, which size types",
-    )
+    add_filenames(parser, "EC2NodeClasses, which size types")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ NONE: Final = "none"
 _EXAMPLES: Final = """examples:
   fleetwright what-if --cluster prod --from 7d -f change.yaml
   fleetwright what-if --ledger build/ledger --policy none
-  fleetwright what-if --ledger build/ledger --catalog dearer.json -o markdown
+  fleetwright what-if --ledger build/ledger --catalog prices.json -o markdown
 """
 
 
@@ -29,14 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EXAMPLES
     add_recorded_period(parser)
-    parser.add_argument(
-        "-f",
-        "--filename",
-        dest="files",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="NodePools, NodeOverlays and PodDisruptionBudgets that replace the recorded ones of the same names",
+    shared.add_filenames(
+        parser, "NodePools, NodeOverlays and PodDisruptionBudgets that replace the recorded ones of the same names"
     )
     parser.add_argument("--catalog", metavar="FILE", help="other instance types and prices (JSON, also gzipped)")
     parser.add_argument(

@@ -7,9 +7,9 @@ without it. Status fields come from controllers and are read leniently.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Final, TypeVar
 
 from core import labels
@@ -36,6 +36,7 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 
 M = TypeVar("M", bound=ApiModel)
+T = TypeVar("T")
 
 KEPT: Final = 256
 """How many NodePools, and how many EC2NodeClasses, are cached as read: each observation reads all of them, and they rarely
@@ -61,25 +62,31 @@ class _Written:
         return isinstance(other, _Written) and self._content == other._content
 
 
+def _cached(read: Callable[[JsonObject], T]) -> Callable[[JsonObject], T]:
+    """Return the same function with its last `KEPT` results cached by the content of the object."""
+
+    @lru_cache(maxsize=KEPT)
+    def kept(written: _Written) -> T:
+        return read(written.obj)
+
+    @wraps(read)
+    def cached(obj: JsonObject) -> T:
+        try:
+            written = _Written(obj)
+        except ValueError:
+            return read(obj)
+        return kept(written)
+
+    return cached
+
+
+@_cached
 def node_pool(obj: JsonObject) -> NodePool:
     """Read a NodePool. A bad budget does not invalidate the pool: it is passed on as written, and closes the pool.
 
     Raises:
         InvalidInputError: If anything else in it is wrong.
     """
-    try:
-        written = _Written(obj)
-    except ValueError:
-        return _node_pool(obj)
-    return _kept_node_pool(written)
-
-
-@lru_cache(maxsize=KEPT)
-def _kept_node_pool(written: _Written) -> NodePool:
-    return _node_pool(written.obj)
-
-
-def _node_pool(obj: JsonObject) -> NodePool:
     present = _present(obj)
     spec, budgets = _read(NodePoolObject, _without_budgets(present)).spec, _budgets(present)
     template, annotations = spec.template, status.annotations_of(present)
@@ -107,25 +114,13 @@ def _node_pool(obj: JsonObject) -> NodePool:
     )
 
 
+@_cached
 def node_class(obj: JsonObject) -> NodeClass:
     """Read an EC2NodeClass and what its status says it resolves to.
 
     Raises:
         InvalidInputError: If its spec is wrong.
     """
-    try:
-        written = _Written(obj)
-    except ValueError:
-        return _node_class(obj)
-    return _kept_node_class(written)
-
-
-@lru_cache(maxsize=KEPT)
-def _kept_node_class(written: _Written) -> NodeClass:
-    return _node_class(written.obj)
-
-
-def _node_class(obj: JsonObject) -> NodeClass:
     present = _present(obj)
     return node_class_of(_read(EC2NodeClassObject, present).spec, present)
 
