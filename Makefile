@@ -156,7 +156,7 @@ cold-start: setup ## What a cold start of each function costs, on its bundle; fi
 	$(BIN)/python -m benchmarks.cold_start
 
 .PHONY: cost dashboards
-cost: setup ## What the functions cost a month beside 0, 100 and 1,000 nodes, measured in the embedded world; build/cost.json
+cost: setup ## What the functions cost a month beside 0, 100 and 1,000 nodes, measured in the embedded world, and calculated from them for 5,000; build/cost.json
 	$(BIN)/python -m benchmarks.operations cost
 
 dashboards: setup ## Both CloudWatch dashboards as pictures of a simulated night, in build/dashboards

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from infra.vpc import VpcConfig, names, parsed
 from lambdas import stack_names
-from lambdas.settings import SHADOW
+from lambdas.settings import APPROVE, SHADOW
 
 CANARY_MINUTES_MAX: Final = 120
 """A deployment waits this long; an alarm that a new version causes goes off within twenty minutes."""
@@ -163,6 +163,16 @@ class ClusterConfig(BaseModel):
     def is_shadow(self) -> bool:
         """Whether decisions are only recorded, and no role permits more."""
         return bool(self.settings.get("mode") == SHADOW)
+
+    @property
+    def announces(self) -> bool:
+        """Whether commands wait for approval, and are announced on a topic."""
+        return bool(self.settings.get("mode") == APPROVE)
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Services for which the stack creates endpoints in the VPC."""
+        return self.vpc.services(announces=self.announces) if self.vpc else ()
 
     @property
     def log_group_of_audit_log(self) -> str:

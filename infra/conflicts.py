@@ -10,6 +10,7 @@ from typing import Final
 from pydantic.alias_generators import to_camel
 
 from infra.config import ClusterConfig
+from lambdas.settings import APPROVE
 
 ENVIRONMENT_MAX: Final = 4096
 """Bytes that Lambda accepts for all environment variables of a function together, measured as one JSON object."""
@@ -22,6 +23,8 @@ _CLUSTER_NAMES, _STACK_NAMES = 4, 8
 
 _TOPIC: Final = re.compile(r"arn:aws[a-z0-9-]*:sns:(?P<region>[a-z0-9-]+):\d{12}:[a-zA-Z0-9_-]{1,256}(\.fifo)?")
 
+_BOUNDS: Final = ("approve_above_dollars", "approve_above_nodes", "approve_namespaces")
+
 Owned = Callable[[ClusterConfig], Iterable[Hashable]]
 """Returns what a cluster has to itself within its account and region."""
 
@@ -30,7 +33,7 @@ _OWNED: Final[tuple[tuple[Owned, str], ...]] = (
     (lambda c: [c.table_name] if c.table_name else [], "the tableName of another"),
     (lambda c: [c.log_group_of_audit_log] if c.log_group_of_audit_log else [], "the auditLogGroup of another"),
     (
-        lambda c: [(c.vpc.id, service) for service in c.vpc.endpoints] if c.vpc else [],
+        lambda c: [(c.vpc.id, service) for service in c.endpoints] if c.vpc else [],
         "the vpc.endpoints of another: a VPC takes one of each, so leave them out in all entries but one",
     ),
 )
@@ -44,7 +47,8 @@ def conflicts_within(config: ClusterConfig) -> list[str]:
         "approvalTopicArn": str(config.settings.get("approval_topic_arn", "")),
     }
     problems = [_problem_of_topic(key, arn, config.region) for key, arn in topics.items() if arn]
-    return [problem for problem in (*problems, _problem_of_size(config)) if problem]
+    problems += [_problem_of_email(config), _problem_of_bounds(config), _problem_of_size(config)]
+    return [problem for problem in problems if problem]
 
 
 def conflicts_between(configs: Iterable[ClusterConfig]) -> list[str]:
@@ -91,6 +95,23 @@ def _problem_of_topic(key: str, arn: str, region: str) -> str:
     if topic["region"] != region:
         return f"{key} = {json.dumps(arn)} is not allowed: expected a topic in {region}, the cluster's region"
     return ""
+
+
+def _problem_of_email(config: ClusterConfig) -> str:
+    if config.alarm_email and config.alarm_topic_arn.endswith(".fifo"):
+        return f"alarmEmail = {json.dumps(config.alarm_email)} is not allowed: a FIFO topic sends no email"
+    return ""
+
+
+def _problem_of_bounds(config: ClusterConfig) -> str:
+    """Return which bounds of approval have no effect: people who set them believe that commands wait."""
+    mode = str(config.settings.get("mode") or "act")
+    given = [to_camel(field) for field in _BOUNDS if config.settings.get(field)]
+    if mode != "act" or not given:
+        return ""
+    return (
+        f"{' and '.join(given)} without mode: no command waits for approval; set mode to {APPROVE}, or leave them out"
+    )
 
 
 def _problem_of_size(config: ClusterConfig) -> str:

@@ -66,7 +66,7 @@ def clusters(context: Mapping[str, Any], *, account: str | None, region: str | N
         ContextError: If a key is not known, a value is not allowed, or values do not go together (`infra.conflicts`).
     """
     given = {key: value for key, value in context.items() if ":" not in key and not key.startswith(("@", "aws-cdk"))}
-    entries = given.pop(CLUSTERS, [{}])
+    entries = parsed(given.pop(CLUSTERS, [{}]))
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise ContextError([f"{CLUSTERS} = {json.dumps(entries)}: expected a list with an object per cluster"])
     base = {"region": region or "us-east-1", **({"account": account} if account else {}), **given}

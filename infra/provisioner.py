@@ -101,7 +101,11 @@ class ProvisionerStack(cdk.Stack):
     def _functions(
         self, config: ClusterConfig, code: Mapping[str, lambda_.Code], environment: Mapping[str, str], queues: Queues
     ) -> list[ProvisionerFunction]:
-        network = PrivateNetwork(self, "Network", config=config.vpc, cluster=config.cluster) if config.vpc else None
+        network = (
+            PrivateNetwork(self, "Network", config=config.vpc, cluster=config.cluster, endpoints=config.endpoints)
+            if config.vpc
+            else None
+        )
         return [
             ProvisionerFunction(
                 self,
@@ -155,7 +159,7 @@ class ProvisionerStack(cdk.Stack):
 
 def _approval_topic(config: ClusterConfig, alarms: Alarms) -> dict[str, str]:
     """Return the setting of the topic for announcements of proposals, by default the alarms' topic; empty without approval."""
-    if config.settings.get("mode") != "approve":
+    if not config.announces:
         return {}
     return {"APPROVAL_TOPIC_ARN": str(config.settings.get("approval_topic_arn") or alarms.topic.topic_arn)}
 

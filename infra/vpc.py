@@ -14,9 +14,20 @@ GATEWAYS: Final = ("dynamodb", "s3")
 INTERFACES: Final = ("arc-zonal-shift", "ec2", "eks", "monitoring", "scheduler", "sqs", "ssm")
 """Services with an interface endpoint, which costs by hour and zone. IAM is missing: it has one in a single region only."""
 
+ANNOUNCING: Final = "sns"
+"""Service of the topic on which `disrupt` announces commands with `mode: approve`; no function calls it otherwise."""
+
 ENDPOINTS: Final = tuple(sorted((*GATEWAYS, *INTERFACES)))
 
-_ENDPOINTS_EXPECTED: Final = f"all, or names among {', '.join(ENDPOINTS)}"
+ALL: Final = "all"
+"""Stands for each service that functions in the VPC call."""
+
+_NAMES: Final = tuple(sorted((*ENDPOINTS, ANNOUNCING)))
+
+_ENDPOINTS_EXPECTED: Final = f"{ALL}, or names among {', '.join(_NAMES)}"
+
+SUBNETS_MAX: Final = 16
+"""Lambda puts a function into no more."""
 
 
 def names(given: object) -> object:
@@ -37,10 +48,11 @@ def parsed(given: object) -> object:
 
 def _endpoints(given: object) -> object:
     listed = names(given)
-    wanted = ENDPOINTS if listed == ["all"] else listed
-    if not isinstance(wanted, list | tuple) or not all(service in ENDPOINTS for service in wanted):
+    if listed == [ALL]:
+        return listed
+    if not isinstance(listed, list | tuple) or not all(service in _NAMES for service in listed):
         raise ValueError(_ENDPOINTS_EXPECTED)
-    return sorted(set(wanted))
+    return sorted(set(listed))
 
 
 def _ids(kind: str) -> str:
@@ -55,7 +67,7 @@ class VpcConfig(BaseModel):
         subnets: Private subnets in two zones at least, so that one zone may fail.
         security_groups: Groups that the functions get; empty: the stack creates one that allows only outgoing HTTPS.
         cluster_security_group: The cluster's group, which the stack opens to its own group; empty: the operator opens it.
-        endpoints: Services for which the stack creates endpoints; empty: the VPC has them already, or a NAT gateway.
+        endpoints: Services for which the stack creates endpoints, or `ALL`; empty: the VPC has them already, or a NAT gateway.
         route_tables: Those of the subnets, for gateway endpoints.
     """
 
@@ -65,7 +77,7 @@ class VpcConfig(BaseModel):
     subnets: Annotated[
         tuple[Annotated[str, Field(pattern=_ids("subnet"))], ...],
         BeforeValidator(names),
-        Field(min_length=1, description="ids of subnets, one or more"),
+        Field(min_length=1, max_length=SUBNETS_MAX, description=f"ids of subnets, one to {SUBNETS_MAX}"),
     ]
     security_groups: Annotated[
         tuple[Annotated[str, Field(pattern=_ids("sg"))], ...],
@@ -84,7 +96,7 @@ class VpcConfig(BaseModel):
 
     @model_validator(mode="after")
     def _gateways_have_routes(self) -> VpcConfig:
-        gateways = [name for name in self.endpoints if name in GATEWAYS]
+        gateways = [name for name in self.services(announces=False) if name in GATEWAYS]
         if gateways and not self.route_tables:
             raise ValueError(
                 f"routeTables: the gateway endpoints of {' and '.join(gateways)} need those of the subnets"
@@ -94,3 +106,9 @@ class VpcConfig(BaseModel):
                 "clusterSecurityGroup: is for a group of the stack's own; securityGroups are let in by you"
             )
         return self
+
+    def services(self, *, announces: bool) -> tuple[str, ...]:
+        """Return the services with an endpoint of the stack's. `announces`: whether `disrupt` announces commands."""
+        if self.endpoints != (ALL,):
+            return self.endpoints
+        return (*ENDPOINTS, ANNOUNCING) if announces else ENDPOINTS

@@ -22,6 +22,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
+APPROVE: Final = "approve"
 SHADOW: Final = "shadow"
 PODS_A_TURN: Final = 500
 TURNS_MAX: Final = 5
@@ -205,7 +206,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             above_nodes=self.approve_above_nodes,
             namespaces=self.approve_namespaces,
         )
-        return rule if self.mode == "approve" else None
+        return rule if self.mode == APPROVE else None
 
     def improving(self, pods: int) -> timedelta:
         """Return how long the plan for this many pods may be improved."""

@@ -6,12 +6,14 @@ import argparse
 import json
 from typing import Final
 
-from benchmarks.operations.bill import monthly
+from benchmarks.operations.bill import calculated, monthly
 from benchmarks.operations.playing import cluster
 from infra.packaging.dependencies import ROOT
 
 BUILD: Final = ROOT / "build"
 SIZES: Final = (0, 100, 1000)
+CALCULATED: Final = 5000
+"""Nodes of the cluster whose cost is calculated: playing it did not end in forty minutes."""
 
 
 def main() -> None:
@@ -21,18 +23,24 @@ def main() -> None:
     parser.add_argument(
         "--sizes", default=",".join(map(str, SIZES)), help="nodes of the clusters whose cost is measured"
     )
+    parser.add_argument(
+        "--calculated", type=int, default=CALCULATED, help="nodes of a cluster that is too large to play"
+    )
     arguments = parser.parse_args()
     BUILD.mkdir(exist_ok=True)
     if arguments.what == "cost":
-        _cost([int(size) for size in arguments.sizes.split(",")])
+        _cost([int(size) for size in arguments.sizes.split(",")], arguments.calculated)
         return
     from benchmarks.operations.pictures import draw_all
 
     draw_all(BUILD / "dashboards")
 
 
-def _cost(sizes: list[int]) -> None:
-    parts = {"idle" if nodes == 0 else str(nodes): monthly(cluster(nodes)) for nodes in sizes}
+def _cost(sizes: list[int], further: int) -> None:
+    measured = {nodes: monthly(cluster(nodes)) for nodes in sizes}
+    parts = {str(nodes) if nodes else "idle": part for nodes, part in measured.items()}
+    if len(measured) > 1:
+        parts[f"{further} (calculated)"] = calculated(further, measured)
     sums = {name: round(sum(part.values()), 2) for name, part in parts.items()}
     (BUILD / "cost.json").write_text(json.dumps(sums, indent=1) + "\n")
     (BUILD / "cost-parts.json").write_text(json.dumps(parts, indent=1) + "\n")

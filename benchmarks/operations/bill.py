@@ -64,3 +64,16 @@ def watched() -> int:
     if found is None:
         raise LookupError(f"{RUNBOOK} does not say how many metrics the alarms read")
     return int(found[1])
+
+
+def calculated(nodes: int, measured: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
+    """Return the cost for a number of nodes that is not measured: each part goes on along the line of the two largest sizes.
+
+    Most parts are that straight: each run lists every node and reads every claim. What has no nodes in it stays as it is.
+    """
+    below, above = sorted(measured)[-2:]
+    share = (nodes - below) / (above - below)
+    return {
+        part: round(measured[below][part] + (dollars - measured[below][part]) * share, 2)
+        for part, dollars in measured[above].items()
+    }

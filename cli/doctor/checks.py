@@ -10,6 +10,7 @@ from cli.doctor import network, stack
 from cli.doctor.account import Account, NoClusterError, NotAllowedError, NotAnsweredError
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from cli.doctor.volume_key import volume_key
+from cli.doctor.way_out import way_out
 
 RESERVED: Final = 19
 """Concurrent executions that the functions of a cluster reserve."""
@@ -130,6 +131,7 @@ def _market(name: str, account: Account, now: datetime) -> AccountFinding:
 CHECKS: Final[dict[str, Callable[[str, Account, datetime], AccountFinding]]] = {
     "cluster": _cluster,
     "endpoint": network.endpoint,
+    "way-out": way_out,
     "node-entries": network.node_entries,
     "audit-log": _audit_log,
     "subscription": _subscription,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from aws_cdk import aws_ec2 as ec2
@@ -26,16 +27,21 @@ _INTERFACE_ACTIONS: Final = (
 class PrivateNetwork(Construct):
     """The network of the functions that call the API server.
 
+    Args:
+        endpoints: Services for which it creates endpoints (`ClusterConfig.endpoints`).
+
     Attributes:
         security_groups: The functions' security groups.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, config: VpcConfig, cluster: str) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, config: VpcConfig, cluster: str, endpoints: Sequence[str]
+    ) -> None:
         super().__init__(scope, construct_id)
         self._config = config
         self.security_groups = config.security_groups or (self._own_group(cluster),)
-        if config.endpoints:
-            self._endpoints()
+        if endpoints:
+            self._endpoints(endpoints)
 
     def take_in(self, function: lambda_.Function, role: iam.Role) -> None:
         """Put a function into the subnets."""
@@ -77,7 +83,7 @@ class PrivateNetwork(Construct):
             )
         return str(group.attr_group_id)
 
-    def _endpoints(self) -> None:
+    def _endpoints(self, services: Sequence[str]) -> None:
         reached_by = ec2.CfnSecurityGroup(
             self,
             "Endpoints",
@@ -95,7 +101,7 @@ class PrivateNetwork(Construct):
             ],
             security_group_egress=[_https("nothing: an endpoint answers only", cidr_ip="127.0.0.1/32")],
         )
-        for service in self._config.endpoints:
+        for service in services:
             if service in GATEWAYS:
                 self._gateway(service)
             else:

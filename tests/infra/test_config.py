@@ -45,7 +45,7 @@ def test_a_setting_reads_alike_in_the_file_and_on_the_command_line(given: object
         ({"tableName": "x"}, "expected the name of a DynamoDB table"),
         ({"vpc": "vpc-1"}, 'vpc = "vpc-1" is not allowed: expected an object with id and subnets'),
         ({"vpc": {"id": "vpc-1", "subnets": SUBNETS}}, 'vpc.id = "vpc-1" is not allowed: expected the id of a VPC'),
-        ({"vpc": {"id": VPC}}, "vpc.subnets = null is not allowed: expected ids of subnets, one or more"),
+        ({"vpc": {"id": VPC}}, "vpc.subnets = null is not allowed: expected ids of subnets, one to 16"),
         ({"vpc": {"id": VPC, "subnets": [*SUBNETS, "x"]}}, '"x"] is not allowed: expected ids of subnets'),
         (
             {"vpc": {"id": VPC, "subnet": SUBNETS, "subnets": SUBNETS}},
@@ -69,6 +69,10 @@ def test_a_setting_reads_alike_in_the_file_and_on_the_command_line(given: object
                 }
             },
             "vpc.clusterSecurityGroup: is for a group of the stack's own",
+        ),
+        (
+            {"vpc": {"id": VPC, "subnets": [f"subnet-0a1b2c{n:02}" for n in range(17)]}},
+            "is not allowed: expected ids of subnets, one to 16",
         ),
         ({"clusters": "a"}, "expected a list with an object per cluster"),
         ({"clusters": [{"cluster": "a"}, {"cluster": "b", "pollSeconds": 0}]}, "clusters[1].pollSeconds = 0"),
@@ -109,7 +113,7 @@ def test_keys_of_the_toolkit_are_passed_over() -> None:
 )
 def test_a_setting_with_commas_may_be_a_list(field: str, key: str, given: list[str]) -> None:
     """As JSON, the namespaces would match no pod, so no command would wait for approval because of them."""
-    assert one(**{key: given}).settings[field] == ",".join(given)
+    assert one(mode="approve", **{key: given}).settings[field] == ",".join(given)
 
 
 def test_a_name_that_is_given_twice_counts_once() -> None:
@@ -152,6 +156,11 @@ def test_the_audit_log_is_read_where_eks_writes_it_unless_told_otherwise() -> No
 def test_a_vpc_reads_alike_in_the_file_and_on_the_command_line() -> None:
     text = '{"id": "vpc-0a1b2c3d", "subnets": "subnet-0a1b2c3d, subnet-0a1b2c3e"}'
     assert one(vpc=text) == one(vpc={"id": VPC, "subnets": SUBNETS})
+
+
+def test_a_list_of_clusters_reads_alike_in_the_file_and_on_the_command_line() -> None:
+    text = '[{"cluster": "a"}, {"cluster": "b"}]'
+    assert [c.cluster for c in clusters({"clusters": text}, account=None, region=None)] == ["a", "b"]
 
 
 def test_roles_of_long_named_clusters_are_told_apart() -> None:

@@ -58,6 +58,24 @@ def problems(context: Mapping[str, Any]) -> str:
         ({"alarmTopicArn": "on-call"}, 'alarmTopicArn = "on-call" is not allowed: expected the ARN of an SNS topic'),
         ({"approvalTopicArn": 5}, 'approvalTopicArn = "5" is not allowed: expected the ARN of an SNS topic'),
         (
+            {"alarmTopicArn": TOPIC + ".fifo", "alarmEmail": "on-call@example.com"},
+            'alarmEmail = "on-call@example.com" is not allowed: a FIFO topic sends no email',
+        ),
+        (
+            {"approveAboveDollars": "2", "approveNamespaces": ["payments"]},
+            "approveAboveDollars and approveNamespaces without mode: no command waits for approval; set mode to approve",
+        ),
+        (
+            {
+                "mode": "approve",
+                "clusters": [
+                    {"cluster": "a", "vpc": {**VPC, "endpoints": "all", "routeTables": "rtb-0a1b2c3d"}},
+                    {"cluster": "b", "vpc": {**VPC, "endpoints": ["sns"]}},
+                ],
+            },
+            "clusters: b in eu-west-1 has the vpc.endpoints of another",
+        ),
+        (
             {"approvalTopicArn": TOPIC.replace("eu-west-1", "eu-west-2")},
             "expected a topic in eu-west-1, the cluster's region",
         ),
@@ -75,6 +93,7 @@ def test_values_that_do_not_go_together_stop_the_synthesis(context: Mapping[str,
         {"clusters": [{"cluster": "a", "account": "1" * 12}, {"cluster": "a", "account": "2" * 12}]},
         {"clusters": [{"cluster": "a", "region": "eu-west-1"}, {"cluster": "a", "region": "us-east-1"}]},
         {"approvalTopicArn": TOPIC + ".fifo", "mode": "approve"},
+        {"approveAboveNodes": 3, "clusters": [{"cluster": "a", "mode": "approve"}, {"cluster": "b", "mode": "shadow"}]},
     ],
 )
 def test_clusters_may_share_what_is_made_for_it(context: Mapping[str, Any]) -> None:
@@ -84,13 +103,17 @@ def test_clusters_may_share_what_is_made_for_it(context: Mapping[str, Any]) -> N
 def test_settings_that_lambda_would_not_take_stop_the_synthesis() -> None:
     """Lambda refuses them in the middle of the deployment, and CloudFormation rolls back all of it."""
     namespaces = ",".join(f"team-{n:03}" for n in range(400))
-    said = problems({"cluster": "shop", "approveNamespaces": namespaces, "featureGates": "NodeOverlay=true"})
+    said = problems(
+        {"cluster": "shop", "mode": "approve", "approveNamespaces": namespaces, "featureGates": "NodeOverlay=true"}
+    )
     assert said.endswith(f"shorten approveNamespaces, the longest with {len(namespaces)}")
 
 
 @pytest.mark.parametrize("cluster", ["shop", "x" * 100])
 def test_the_longest_settings_that_pass_fit_into_the_environment(cluster: str, tmp_path: Path) -> None:
-    given = [{"cluster": cluster, "approveNamespaces": "n" * n} for n in range(0, ENVIRONMENT_MAX, 20)]
+    given = [
+        {"cluster": cluster, "mode": "approve", "approveNamespaces": "n" * n} for n in range(0, ENVIRONMENT_MAX, 20)
+    ]
     longest = [context for context in given if not problems(context)][-1]
     templates = synthesize(tmp_path, {"region": "us-east-1", **longest})
     (stack,) = [name for name in templates if name != "fleetwright" and not name.endswith("-state")]

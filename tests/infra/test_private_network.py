@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra.cluster_role import RULES_OF
-from infra.vpc import ENDPOINTS
+from infra.vpc import ANNOUNCING, ENDPOINTS
 from lambdas.wiring import BY_NAME
 from tests.access.template import Deployment
 from tests.infra.conftest import synthesize
@@ -66,6 +67,16 @@ def test_every_service_that_they_ask_has_an_endpoint_and_no_other(templates: dic
     made = [str(endpoint["ServiceName"]) for endpoint in of_type(resources, "AWS::EC2::VPCEndpoint")]
     assert len(made) == len(ENDPOINTS)
     assert all(any(f".{service}" in name for name in made) for service in ENDPOINTS)
+
+
+def test_a_topic_of_commands_that_wait_is_reached_from_the_vpc(tmp_path: Path) -> None:
+    """Without its endpoint, `disrupt` hangs at each proposal until its time-out."""
+    template = synthesize(tmp_path, {**CONTEXT, "mode": "approve"})["fleetwright-fleetwright"]
+    publishes = [s for s in statements_of(template) if "sns:Publish" in actions_of(s)]
+    assert publishes
+    made = [str(endpoint["ServiceName"]) for endpoint in of_type(template["Resources"], "AWS::EC2::VPCEndpoint")]
+    assert len([name for name in made if name.endswith(f".{ANNOUNCING}")]) == 1
+    assert len(made) == len(ENDPOINTS) + 1
 
 
 def test_the_cluster_lets_their_group_in(resources: dict[str, dict[str, Any]]) -> None:

@@ -35,3 +35,12 @@ def test_the_clusters_workloads_grow_and_shrink_again(tmp_path: Path) -> None:
     scenario = read_scenario(clusters.scenario(tmp_path, 100))
     assert len(scenario.steps) == 2 * (clusters.MEASURED // clusters.CHANGE_EVERY)
     assert not read_scenario(clusters.scenario(tmp_path, 0)).steps
+
+
+def test_a_larger_cluster_costs_what_the_line_of_the_two_largest_says() -> None:
+    measured = {
+        0: {"table": 9.0, "metrics": 0.0},
+        100: {"table": 1.0, "metrics": 3.0},
+        1000: {"table": 10.0, "metrics": 3.0},
+    }
+    assert bill.calculated(5000, measured) == {"table": 50.0, "metrics": 3.0}

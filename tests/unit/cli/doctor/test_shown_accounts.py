@@ -1,0 +1,73 @@
+"""The page shows what the doctor prints of an account in which much is missing, and of one that is ready."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from cli.__main__ import main
+from tests.unit.cli.commands.test_doctor import answer, deployed
+
+PAGE: Final = Path(__file__).parents[4] / "docs" / "how-to" / "deploy.md"
+REGION: Final = "eu-west-1"
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        made = boto3.Session(region_name=REGION)
+        monkeypatch.setattr(boto3, "Session", lambda **_: made)
+        answer(made, "eks.ListAccessEntries", {"accessEntries": ["arn:aws:iam::123456789012:role/Nodes"]})
+        answer(made, "eks.DescribeAccessEntry", {"accessEntry": {"type": "EC2_LINUX"}})
+        answer(made, "logs.DescribeSubscriptionFilters", {"subscriptionFilters": []})
+        yield made
+
+
+def a_cluster(session: boto3.Session, **described: Any) -> None:
+    access = {"endpointPublicAccess": True, "publicAccessCidrs": ["0.0.0.0/0"]}
+    cluster = {"status": "ACTIVE", "version": "1.33", "resourcesVpcConfig": access, **described}
+    answer(session, "eks.DescribeCluster", {"cluster": cluster})
+
+
+def concurrency(session: boto3.Session, limit: int, free: int) -> None:
+    limits = {"ConcurrentExecutions": limit, "UnreservedConcurrentExecutions": free}
+    answer(session, "lambda.GetAccountSettings", {"AccountLimit": limits})
+
+
+def shown(number: int) -> str:
+    """An output of the doctor on the page."""
+    return re.findall(r"```\n(CHECK .*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[number]
+
+
+def test_an_account_in_which_much_is_missing(session: boto3.Session, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = {"Error": {"Code": "ValidationError", "Message": "Stack with id fleetwright-prod does not exist"}}
+    answer(session, "cloudformation.DescribeStacks", missing, 400)
+    a_cluster(session, accessConfig={"authenticationMode": "CONFIG_MAP"})
+    concurrency(session, 10, 10)
+    assert main(["doctor", "--cluster", "prod", "--region", REGION]) == 1
+    assert capsys.readouterr().out == shown(0)
+
+
+def test_an_account_that_is_ready(session: boto3.Session, capsys: pytest.CaptureFixture[str]) -> None:
+    deployed(session, Environment={"Variables": {"SHARED_BUCKET_NAME": "market"}})
+    audit = {"clusterLogging": [{"types": ["audit"], "enabled": True}]}
+    a_cluster(session, accessConfig={"authenticationMode": "API"}, logging=audit)
+    concurrency(session, 1000, 981)
+    answer(session, "iam.GetRole", {"Role": {"RoleName": "AWSServiceRoleForEC2Spot"}})
+    session.client("logs").create_log_group(logGroupName="/aws/eks/prod/cluster")
+    s3 = session.client("s3")
+    s3.create_bucket(Bucket="market", CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket="market", Key="catalogue/eu-west-1.json", Body=b"{}")
+    assert main(["doctor", "--cluster", "prod", "--region", REGION]) == 0
+    told = capsys.readouterr().out
+    assert datetime.now(UTC).strftime("%Y-") in told
+    assert re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-27 09:45", told) == shown(1)
