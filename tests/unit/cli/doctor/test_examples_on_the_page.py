@@ -43,7 +43,7 @@ def concurrency(session: boto3.Session, limit: int, free: int) -> None:
     answer(session, "lambda.GetAccountSettings", {"AccountLimit": limits})
 
 
-def shown(number: int) -> str:
+def output_on_the_page(number: int) -> str:
     """An output of the doctor on the page."""
     return re.findall(r"```\n(CHECK .*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[number]
 
@@ -54,7 +54,7 @@ def test_an_account_in_which_much_is_missing(session: boto3.Session, capsys: pyt
     a_cluster(session, accessConfig={"authenticationMode": "CONFIG_MAP"})
     concurrency(session, 10, 10)
     assert main(["doctor", "--cluster", "prod", "--region", REGION]) == 1
-    assert capsys.readouterr().out == shown(0)
+    assert capsys.readouterr().out == output_on_the_page(0)
 
 
 def test_an_account_that_is_ready(session: boto3.Session, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,4 +70,4 @@ def test_an_account_that_is_ready(session: boto3.Session, capsys: pytest.Capture
     assert main(["doctor", "--cluster", "prod", "--region", REGION]) == 0
     told = capsys.readouterr().out
     assert datetime.now(UTC).strftime("%Y-") in told
-    assert re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-27 09:45", told) == shown(1)
+    assert re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-27 09:45", told) == output_on_the_page(1)
