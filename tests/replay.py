@@ -1,6 +1,6 @@
 """Records what the functions decide in the demo, the trace and the campaign, and repeats every decision byte for byte.
 
-`python -m tests.replay --seeds 40`. Each ledger is replayed in another process with another hash seed, by this Python and by
+`python -m tests.replay --seeds 90`. The ledgers are replayed in other processes with another hash seed, by this Python and by
 each `--python`, such as the one that Lambda runs. Figures go to `--json`. Exit code 1 where a decision is different or cannot
 be read, or where fewer than `--wanted` were made.
 """
@@ -14,8 +14,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
+
+from core.ledger.object_keys import DECISIONS
 
 ROOT: Final = Path(__file__).parents[1]
 _SECONDS_MAX: Final = 3600.0
@@ -23,11 +26,15 @@ _SECONDS_MAX: Final = 3600.0
 
 _HASH_SEED: Final = "4711"
 
+PARTS: Final = 4
+"""The campaign's ledgers are replayed in so many parts: a process for each would take longer to start than to decide."""
+
 
 def main() -> int:
     """Record, replay, report."""
     parser = argparse.ArgumentParser(prog="python -m tests.replay", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=40, help="of the campaign")
+    parser.add_argument("--seeds", type=int, default=90, help="of the campaign")
+    parser.add_argument("--processes", type=int, default=2, help="how many at once")
     parser.add_argument("--python", action="append", default=[], help="another interpreter with the requirements")
     parser.add_argument("--wanted", type=int, default=1000, help="decisions")
     parser.add_argument("--scenario", action="append", default=[], help="a YAML file; may be repeated")
@@ -35,8 +42,9 @@ def main() -> int:
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "replay.json")
     arguments = parser.parse_args()
     shutil.rmtree(arguments.work, ignore_errors=True)
-    ledgers = list(_recorded(arguments.scenario, arguments.seeds, arguments.work))
-    found = {python: _replayed(python, ledgers) for python in (sys.executable, *arguments.python)}
+    ledgers = list(_recorded(arguments.scenario, arguments.seeds, arguments.processes, arguments.work))
+    with ThreadPoolExecutor(arguments.processes) as pool:
+        found = {python: _replayed(python, ledgers, pool) for python in (sys.executable, *arguments.python)}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(summarised(found), indent=1) + "\n")
     for python, figures in found.items():
@@ -55,25 +63,39 @@ def summarised(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {"pythons": {figures["python"]: figures for figures in found.values()}}
 
 
-def _recorded(scenarios: Sequence[str], seeds: int, work: Path) -> Iterator[Path]:
-    """Yield the ledgers, one for each scenario and each seed."""
+def _recorded(scenarios: Sequence[str], seeds: int, processes: int, work: Path) -> Iterator[Path]:
+    """Yield the ledgers, one for each scenario and for each part of the seeds."""
     for scenario in scenarios:
         ledger = work / Path(scenario).stem
         _run([sys.executable, "-m", "cli", "simulate", scenario, "--ledger", str(ledger), "-o", "json"])
         yield ledger
     if seeds:
         ledger = work / "campaign"
-        campaign = ["--seeds", str(seeds), "--ledger", str(ledger), "--json", str(work / "campaign.json")]
-        _run([sys.executable, "-m", "simulator.campaign", *campaign])
-        yield from sorted(found for found in ledger.iterdir() if any(found.rglob("*")))
+        campaign = ["--seeds", str(seeds), "--processes", str(processes), "--ledger", str(ledger)]
+        _run([sys.executable, "-m", "simulator.campaign", *campaign, "--json", str(work / "campaign.json")])
+        yield from in_parts(ledger, work / "parts")
 
 
-def _replayed(python: str, ledgers: Sequence[Path]) -> dict[str, Any]:
+def in_parts(ledgers: Path, into: Path) -> list[Path]:
+    """Join the ledgers of several seeds to at most `PARTS`; the cluster of each seed's decisions is named after the seed."""
+    for number, ledger in enumerate(sorted(ledgers.iterdir())):
+        for file in sorted(found for found in ledger.rglob("*") if found.is_file()):
+            folder, cluster, *rest = file.relative_to(ledger).parts
+            place = into / str(number % PARTS) / folder / (ledger.name if folder == DECISIONS else cluster)
+            place.joinpath(*rest[:-1]).mkdir(parents=True, exist_ok=True)
+            target = place.joinpath(*rest)
+            if not target.exists():  # bases are named by their content, and no replay reads the pointers to them
+                os.link(file, target)
+    return sorted(into.iterdir())
+
+
+def _replayed(python: str, ledgers: Sequence[Path], pool: ThreadPoolExecutor) -> dict[str, Any]:
     """Repeat the decisions of all ledgers by this interpreter."""
     version = _run([python, "-c", "import platform; print(platform.python_version())"]).strip()
     figures: dict[str, Any] = {"python": version, "decisions": 0, "equal": 0, "different": [], "unreadable": []}
-    for ledger in ledgers:
-        document = json.loads(_run([python, "-m", "cli", "replay", "--ledger", str(ledger), "-o", "json"]))
+    commands = [[python, "-m", "cli", "replay", "--ledger", str(ledger), "-o", "json"] for ledger in ledgers]
+    for ledger, answer in zip(ledgers, pool.map(_run, commands), strict=True):
+        document = json.loads(answer)
         for name in ("decisions", "equal"):
             figures[name] += document[name]
         for name in ("different", "unreadable"):
