@@ -14,7 +14,10 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "lambdas", "simulator", "cli", "infra", "benchmarks")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
-MODULE_LINES_MAX = 380
+MODULE_LINES_MAX = 320
+LONGER = {"core/packing/search_settings.py": 362, "benchmarks/scale/cluster.py": 368}
+"""One table of settings, and the objects of one simulated cluster; each number may only fall."""
+
 FUNCTION_LINES_MAX = 45
 CROWDED: dict[str, int] = {}
 
@@ -28,7 +31,8 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
 
 
 def test_no_module_is_longer_than_a_reader_bears() -> None:
-    too_long = {relative(p): n for p in FILES if (n := p.read_text().count("\n")) > MODULE_LINES_MAX}
+    lines = {relative(path): path.read_text().count("\n") for path in FILES}
+    too_long = {path: count for path, count in lines.items() if count > LONGER.get(path, MODULE_LINES_MAX)}
     assert not too_long
 
 
