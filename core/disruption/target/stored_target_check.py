@@ -60,7 +60,7 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
     saved = int(fleet.prices[~found.keeps].sum()) - sum(claim.price for claim in found.claims)
     part, whole = SAVING_LOST
     if saved * whole < _promised(stored, fleet) * (whole - part) or found.keeps.all() or found.displaces:
-        return Continued(None, TargetReason.DEARER)
+        return Continued(None, TargetReason.SAVES_LESS)
     worth = np.array([drains[c.name].worth if c.name in drains else 0 for c in fleet.candidates], dtype=float)
     return Continued(FoundTarget(found, slots, worth), TargetReason.CONTINUED)
 

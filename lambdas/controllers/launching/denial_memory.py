@@ -1,4 +1,4 @@
-"""Stores denied launches in the table. A failure to store one costs only a futile launch, so it is reported and not raised."""
+"""Stores denied launches in the table. A failure to store one costs only a wasted launch, so it is reported and not raised."""
 
 from __future__ import annotations
 

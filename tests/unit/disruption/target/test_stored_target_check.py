@@ -89,7 +89,7 @@ def test_a_target_that_no_longer_pays_is_replaced() -> None:
         if node.name not in {move.pod.split("-")[-1] for command in _.commands for move in command.moves}
     )
     plan = disrupt(msgspec.structs.replace(snapshot, pods=(*snapshot.pods, *new)))
-    assert plan.target_reason in ("TargetDearer", "TargetOutgrown", "TargetFinished")
+    assert plan.target_reason in ("TargetSavesLess", "TargetOutgrown", "TargetFinished")
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_a_twentieth_of_the_saving_may_be_lost_on_the_way() -> None:
     assert target.new_price == 0, "what remains saves what its nodes cost"
     most = target.drained_price * 20 // 19
     assert reason_with(snapshot, drained_price=most) == "TargetContinued"
-    assert reason_with(snapshot, drained_price=most + 1) == "TargetDearer"
+    assert reason_with(snapshot, drained_price=most + 1) == "TargetSavesLess"
     gone = StoredDrain("gone-since", 5 * most, 1)
     assert reason_with(snapshot, drains=(*target.drains, gone), drained_price=6 * most) == "TargetContinued"
-    assert reason_with(snapshot, drains=(*target.drains, gone), drained_price=6 * most + 1) == "TargetDearer"
+    assert reason_with(snapshot, drains=(*target.drains, gone), drained_price=6 * most + 1) == "TargetSavesLess"
 
 
 def at_once(snapshot: Snapshot) -> tuple[DisruptionPlan, StoredTarget]:
