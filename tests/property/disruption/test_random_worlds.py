@@ -22,7 +22,7 @@ from tests.builders import a_selector
 from tests.hash_seeds import lines_that_differ
 from tests.property.naive_disruption.fuzz import METHODS, check
 from tests.property.naive_disruption.judge import expiry_violations, violations
-from tests.property.naive_disruption.worlds import random_world, under_both_policies
+from tests.property.naive_disruption.worlds import FORMER_SHARES, random_world, under_both_policies
 
 _FAST = 300
 _SABOTAGED = 60
@@ -53,7 +53,7 @@ def test_no_disruption_breaks_a_rule(first: int) -> None:
     ],
 )
 def test_seeds_that_once_failed(seed: int) -> None:
-    assert check(seed)[1] == []
+    assert check(seed, FORMER_SHARES)[1] == []
 
 
 @pytest.mark.slow
@@ -82,8 +82,7 @@ def test_each_method_occurs_often() -> None:
         snapshot = random_world(seed)
         met.update({c.method for world in under_both_policies(snapshot) for c in disrupt(world).commands})
         met.update(["expiry"] if expired(snapshot) else [])
-    wanted = {method: 20 if method in ("single", "multi", "repack") else 15 for method in METHODS}
-    assert {method for method, percent in wanted.items() if met[method] < 150 * percent // 100} == set()
+    assert {method: met[method] for method in METHODS if met[method] < 150 // 5} == {}
 
 
 def _with_commands(plan: DisruptionPlan, *commands: Command) -> DisruptionPlan:

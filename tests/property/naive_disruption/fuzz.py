@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from multiprocessing import Pool
 from typing import Final
 
@@ -20,7 +20,7 @@ from core.model.snapshot import Snapshot
 from tests.property.naive.clusters import shuffled
 from tests.property.naive.shrink import print_smallest
 from tests.property.naive_disruption.judge import expiry_violations, violations
-from tests.property.naive_disruption.worlds import random_world, under_both_policies
+from tests.property.naive_disruption.worlds import SHARES, random_world, under_both_policies
 
 METHODS: Final = ("emptiness", "drift", "static-drift", "single", "multi", "repack", "repair", "expiry")
 _CHUNK = 20
@@ -40,17 +40,17 @@ def wrong(snapshot: Snapshot) -> list[str]:
     return found
 
 
-def check(seed: int) -> tuple[int, list[str], tuple[str, ...]]:
+def check(seed: int, shares: Sequence[float] = SHARES) -> tuple[int, list[str], tuple[str, ...]]:
     """The seed, the faults of both policies' plans for its world, and which methods found something."""
     try:
-        return _checked(seed)
+        return _checked(seed, shares)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other worlds are to be checked too
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return seed, [f"crash: {type(error).__name__} in {frame.name} of {frame.filename}: {error}"], ()
 
 
-def _checked(seed: int) -> tuple[int, list[str], tuple[str, ...]]:
-    snapshot = random_world(seed)
+def _checked(seed: int, shares: Sequence[float]) -> tuple[int, list[str], tuple[str, ...]]:
+    snapshot = random_world(seed, shares)
     ended = expired(snapshot)
     found, used = expiry_violations(snapshot, ended), {"expiry"} if ended else set()
     for world in under_both_policies(snapshot):
