@@ -11,7 +11,7 @@ from core.errors import InvalidInputError
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
-from core.model.pod import HostPort, Owner, Pod, VolumeUse
+from core.model.pod import HostPort, Owner, Pod, PodSpec, VolumeUse
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
 
@@ -332,3 +332,68 @@ def test_a_pod_with_an_invalid_selector_label_is_kept_and_reports_it(spec: dict[
     """If it were planned for, it could write into user data; if it were dropped, its node would look empty."""
     pod = translated(nodeName="n", **spec)
     assert (pod.node_name, pod.spec.problem) == ("n", problem)
+
+
+NEAR: dict[str, Any] = {"topologyKey": labels.ZONE, "labelSelector": {"matchLabels": {"app": "a"}}}
+TERM: dict[str, Any] = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["a"]}]}
+WHOLE: dict[str, Any] = {
+    "containers": [{"resources": {"requests": {"cpu": "1"}}, "ports": [{"containerPort": 1, "hostPort": 80}]}],
+    "nodeSelector": {"team": "a"},
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [TERM]},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": TERM}],
+        },
+        **{
+            kind: {
+                "requiredDuringSchedulingIgnoredDuringExecution": [NEAR],
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": NEAR}],
+            }
+            for kind in ("podAffinity", "podAntiAffinity")
+        },
+    },
+    "tolerations": [{"operator": "Exists"}],
+    "topologySpreadConstraints": [{**NEAR, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}],
+    "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+    "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}],
+    "priority": 7,
+    "priorityClassName": "high",
+    "schedulerName": "other",
+    "workloadRef": {"name": "training", "podGroup": "workers"},
+    "terminationGracePeriodSeconds": 60,
+    "schedulingGates": [{"name": "quota"}],
+    "nodeName": "n",
+}
+"""A pod that says everything that is read of a pod's spec."""
+
+
+def test_every_field_of_a_spec_is_read() -> None:
+    """What is lost decides no placement: a pod of another scheduler would get a node, or one without its volumes."""
+    spec, bare = translated(**WHOLE).spec, translated().spec
+    lost = [name for name in PodSpec.__struct_fields__ if getattr(spec, name) == getattr(bare, name)]
+    assert lost == ["problem"]  # nothing is wrong with it
+
+
+def test_every_field_of_a_pod_is_read() -> None:
+    """What is lost decides no drain: a pod that was kept, or that has long been terminating, would count as any other."""
+    time = "2026-03-01T10:00:00Z"
+    meta = {
+        "name": "q",
+        "namespace": "shop",
+        "uid": "u",
+        "creationTimestamp": time,
+        "deletionTimestamp": time,
+        "labels": {"app": "a"},
+        "annotations": {labels.DO_NOT_DISRUPT: "true"},
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r"}],
+    }
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": time}
+    status = {
+        "phase": "Running",
+        "startTime": time,
+        "nominatedNodeName": "n",
+        "conditions": [refused, {"type": "Ready", "status": "True"}],
+    }
+    pod, bare = translated(status=status, meta=meta, **WHOLE), translated()
+    lost = [name for name in Pod.__struct_fields__ if getattr(pod, name) == getattr(bare, name)]
+    assert lost == ["unschedulable_since", "unreadable"]  # a bound pod keeps no times, and everything could be read

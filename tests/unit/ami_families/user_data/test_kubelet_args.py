@@ -46,3 +46,33 @@ def test_a_setting_stays_within_its_argument(block: dict[str, Any], field: str) 
     with pytest.raises(InvalidInputError) as refused:
         kubelet_args(changed(kubelet=block))
     assert refused.value.field == field
+
+
+def test_every_setting_has_its_argument_and_its_sign() -> None:
+    """The kubelet does not start with `memory.available=5%` as a threshold, and a lost setting is a node without it."""
+    block = {
+        "podsPerCore": 4,
+        "systemReserved": {"memory": "2Gi"},
+        "kubeReserved": {"cpu": "100m"},
+        "evictionHard": {"nodefs.available": "10%", "memory.available": "5%"},
+        "evictionSoft": {"memory.available": "10%"},
+        "evictionSoftGracePeriod": {"memory.available": "1m"},
+        "evictionMaxPodGracePeriod": 60,
+        "imageGCHighThresholdPercent": 85,
+        "imageGCLowThresholdPercent": 80,
+        "cpuCFSQuota": True,
+    }
+    found = kubelet_args(changed(kubelet=block, labels={}, max_pods=58)).split(" ")
+    assert found[1:] == [
+        "--max-pods=58",
+        "--pods-per-core=4",
+        '--system-reserved="memory=2Gi"',
+        '--kube-reserved="cpu=100m"',
+        '--eviction-hard="memory.available<5%,nodefs.available<10%"',
+        '--eviction-soft="memory.available<10%"',
+        '--eviction-soft-grace-period="memory.available=1m"',
+        "--eviction-max-pod-grace-period=60",
+        "--image-gc-high-threshold=85",
+        "--image-gc-low-threshold=80",
+        "--cpu-cfs-quota=true",
+    ]

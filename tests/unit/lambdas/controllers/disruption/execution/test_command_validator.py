@@ -88,18 +88,6 @@ def test_of_commands_that_are_validated_together_each_is_judged_without_the_node
     assert CommandReason.BUDGET_SPENT not in reasons
 
 
-def test_nothing_more_is_decided_before_what_was_decided_is_validated() -> None:
-    """A second look at the same idle nodes would spend the budgets again."""
-    lab = fleet("1", nodes=2)
-    lab.disrupt()
-    before = set(lab.rows.commands)
-    lab.clock.advance(minutes=1)
-    lab.app.provisioning.record_change()
-    report = lab.disrupt()
-    assert [decision.reason for decision in report.decisions] == [CommandReason.COMMAND_PENDING]
-    assert set(lab.rows.commands) == before
-
-
 def test_an_expiry_between_validation_and_start_is_counted() -> None:
     """Found by a seed: two commands and an expiry, each within a budget of two, disrupted three nodes."""
     lab = fleet("1", nodes=2, expireAfter="2m")
