@@ -3,8 +3,8 @@
 A first run notes which test executes which lines (minutes; kept in build/mutants-map.json until code or tests change), and then
 only those tests are asked, the cheapest first. Prints a line for each mutant that survives; all figures go to `--json`. Mutants
 that are listed as equivalent are not drawn. `--named` plays the faults of named.toml instead of a sample, those of the areas
-asked for. `--module` asks the mutants of one module of its own tests alone: less than its area would kill, in seconds. Exit
-code 1 where fewer than `--wanted` per cent are killed, 2 where a list no longer fits the code.
+or modules asked for. `--module` asks the mutants of one module of its own tests alone: less than its area would kill, in
+seconds. Exit code 1 where fewer than `--wanted` per cent are killed, 2 where a list no longer fits the code.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> int:
         return 2
     areas = arguments.area or sorted(SUITES)
     paths = arguments.module or [path for area in areas for path in modules(area)]
-    chosen = faults(areas) if arguments.named else sample(paths, arguments.sample, arguments.seed)
+    chosen = faults(areas, arguments.module) if arguments.named else sample(paths, arguments.sample, arguments.seed)
     began = time.monotonic()
     fates = []
     for fate in fates_of(chosen, own or suites_of(chosen), arguments.processes, arguments.tests or None):
@@ -78,9 +78,10 @@ def main() -> int:
     return int(summary["percent"] < arguments.wanted)
 
 
-def faults(areas: Sequence[str]) -> list[Mutant]:
-    """The faults of named.toml that lie in these areas."""
-    return [fault for fault in named.as_mutants(named.named()) if area_of(fault.path) in areas]
+def faults(areas: Sequence[str], paths: Sequence[str] | None = None) -> list[Mutant]:
+    """The faults of named.toml that lie in these areas, and in these modules if any are named."""
+    found = [fault for fault in named.as_mutants(named.named()) if area_of(fault.path) in areas]
+    return [fault for fault in found if paths is None or fault.path in paths]
 
 
 def sample(paths: Sequence[str], count: int, seed: int) -> list[Mutant]:

@@ -168,6 +168,12 @@ def test_named_faults_are_played_by_area() -> None:
     assert len(faults(sorted(SUITES))) == len(named.named())
 
 
+def test_named_faults_are_played_by_module() -> None:
+    """Those of one module are asked of its own tests in seconds."""
+    paths = ["core/launch/template.py", "core/scheduling/plan_output.py"]
+    assert {fault.path for fault in faults(sorted(SUITES), paths)} == set(paths)
+
+
 def test_the_answer_about_a_named_fault_says_what_it_takes_away_and_which_test_noticed() -> None:
     """The page of what is proven is written from it; faults of other areas were not asked."""
     here, there = Named("core/a.py", "x", "y", "the sign"), Named("core/b.py", "x", "y", "the unit")
