@@ -20,7 +20,12 @@ from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.optimization.optimizer import default_steps, improved
 from core.scheduling.plan_output import SchedulingResults, scheduling_results
-from core.scheduling.replanning.ec2_limits import commitment_contexts, plan_rank, planned_within_ec2_limits
+from core.scheduling.replanning.ec2_limits import (
+    cheaper_within_ec2_limits,
+    commitment_contexts,
+    plan_rank,
+    planned_within_ec2_limits,
+)
 from core.scheduling.replanning.greedy_plans import Drains, drained, greedy, planned
 
 
@@ -185,7 +190,7 @@ def _searched_one(
     steps_max = default_steps(solution, search) if steps is None else steps
     budget = SearchBudget(steps_max, out_of_time) if steps_max else None
     cheaper, cost = improved(context, solution, budget, search)
-    return cheaper.settle_commitments(), cost
+    return cheaper_within_ec2_limits(context, cheaper, solution) or cheaper.settle_commitments(), cost
 
 
 def schedule(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -> Plan:

@@ -14,6 +14,7 @@ from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import SearchSettings
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.replanning.ec2_limits import cheaper_within_ec2_limits
 
 R = TypeVar("R")
 
@@ -66,9 +67,8 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         return self._outcome(self._if_within_ec2_limits(found))
 
     def _if_within_ec2_limits(self, found: Solution) -> Solution:
-        """Return the cheaper solution if EC2's quotas and subnets allow it, else the scheduler's own, which is within them."""
-        found = found.settle_commitments()
-        return found if self._context.for_another_plan(found.claims) is None else self._solution
+        """Return the cheaper solution if it is within EC2's quotas and free addresses, else the scheduler's, which is."""
+        return cheaper_within_ec2_limits(self._context, found, self._solution) or self._solution
 
 
 def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:
