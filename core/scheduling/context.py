@@ -11,7 +11,7 @@ from core.commitments.coverage import coverage_of
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
-from core.model.values.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirements
 from core.model.values.taints import Toleration, first_untolerated
 from core.pods.disruption_budgets import DisruptionBudgets
 from core.scheduling.capacity.daemon_overhead import daemon_pods
@@ -32,6 +32,7 @@ from core.scheduling.pods.volumes import VolumeIndex
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis
+from core.scheduling.topology.domain_pins import DomainPins
 from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import Namespaces
 
@@ -92,18 +93,17 @@ class SchedulingContext:
         )
 
     def pinned(self, leaving: Iterable[int]) -> SchedulingContext:
-        """Return the same context in which pods of these nodes stay in their shared domains if rules count them there.
-
-        The counts per domain then do not depend on which of the nodes have gone, or in which order.
-        """
+        """Return the same context in which pods of these nodes stay in their shared domains, see `DomainPins`."""
         pins: dict[str, Requirements] = {}
+        domain_pins = DomainPins(self.topology)
         for position in leaving:
             node = self.existing_nodes[position]
             for pod in node.state.pods:
                 keys = () if pod.is_daemon else self._signatures.of(pod).signature.domain_keys
-                domains = [Requirement.one_of(key, here) for key in keys if (here := node.domain(key)) is not None]
-                if domains:
-                    pins[pod.key] = Requirements(domains)
+                domains = {key: here for key in keys if (here := node.domain(key)) is not None}
+                pin = domain_pins.of(self.pod_groups.of(pod), domains) if domains else None
+                if pin is not None:
+                    pins[pod.key] = pin
         if not pins:
             return self
         other = copy(self)

@@ -15,6 +15,7 @@ from core.disruption.target.target_fleet import TargetFleet
 from core.model.plan import PlannedClaim
 from core.packing.problem import Bools, Ints
 from core.packing.search_budget import SearchBudget
+from core.packing.target.node_cover import covering
 from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.plan_output import SchedulingResults
 from core.scheduling.replanning.greedy_plans import Drains
@@ -22,9 +23,8 @@ from core.scheduling.replanning.greedy_plans import Drains
 REPAIRS_MAX: Final = 12
 """The most rounds in which further nodes are kept because their pods find no place."""
 
-_COVER_PRICE: Final = 20_000_000
-"""Added to each node's price in the choice of nodes to keep for their pods: otherwise cheap nodes with one such pod come first.
-"""
+ROUNDS_WITH_ROOM: Final = 6
+"""In so many of them, further nodes are kept for no pods that the free room of others seems to take."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,18 +82,18 @@ class Realizations:
     def of(self, keeps: Bools, planned: PlannedSlots | None, budget: SearchBudget | None) -> Realization:
         """Evaluate the choice, keeping more nodes where pods would find no place; pack the new nodes at the end."""
         keeps = keeps.copy()
-        for _ in range(REPAIRS_MAX):
+        for number in range(REPAIRS_MAX):
             drained = self._drained(keeps, planned)
             found = self._realization(keeps, drained.results)
             missing, may_cover = self._missing(found)
             if not missing.any():
                 return self._packed(found, drained, planned, budget)
-            covering = self._covering(keeps, missing, may_cover)
-            if not covering.any():
+            kept = covering(self._fleet.rows.problem, missing, may_cover, counts_room=number < ROUNDS_WITH_ROOM)
+            if not kept.any():
                 break
-            keeps |= covering
+            keeps |= kept
             if not found.results.plan.unschedulable:
-                self.gated |= covering
+                self.gated |= kept
         nothing = np.ones_like(keeps)
         return self._realization(nothing, self._drained(nothing, None).results)
 
@@ -164,17 +164,3 @@ class Realizations:
         for row, count in counts.items():
             found[row] = count
         return found
-
-    def _covering(self, keeps: Bools, missing: Ints, may_cover: Bools) -> Bools:
-        """Return [node], the nodes that hold most of the missing pods for the lowest price."""
-        problem = self._fleet.rows.problem
-        # Greedy set cover: first the node with the most missing pods per price, Σ_i min(load[n, i], missing[i]) / price[n].
-        covering, missing = np.zeros_like(keeps), missing.copy()
-        while missing.any():
-            covers = np.minimum(problem.loads, missing).sum(axis=1) * (may_cover & ~covering)
-            best = int(np.argmax(covers / (problem.prices + _COVER_PRICE)))
-            if not covers[best]:
-                break
-            covering[best] = True
-            missing -= np.minimum(problem.loads[best], missing)
-        return covering

@@ -119,6 +119,13 @@ class DomainCounts:
             return there > 0 or (rule.selects_self and self.is_first(rule))
         return there == 0
 
+    def is_overfull(self, rule: TopologyRule, domain: str, signature: PodSignature) -> bool:
+        """Whether a domain has more pods than a spread allows, so that a pod that leaves may not return."""
+        if rule.kind != SPREAD:
+            return False
+        there = self.of(rule.group).get(domain, 0)
+        return there - self._minimum(rule, domain, signature) > self._topology.groups[rule.group].max_skew
+
     def barred_claims(self, rule: TopologyRule) -> ClaimMask:
         """Return claims that a hostname rule excludes for a pod; `ALL_CLAIMS` if it also excludes new ones."""
         hostnames = self._hostnames_of(rule.group)

@@ -12,8 +12,9 @@ from core.disruption import disrupt
 from core.disruption.consolidation.payback import WORTHWHILE
 from core.model.node_pool import BALANCED, Budget, Disruption
 from core.model.plan import DisruptionPlan
+from core.model.pod import TopologySpread
 from core.model.snapshot import Options, Snapshot
-from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     MIDDLE,
@@ -58,6 +59,24 @@ def test_a_pod_that_waits_for_a_node_of_its_own_takes_no_saving(cpu: str) -> Non
     (command,), (alone,) = disrupt(snapshot).commands, disrupt(running).commands
     assert command.savings == alone.savings > 0
     assert [claim.pods for claim in command.replacements] == [("default/on-n",)]
+    assert checked(command, snapshot) == command
+
+
+def test_a_node_goes_whose_pod_may_not_return_to_its_zone() -> None:
+    """A scale-in left 4, 2 and 2 pods of one service in three zones; its spread admits none in the first."""
+    even = TopologySpread(labels.ZONE, 1, selector=a_selector(app="web"))
+    zones = {"a1": ZONES[0], "a2": ZONES[0], "b": ZONES[1], "c": ZONES[2]}
+    counts = {"a1": 1, "a2": 3, "b": 2, "c": 2}
+    pods = tuple(
+        pod_on(name, f"{name}-{number}", cpu="100m", labels={"app": "web"}, spreads=(even,))
+        for name, count in counts.items()
+        for number in range(count)
+    )
+    others = tuple(pod_on(name, cpu="3") for name in ("a2", "b", "c"))
+    snapshot = world(*(a_node_of(MIDDLE, name, zone=zone) for name, zone in zones.items()), pods=(*pods, *others))
+    (command,) = disrupt(snapshot).commands
+    assert (command.nodes, command.replacements) == (("a1",), ())
+    assert [move.to in ("b", "c") for move in command.moves] == [True]
     assert checked(command, snapshot) == command
 
 

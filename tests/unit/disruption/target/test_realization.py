@@ -45,6 +45,16 @@ def test_a_spot_node_stays_whose_pods_would_need_a_new_spot_node() -> None:
     assert not Realizations(fleet, is_gated=False, keep_discount=0).of(gone, None, None).keeps.any()
 
 
+def test_of_spot_nodes_that_all_go_as_many_stay_as_their_pods_need() -> None:
+    """Each pod would need a new spot node, and each node holds one of them."""
+    names = [f"n{number}" for number in range(8)]
+    spot = [a_node_of(MIDDLE, name, capacity_type=labels.SPOT) for name in names]
+    pool = a_pool("default", disruption=OPEN)
+    fleet = fleet_of(world(*spot, pods=tuple(pod_on(name, cpu="900m") for name in names), node_pools=(pool,)))
+    found = Realizations(fleet, is_gated=True, keep_discount=0).of(np.zeros(8, dtype=bool), None, None)
+    assert (int(found.keeps.sum()), found.claims) == (2, ())
+
+
 def realized(snapshot: Snapshot, *keeps: bool, discount: int = 0) -> Realization:
     """The result of keeping these nodes, in the order of the fleet."""
     found = Realizations(fleet_of(snapshot), is_gated=False, keep_discount=discount)

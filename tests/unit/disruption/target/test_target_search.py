@@ -44,7 +44,10 @@ def test_no_more_nodes_go_than_allowed() -> None:
 
 
 def fleet_under_rules(seed: int) -> TargetFleet:
-    """60 spot nodes over three zones and 16 services: plain, spread over zones, kept apart, and together in one zone."""
+    """60 spot nodes over three zones and 16 services: plain, spread over zones, kept apart, and together in one zone.
+
+    A client of each spread service must be in a zone with it, so that the service's pods stay in theirs.
+    """
     draw, pods = Random(seed), list[Pod]()  # noqa: S311 - a test's dice
     nodes = [
         a_node_of(draw.choice((MIDDLE, MIDDLE, LARGE)), f"n{n:02d}", zone=ZONES[n % 3], capacity_type=labels.SPOT)
@@ -62,6 +65,9 @@ def fleet_under_rules(seed: int) -> TargetFleet:
         places = [n for n in range(60) if service % 4 < 3 or n % 3 == service % 3]
         draw.shuffle(places)
         pods += [pod_on(f"n{n:02d}", f"a{service}-{n}", **more) for n in places[:10]]
+        if service % 4 == 1:
+            near = PodAffinityTerm(labels.ZONE, own)
+            pods.append(pod_on(f"n{places[0]:02d}", f"client-{service}", cpu="100m", affinity=(near,)))
     return fleet_of(world(*nodes, pods=tuple(pods), node_pools=(a_pool("default", disruption=OPEN),)))
 
 

@@ -1,0 +1,45 @@
+"""Keeps pods that consolidation moves in their shared domains, such as zones, if rules count them there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.model.values.requirements import Requirement, Requirements
+from core.scheduling.pods.pod_group import PodGroup
+from core.scheduling.topology.domain_counts import DomainCounts
+from core.scheduling.topology.topology import Topology
+
+
+class DomainPins:
+    """The pins of one snapshot: with them, counts per domain do not depend on which nodes have gone, or in which order.
+
+    A pod is not pinned to a domain where its own spread has too many pods, as after a scale-in: it could not return there
+    (docs/adr/0233).
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._counts = DomainCounts(topology)
+
+    def of(self, pod_group: PodGroup, domains: Mapping[str, str]) -> Requirements | None:
+        """Return the requirements that keep a pod in its domains, None if it may leave them all.
+
+        Args:
+            pod_group: The pod's group.
+            domains: Topology key along which rules count the pod → the domain of its node.
+        """
+        held = [
+            Requirement.one_of(key, here) for key, here in domains.items() if not self._may_leave(pod_group, key, here)
+        ]
+        return Requirements(held) if held else None
+
+    def _may_leave(self, pod_group: PodGroup, key: str, here: str) -> bool:
+        """Whether the pod's own spread has too many pods in the domain, and no other rule along the key counts the pod."""
+        rules = [rule for step in pod_group.steps[-1:] for rule in step.zone_rules if rule.key == key]
+        if not any(self._counts.is_overfull(rule, here, pod_group.signature) for rule in rules):
+            return False
+        own, groups = {rule.group for rule in rules}, self._topology.groups
+        return all(
+            number in own or groups[number].key != key or not self._topology.is_hard(number)
+            for number in pod_group.signature.selected_by
+        )
