@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from core import labels
-from core.catalogue.node_class import EC2NodeClass
 from core.launch.reservation_target import fleet_options, target_capacity_type
 from core.launch.template import tag_list
 from core.model.catalogue import Offering, OfferingKey, cheapest_first
@@ -44,15 +43,6 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
     context: str = ""
     is_ranked: bool = False
-
-
-def subnets_by_zone(node_class: EC2NodeClass, avoided: Collection[str] = ()) -> dict[str, str]:
-    """Return zone → its first usable subnet; the status lists those with most free addresses first."""
-    chosen: dict[str, str] = {}
-    for subnet in node_class.status.subnets:
-        if subnet.id not in avoided:
-            chosen.setdefault(subnet.zone, subnet.id)
-    return chosen
 
 
 def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], terms: FleetTerms) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from core.ami_families.bootstrap import Cluster, registered_labels, registered_t
 from core.catalogue.capacity import EFA
 from core.catalogue.node_class import Ami, EC2NodeClass
 from core.errors import InvalidInputError
-from core.launch.fleet import FleetConfig, FleetTerms, fleet_request, subnets_by_zone
+from core.launch.denials.subnets import subnet_by_zone
+from core.launch.fleet import FleetConfig, FleetTerms, fleet_request
 from core.launch.images import image_for
 from core.launch.node_bootstrap import bootstrap_of
 from core.launch.selection import one_request
@@ -49,7 +50,8 @@ def render_launch(order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster
     Raises:
         InvalidInputError: If the class is not resolved, or its user data, volumes or taints cannot be rendered.
     """
-    subnets = subnets_by_zone(node_class, order.avoided_subnets)
+    own = ((subnet.id, subnet.zone) for subnet in node_class.status.subnets)
+    subnets = subnet_by_zone(own, order.subnets, order.avoided_subnets)
     if not node_class.status.subnets:
         raise InvalidInputError("not resolved yet", subject=f"EC2NodeClass {node_class.name}", field="status.subnets")
     bootable = {t.name: ami for t in order.instance_types if (ami := image_for(t, node_class)) is not None}

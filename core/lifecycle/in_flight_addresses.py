@@ -20,8 +20,8 @@ def addresses_left(
 ) -> dict[str, int]:
     """Return subnet id → free addresses, of subnets with few: as last read, less the claims launched since.
 
-    `node_classes` are manifests with their status. A claim without an instance counts in every zone in which it may get one,
-    in the subnet there with the most left.
+    `node_classes` are manifests with their status. A claim without an instance counts in every zone in which it may get one:
+    in its subnet there, or in the one with the most left if it has none.
     """
     known = map(_readable, filter(has_address_reading, node_classes))
     classes = {found.name: found for found in known if found is not None}
@@ -63,12 +63,13 @@ def _subnets_of(
     if record.deletion is not None or node_class is None:
         return []
     zones = {offering.zone for offering in record.offerings} or set(record.plan.zones)
-    return [subnet for zone in sorted(zones) for subnet in _roomiest(node_class, zone, left)]
+    return [subnet for zone in sorted(zones) for subnet in _subnet_in(zone, record, node_class, left)]
 
 
-def _roomiest(node_class: EC2NodeClass, zone: str, left: Mapping[str, int]) -> list[str]:
-    """Return the subnet of the zone with the most addresses left; none if one has plenty."""
+def _subnet_in(zone: str, record: ClaimRecord, node_class: EC2NodeClass, left: Mapping[str, int]) -> list[str]:
+    """Return the claim's subnet in the zone, by default the one with the most addresses left; none if one has plenty."""
     own = [subnet.id for subnet in node_class.status.subnets if subnet.zone == zone]
     if not own or any(subnet not in left for subnet in own):
         return []
-    return [max(own, key=lambda subnet: (left[subnet], subnet))]
+    chosen = record.subnets.get(zone)
+    return [chosen] if chosen in own else [max(own, key=lambda subnet: (left[subnet], subnet))]

@@ -125,6 +125,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         shares: How many claims share the launch, and its token (`core.lifecycle.launching.shared_launch`).
         share: The index of this claim's instance in the launch, from zero.
         offerings: The launch order's offerings, stored so that the same token always means the same request.
+        subnets: Zone → the subnet of its launch (`core.lifecycle.launching.subnet_assignment`); other zones use the first one
+            of the EC2NodeClass. Empty in rows older than this field, and once it is launched.
         is_ranked: Whether their prices are the NodePool's own, so that the launch follows their order instead of EC2's prices.
         tries: Codes of the denials that its launch tries again; its node disproves them by joining.
         awaits_pods: Whether its pods were pending when it was requested; those of a replacement run on the leaving node.
@@ -154,6 +156,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     shares: int = 1
     share: int = 0
     offerings: tuple[Offering, ...] = ()
+    subnets: dict[str, str] = {}
     is_ranked: bool = False
     tries: tuple[str, ...] = ()
     awaits_pods: bool = False

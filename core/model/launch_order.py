@@ -25,6 +25,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
         requests: The planned requests; requests for EFA or Enclaves change how the instance is launched.
         is_ranked: Whether the prices are the NodePool's own (overlays, price factors), so that EC2 follows their order instead
             of its own.
+        subnets: Zone → the subnet to launch into; in other zones it is the first one of the class that is not avoided.
         avoided_subnets: Ids of subnets that recently had no free addresses.
         uses_reservations: Whether a launch outside of capacity reservations must avoid all of them.
         partition: The partition of the class' placement group, 0 where EC2 chooses.
@@ -43,6 +44,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     instance_types: tuple[InstanceType, ...] = ()
     requests: dict[str, int] = {}
     is_ranked: bool = False
+    subnets: dict[str, str] = {}
     avoided_subnets: tuple[str, ...] = ()
     tenancy: str = "default"
     partition: int = 0

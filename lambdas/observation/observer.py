@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from core.api.objects import name_of
+from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import selects_reservations
 from core.disruption.budgets.recent_evictions import recently
 from core.lifecycle.pod_events import with_pod_events
@@ -221,14 +222,14 @@ class Observer:
         now = self._clock.now()
         if self._settings.options().feature_gates.node_overlay:
             objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
-        reserves = any(map(selects_reservations, objects[kinds.EC2_NODE_CLASSES]))
-        claims = self._stores.claims.all() if reserves else ()
+        node_classes = objects[kinds.EC2_NODE_CLASSES]
+        is_limited = any(selects_reservations(found) or has_address_reading(found) for found in node_classes)
+        claims = self._stores.claims.all() if is_limited else ()
         catalogue = without_denied(
-            self.open_market.catalogue(objects[kinds.EC2_NODE_CLASSES], now, claims),
-            self.open_market.denials(objects[kinds.EC2_NODE_CLASSES], now),
+            self.open_market.catalogue(node_classes, now, claims), self.open_market.denials(node_classes, now)
         )
         snapshot, _ = self._assembled(objects, now, catalogue)
-        return self.open_market.without_shifted_zones(snapshot)
+        return self.open_market.with_addresses(self.open_market.without_shifted_zones(snapshot), node_classes, claims)
 
     def _with_current_classes(self, objects: dict[Resource, tuple[Any, ...]]) -> tuple[JsonObject, ...]:
         """Give each EC2NodeClass a status that matches its current spec.

@@ -12,7 +12,7 @@ from core.api.objects import name_of
 from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import with_reservations
 from core.launch.denials.denial import LaunchDenial, revision_of
-from core.launch.denials.subnets import subnets_of
+from core.launch.denials.subnets import refused_subnets, subnets_of
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.reserved_places import held_places
 from core.manifests.zone_ids import zones_by_id
@@ -88,13 +88,18 @@ class OpenMarket:
     def with_addresses(
         self, snapshot: Snapshot, node_classes: Iterable[JsonObject], claims: Iterable[ClaimRecord]
     ) -> Snapshot:
-        """Return the snapshot with the free addresses of subnets that have few, beside all claims in flight."""
+        """Return the snapshot with the free addresses of subnets that have few, beside all claims in flight.
+
+        A subnet that recently refused a launch has none: launches avoid it. Raises PortError.
+        """
         manifests = tuple(node_classes)
         if not any(map(has_address_reading, manifests)):
             return snapshot
         from core.lifecycle.in_flight_addresses import addresses_left  # most clusters have plenty
 
-        return msgspec.structs.replace(snapshot, subnet_addresses=addresses_left(manifests, claims, snapshot.now))
+        full = refused_subnets(self._unavailable.refused(snapshot.now).avoided)
+        left = addresses_left(manifests, claims, snapshot.now) | dict.fromkeys(sorted(full), 0)
+        return msgspec.structs.replace(snapshot, subnet_addresses=left)
 
     def _whole(self, manifests: Sequence[JsonObject], claims: Iterable[ClaimRecord], now: datetime) -> Catalogue:
         return with_reservations(self._catalogues.catalogue(manifests), manifests, held_places(claims), now)

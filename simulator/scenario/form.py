@@ -59,9 +59,10 @@ class Ami(_Form, frozen=True, kw_only=True):
 
 
 class Subnet(_Form, frozen=True, kw_only=True):
-    """How many addresses are left in a zone's subnet."""
+    """How many addresses are left in a zone's subnet of this number; it is created if there is none."""
 
     zone: str
+    number: Annotated[int, msgspec.Meta(ge=1, le=8)] = 1
     free_addresses: int
 
 

@@ -24,7 +24,7 @@ from simulator.invocation import calls
 from simulator.invocation.faults import Faults, MessageFaults
 from simulator.outcome.cost_meter import CostMeter
 from simulator.scenario.capacity_reservation import CapacityReservation
-from simulator.scenario.form import Brake, Fault, Interrupt, Step
+from simulator.scenario.form import Brake, Fault, Interrupt, Step, Subnet
 from simulator.scenario.scenario import ALL
 
 USER = "user"
@@ -127,7 +127,7 @@ class Steps:
         if step.ami is not None:
             self._account.images.publish(step.ami.alias, step.ami.id)
         if step.subnet is not None:
-            self._account.network.set_free(step.subnet.zone, step.subnet.free_addresses)
+            self._set_free(step.subnet)
         if step.capacity_reservation is not None:
             self.reserve(step.capacity_reservation)
         if step.interrupt is not None:
@@ -138,6 +138,10 @@ class Steps:
             self._boot.fail(step.boot.count, step.boot.end_reason)
         if step.boot is not None and step.boot.seconds is not None:
             self._boot.disturb(step.boot.count, timedelta(seconds=step.boot.seconds))
+
+    def _set_free(self, subnet: Subnet) -> None:
+        if not self._account.network.set_free(subnet.zone, subnet.number, subnet.free_addresses):
+            self._warn(f"subnet: no instance type is offered in zone {subnet.zone}")
 
     def _to_functions(self, step: Step) -> None:
         if step.fault is not None:

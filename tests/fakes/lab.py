@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -12,6 +12,8 @@ import msgspec
 from moto import mock_aws
 
 from core import labels
+from core.catalogue.discovered.address_reading import written_reading
+from core.catalogue.node_class import AddressReading
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue, InstanceType
@@ -189,6 +191,15 @@ class Lab:
         self.provision()
         self.boot()
         self.tick(4)
+
+    def set_addresses(self, free: Mapping[str, int]) -> None:
+        """Give the EC2NodeClass `default` subnets, which are named after their zone and a letter, with few free addresses."""
+        reading = AddressReading(read_at=self.clock.now(), free=dict(free))
+        body = {
+            "metadata": {"annotations": {labels.SUBNET_ADDRESSES: written_reading(reading, "")}},
+            "status": {"subnets": [{"id": subnet, "zone": subnet[:-1]} for subnet in free]},
+        }
+        self.kubernetes.amend(kinds.EC2_NODE_CLASSES, "default", body)
 
     def bind(self, *pods: str) -> None:
         """Act as the scheduler: bind the pods to the only node."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from core.reasons.pod import PodReason
 from simulator.run import Result
-from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
+from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
 
-def _free(zone: str, addresses: int) -> dict[str, Any]:
-    return {"at": "0s", "subnet": {"zone": zone, "freeAddresses": addresses}}
+def _free(zone: str, addresses: int, number: int = 1) -> dict[str, Any]:
+    return {"at": "0s", "subnet": {"zone": zone, "number": number, "freeAddresses": addresses}}
 
 
 def _play(tmp_path: Path, **free: int) -> Result:
@@ -39,6 +40,20 @@ def test_pods_beyond_the_last_address_wait_and_are_told(tmp_path: Path) -> None:
     assert result.summary["podsUnschedulable"] == {PodReason.NO_FREE_ADDRESS: 4}
     events = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "Event"]
     assert "has the free addresses" in " ".join(o["message"] for o in events if o["involvedObject"]["kind"] == "Pod")
+
+
+def test_a_burst_uses_all_subnets_of_a_zone_at_once(tmp_path: Path) -> None:
+    """One subnet of each zone was asked for all of it, and closed for minutes when it refused."""
+    free = {"zone-a": (3, 4), "zone-b": (2, 3)}
+    steps = [_free(zone, count, n) for zone, counts in free.items() for n, count in enumerate(counts, start=1)]
+    result = play(tmp_path, node_pool(), deployment(12, cpu="12"), steps=steps, duration="6m")
+    assert_lawful(result)
+    assert not named(result, "launchRefused")
+    launched = happened(result, "instanceLaunched")
+    assert len(launched) == 12
+    first, *_, last = (datetime.fromisoformat(one.t) for one in launched)
+    assert last - first < timedelta(seconds=30), "in one round"
+    assert result.summary["podsPending"] == 0
 
 
 def test_addresses_that_come_free_are_used(tmp_path: Path) -> None:

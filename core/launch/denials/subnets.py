@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from core.api.objects import mapping, sequence
@@ -31,6 +31,23 @@ def closed_zones(subnets: Iterable[tuple[str, str]], refused: Iterable[OfferingK
     full, pairs = refused_subnets(refused), tuple(subnets)
     left = {zone for subnet, zone in pairs if subnet not in full}
     return frozenset(zone for _, zone in pairs if zone not in left)
+
+
+def subnet_by_zone(
+    subnets: Iterable[tuple[str, str]], chosen: Mapping[str, str], avoided: Collection[str]
+) -> dict[str, str]:
+    """Return zone → the chosen subnet, or the first one where none is chosen or the chosen one is avoided or gone.
+
+    Args:
+        subnets: (subnet id, zone) of an EC2NodeClass, those with most free addresses first.
+        chosen: Zone → subnet.
+        avoided: Ids of subnets.
+    """
+    found: dict[str, str] = {}
+    for subnet, zone in subnets:
+        if subnet not in avoided and (zone not in found or chosen.get(zone) == subnet):
+            found[zone] = subnet
+    return found
 
 
 def subnets_of(node_class: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

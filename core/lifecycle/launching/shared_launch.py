@@ -1,7 +1,7 @@
 """Lets similar claims share a launch: one request for several instances, under one token.
 
 Their requests differ only in some offerings: pods of one claim may fit a small type that is too small for another's. The
-request has the offerings that all claims accept, always including the cheapest.
+request has the offerings that all claims accept in the same subnets, always including the cheapest.
 
 Before the request, each claim stores the token, the number of claims that share it, and the index of its instance. If the
 response is lost, each claim takes an instance of the launch that no claim has; without one, it is launched alone. Instances
@@ -37,17 +37,20 @@ class _Launch(msgspec.Struct):
     Attributes:
         members: Its claims, by their place in the plan.
         offerings: The offerings that all of them accept, cheapest first.
+        subnets: Zone → their subnet, as of the first claim.
         least: The minimum number of these.
     """
 
     members: list[int]
     offerings: tuple[Offering, ...]
+    subnets: dict[str, str]
     least: int
 
     def common(self, record: ClaimRecord) -> tuple[Offering, ...]:
         """Return the common offerings if this claim joined; none if too few remained for it or for the other claims."""
+        zones = {one.zone for one in record.offerings if record.subnets.get(one.zone) == self.subnets.get(one.zone)}
         own = frozenset(record.offerings)
-        common = tuple(offering for offering in self.offerings if offering in own)
+        common = tuple(offering for offering in self.offerings if offering in own and offering.zone in zones)
         return common if len(common) >= max(self.least, _least(record)) else ()
 
 
@@ -56,8 +59,8 @@ def share_launches(
 ) -> list[ClaimRecord]:
     """Return the claims, in the given order, with similar ones sharing launches of at most `at_most` instances.
 
-    Claims of a shared launch have its offerings in place of their own. `token_of` gives the token of a launch by the name of
-    its first claim. Claims that were requested before keep theirs.
+    Claims of a shared launch have its offerings and subnets in place of their own. `token_of` gives the token of a launch by
+    the name of its first claim. Claims that were requested before keep theirs.
     """
     given = list(records)
     kinds: dict[Any, list[_Launch]] = {}
@@ -71,7 +74,12 @@ def share_launches(
         token = token_of(given[launch.members[0]].name)
         for share, index in enumerate(launch.members):
             shared[index] = msgspec.structs.replace(
-                given[index], token=token, shares=len(launch.members), share=share, offerings=launch.offerings
+                given[index],
+                token=token,
+                shares=len(launch.members),
+                share=share,
+                offerings=launch.offerings,
+                subnets=launch.subnets,
             )
     return shared
 
@@ -84,7 +92,7 @@ def _join(launches: list[_Launch], index: int, record: ClaimRecord, at_most: int
             launch.members.append(index)
             launch.offerings, launch.least = common, max(launch.least, _least(record))
             return
-    launches.append(_Launch([index], record.offerings, _least(record)))
+    launches.append(_Launch([index], record.offerings, record.subnets, _least(record)))
 
 
 def _least(record: ClaimRecord) -> int:
@@ -121,10 +129,12 @@ def in_launches(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
 def _kind(record: ClaimRecord) -> tuple[Any, ...]:
     """Return everything of a claim on which the request to EC2 depends; of its offerings only the cheapest."""
     plan = record.plan
+    cheapest = record.offerings[:1]
     return (
         plan.node_pool,
         plan.node_class.name,
-        record.offerings[:1],
+        cheapest,
+        tuple(record.subnets.get(offering.zone) for offering in cheapest),
         record.is_ranked,
         tuple(sorted(plan.labels.items())),
         plan.taints,

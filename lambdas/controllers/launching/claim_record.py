@@ -81,6 +81,7 @@ def order_of(
         instance_types=tuple(t for t in catalogue.types_for(plan.node_class.name) if t.name in named),
         requests=plan.resources,
         is_ranked=record.is_ranked,
+        subnets=record.subnets,
         avoided_subnets=avoided_subnets,
         tenancy=tenancy(plan.requirements),
         partition=partition(plan.requirements),

@@ -12,7 +12,7 @@ import msgspec
 
 from core.launch.denials.codes import Remembered, rule_of
 from core.launch.denials.denial import DeniedLaunch, LaunchDenial, revision_of
-from core.launch.denials.subnets import closed_zones, refused_subnets, subnet_key, subnets_of
+from core.launch.denials.subnets import closed_zones, refused_subnets, subnet_by_zone, subnet_key, subnets_of
 from core.launch.placement import is_confined
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Offering, OfferingKey
@@ -35,12 +35,14 @@ class Admission(msgspec.Struct, frozen=True):
     Attributes:
         offerings: The offerings to request, cheapest first.
         denials: The known denials of the EC2NodeClass at that moment.
+        subnets: Zone → the subnet to request there; the first one of the class in other zones.
         avoided_subnets: Subnets recently without free addresses.
         probe: Those of the offerings that refused recently and that only this launch tries.
     """
 
     offerings: tuple[Offering, ...]
     denials: tuple[LaunchDenial, ...]
+    subnets: dict[str, str] = {}
     avoided_subnets: tuple[str, ...] = ()
     probe: OfferingProbe = OfferingProbe()
 
@@ -79,11 +81,12 @@ class LaunchGate:
         known = tuple(d for d in self._denials.all() if d.node_class == record.plan.node_class.name)
         refused = self._unavailable.refused(now)
         if record.attempts:
-            return Admission(record.offerings, known)
+            return Admission(record.offerings, known, record.subnets)
         revision = revision_of(node_class)
         engaged = [denial for denial in known if denial.is_engaged]
         paused = [denial for denial in engaged if denial.is_paused(now, revision)]
-        closed = closed_zones(subnets_of(node_class), refused.avoided)
+        own, full = subnets_of(node_class), refused_subnets(refused.avoided)
+        closed = closed_zones(own, refused.avoided)
         left = tuple(
             o
             for o in record.offerings
@@ -92,7 +95,9 @@ class LaunchGate:
         if not left:
             message = "; ".join(denial.explanation() for denial in paused) or NO_CAPACITY
             return Refusal(ClaimReason.LAUNCH_HELD_BACK, message)
-        admission = Admission(left, known, tuple(sorted(refused_subnets(refused.avoided))))
+        is_full = any(subnet in full for subnet, _ in own)
+        subnets = subnet_by_zone(own, record.subnets, full) if is_full else record.subnets
+        admission = Admission(left, known, subnets, tuple(sorted(full)))
         half_open = [denial for denial in engaged if denial not in paused]
         if any(requirement.min_values is not None for requirement in record.plan.requirements):
             whole = msgspec.structs.replace(admission, offerings=record.offerings)

@@ -96,7 +96,9 @@ class LaunchRequests:
     ) -> ClaimRecord:
         """Store the request before it is sent: the same token must mean the same request."""
         plan = record.plan if keeps_plan else _of_class(record, node_class)
-        asked = msgspec.structs.replace(record, offerings=admission.offerings, plan=plan, tries=admission.tries)
+        asked = msgspec.structs.replace(
+            record, offerings=admission.offerings, subnets=admission.subnets, plan=plan, tries=admission.tries
+        )
         return self._claims.change(record, asked) if asked != record else record
 
     def _order(

@@ -11,6 +11,7 @@ import msgspec
 
 from core.ledger.outcome import DecisionOutcome, OutcomeState
 from core.lifecycle.launching.shared_launch import share_launches
+from core.lifecycle.launching.subnet_assignment import with_subnets
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.model.catalogue import Catalogue
 from core.model.plan import PlannedClaim
@@ -53,9 +54,10 @@ class Launcher:
         """Return the record to store before the launch, or why nothing can be launched."""
         return requested(planned, name, self._token(name, 0, planned.made_by_hand), snapshot, now)
 
-    def shared(self, records: Iterable[ClaimRecord], *, at_most: int) -> list[ClaimRecord]:
-        """Return the claims of a plan with those of one shape sharing launches, before any of them is stored."""
-        return share_launches(records, lambda first: self._token(f"{first}/shared", 0), at_most=at_most)
+    def shared(self, records: Iterable[ClaimRecord], snapshot: Snapshot, *, at_most: int) -> list[ClaimRecord]:
+        """Return the claims of a plan with their subnets, those of one shape sharing launches, before any of them is stored."""
+        placed = with_subnets(records, snapshot)
+        return share_launches(placed, lambda first: self._token(f"{first}/shared", 0), at_most=at_most)
 
     def launch(
         self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, now: datetime, report: RunReport
@@ -145,6 +147,7 @@ class Launcher:
             phase_since=now,
             plan=msgspec.structs.replace(record.plan, instance_types=()),
             offerings=(),
+            subnets={},
             awaits_pods=False,
             machine=machine,
             reserved=holds,

@@ -12,6 +12,7 @@ from typing import Final
 
 from core import labels
 from core.brakes.brake import Action
+from core.lifecycle.launching.subnet_assignment import with_subnets
 from core.lifecycle.mirror.hand_made_claim import hand_made_plan, is_made_by_hand
 from core.lifecycle.mirror.node_claim_object import mirrored
 from core.lifecycle.records import ClaimRecord
@@ -103,7 +104,7 @@ class HandMadeClaims:
             return self._refuse(obj, Refusal(ClaimReason.INSUFFICIENT_CAPACITY, record.message), report)
         self._hold(obj)
         limits = {pool.name: pool.limits for pool in market.node_pools if pool.name == planned.node_pool}
-        if self._claims.request([record], limits, None).refused:
+        if self._claims.request(with_subnets([record], market), limits, None).refused:
             message = f"the limits of NodePool {planned.node_pool} have no room for it"
             return self._refuse(obj, Refusal(ClaimReason.LIMIT_REACHED, message), report)
         self._mark(record)

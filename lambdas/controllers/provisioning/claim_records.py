@@ -57,7 +57,7 @@ class ClaimRecords:
             awaits_pods = bool(planned.pods) and not planned.buffer_pods and bound.isdisjoint(planned.pods)
             moments = _moments((pods[key] for key in planned.pods if key in pods), heard_at)
             records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods, moments=moments))
-        records = self._launcher.shared(records, at_most=self._shares_max)
+        records = self._launcher.shared(records, snapshot, at_most=self._shares_max)
         return records, msgspec.structs.replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *left_out))))
 
 

@@ -1,10 +1,11 @@
-"""The embedded account's VPC: one subnet in each zone and one security group, all discoverable by tag."""
+"""The embedded account's VPC: subnets and one security group, all discoverable by tag."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network
+from itertools import islice
 from typing import Any, Final
 
 from simulator.aws.ec2.filters import filtered, of_fields, of_tags, paged, tag_list
@@ -13,6 +14,10 @@ from simulator.aws.errors import AwsError
 
 DISCOVERY: Final = {"karpenter.sh/discovery": "fleetwright"}
 NETWORK: Final = IPv4Network("10.0.0.0/16")
+_FURTHER_NETWORK: Final = IPv4Network("10.128.0.0/9")
+_FURTHER_PREFIX: Final = 16
+"""Subnets besides the first of each zone are of this network and size."""
+
 GROUP_NAME: Final = "fleetwright-nodes"
 _FEWEST_SUBNETS: Final = 8
 _RESERVED: Final = 4
@@ -38,23 +43,39 @@ class Network:
     ) -> None:
         self._subnets = {subnet.id: subnet for subnet in subnets}
         self._zone_ids = dict(zone_ids or {})
+        self._created_count = 0
         self.vpc_id = vpc_id or _id("vpc", GROUP_NAME)
         self.group_id = group_id or _id("sg", GROUP_NAME)
 
     @property
     def subnets(self) -> tuple[Subnet, ...]:
-        """All subnets in the order of their zones."""
+        """All subnets: the first of each zone in the order of zones, then those created later."""
         return tuple(self._subnets.values())
 
     def subnet(self, subnet_id: str) -> Subnet | None:
         """The subnet of this id."""
         return self._subnets.get(subnet_id)
 
-    def set_free(self, zone: str, free: int) -> None:
-        """Set the number of free addresses of the zone's subnet."""
-        for subnet in self._subnets.values():
-            if subnet.zone == zone:
-                subnet.free = free
+    def set_free(self, zone: str, number: int, free: int) -> bool:
+        """Set the free addresses of a zone's subnet, counted from 1. One that does not exist is created.
+
+        Returns:
+            False if there is no such zone.
+        """
+        own = [subnet for subnet in self._subnets.values() if subnet.zone == zone]
+        if not own:
+            return False
+        if number > len(own):
+            own += [self._created(zone, position + 1) for position in range(len(own), number)]
+        own[number - 1].free = free
+        return True
+
+    def _created(self, zone: str, number: int) -> Subnet:
+        block = next(islice(_FURTHER_NETWORK.subnets(new_prefix=_FURTHER_PREFIX), self._created_count, None))
+        self._created_count += 1
+        created = Subnet(_id("subnet", f"{zone}/{number}"), zone, str(block), block.num_addresses - _RESERVED - 1)
+        self._subnets[created.id] = created
+        return created
 
     def take_address(self, subnet: Subnet) -> str:
         """Return the next free address of the subnet. The caller checks first that there is one."""

@@ -52,11 +52,14 @@ def requested(*zones: str, **changes: Any) -> ClaimRecord:
         (requested("zone-a"), {"subnet-1": 5, "subnet-2": 8}),
         (requested("zone-a", "zone-b"), {"subnet-1": 5, "subnet-2": 8}),
         (requested("zone-b"), {"subnet-1": 5, "subnet-2": 9}),
+        (requested("zone-a", subnets={"zone-a": "subnet-1"}), {"subnet-1": 4, "subnet-2": 9}),
+        (requested("zone-a", subnets={"zone-a": "subnet-gone"}), {"subnet-1": 5, "subnet-2": 8}),
+        (requested("zone-b", subnets={"zone-a": "subnet-1"}), {"subnet-1": 5, "subnet-2": 9}),
         (requested("zone-a", deletion=Deletion(reason="Empty", asked_at=NOW)), {"subnet-1": 5, "subnet-2": 9}),
     ],
 )
 def test_a_claim_counts_until_a_reading_has_seen_its_instance(record: ClaimRecord, left: dict[str, int]) -> None:
-    """The subnet of zone-b has plenty; a claim without an instance counts where most is left."""
+    """The subnet of zone-b has plenty; a claim without an instance counts in its subnet, by default where most is left."""
     assert addresses_left([a_class(subnet_1=5, subnet_2=9)], [record], NOW) == left
 
 

@@ -12,6 +12,7 @@ from core.lifecycle.commands import replacement_names
 from core.lifecycle.draining.deletion import tainted
 from core.lifecycle.draining.disruption_taint import taint_of
 from core.lifecycle.facts import CommandFacts
+from core.lifecycle.launching.subnet_assignment import with_subnets
 from core.lifecycle.records import ClaimRecord, CommandPhase, CommandRecord
 from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
@@ -96,7 +97,7 @@ class CommandStarter:
                 report.decide(DecisionKind.SKIP, record.id, claim.reason, claim.message)
                 return True
             claims.append(claim)
-        requested = self._request(record, claims, market)
+        requested = self._request(record, with_subnets(claims, market), market)
         if requested is None:
             return False
         now = self._clock.now()

@@ -106,6 +106,27 @@ def test_claims_whose_offerings_are_counted_keep_all_of_them() -> None:
     assert launches_of(*reserved) == [["c0", "c2"], ["c1"]]
 
 
+def in_subnets(name: str, zones: str, **subnets: str) -> ClaimRecord:
+    """A claim of the same type in several zones."""
+    offerings = tuple(Offering("m5.large", zone, labels.SPOT, 1) for zone in zones)
+    return msgspec.structs.replace(a_record(name), offerings=offerings, subnets=subnets)
+
+
+def test_claims_in_different_subnets_are_launched_apart() -> None:
+    """A request has one subnet for each type and zone."""
+    claims = [in_subnets(f"c{n}", "a", a=f"a{n % 2}") for n in range(4)]
+    assert launches_of(*claims) == [["c0", "c2"], ["c1", "c3"]]
+
+
+def test_zones_in_which_two_claims_have_different_subnets_are_left_out_of_their_launch() -> None:
+    first, second = in_subnets("c0", "abcd", a="a1", b="b1"), in_subnets("c1", "abcd", a="a1", b="b2")
+    shared = share_launches([first, second], token_of)
+    assert {record.token for record in shared} == {"of-c0"}
+    assert [[offering.zone for offering in record.offerings] for record in shared] == [["a", "c", "d"]] * 2
+    assert {record.subnets["a"] for record in shared} == {"a1"}
+    assert launches_of(first, in_subnets("c1", "abcd", a="a2", b="b1")) == [["c0"], ["c1"]], "the cheapest stays"
+
+
 def test_a_claim_that_ec2_may_have_been_asked_for_keeps_its_token() -> None:
     """With another token it would be launched twice."""
     tried = a_record("c0", attempts=1)

@@ -76,6 +76,30 @@ def test_a_full_subnet_is_avoided_and_closes_no_zone(world: World) -> None:
     assert admission.avoided_subnets == (f"subnet-{world.first.zone}1",)
 
 
+class TestTheSubnetsOfAClaim:
+    """Each zone of the class has the subnets 1 and 2."""
+
+    @pytest.fixture(autouse=True)
+    def choose(self, world: World) -> None:
+        self.zone = world.first.zone
+        world.record = msgspec.structs.replace(world.record, subnets={self.zone: f"subnet-{self.zone}2"})
+
+    def test_stay_as_planned(self, world: World) -> None:
+        assert admitted(world.admit()).subnets == {self.zone: f"subnet-{self.zone}2"}
+        world.learn("InsufficientFreeAddressesInSubnet", subnet="subnet-of-another-cluster")
+        assert admitted(world.admit()).subnets == {self.zone: f"subnet-{self.zone}2"}
+
+    def test_that_refused_meanwhile_give_way_to_others(self, world: World) -> None:
+        """All that is requested is stored, so that the same token means the same request."""
+        world.learn("InsufficientFreeAddressesInSubnet", subnet=f"subnet-{self.zone}2")
+        assert admitted(world.admit()).subnets[self.zone] == f"subnet-{self.zone}1"
+
+    def test_stay_in_a_request_that_ec2_may_have_answered(self, world: World) -> None:
+        world.learn("InsufficientFreeAddressesInSubnet", subnet=f"subnet-{self.zone}2")
+        world.record = msgspec.structs.replace(world.record, attempts=1)
+        assert admitted(world.admit()).subnets == {self.zone: f"subnet-{self.zone}2"}
+
+
 def test_a_zone_whose_subnets_are_all_full_is_left_out(world: World) -> None:
     for number in (1, 2):
         world.learn("InsufficientFreeAddressesInSubnet", subnet=f"subnet-{world.first.zone}{number}")

@@ -37,6 +37,18 @@ def test_a_subnet_without_free_addresses_is_left_out_of_the_order(world: World) 
     assert [order.avoided_subnets for order in world.cloud.orders] == [("subnet-1",)]
 
 
+def test_the_subnets_of_a_request_are_stored_before_it_is_sent(world: World) -> None:
+    """Otherwise, the same token would mean another request once the refusal is forgotten."""
+    (record, *_) = world.stored()
+    zone = record.offerings[0].zone
+    world.node_class["status"] = {"subnets": [{"id": f"subnet-{n}", "zone": zone} for n in (1, 2, 3)]}
+    record = world.put(msgspec.structs.replace(record, subnets={zone: "subnet-2"}))
+    world.rows.refused[subnet_key("subnet-2")] = NOW + FIRST_PAUSE
+    answer = ask(world, [record])
+    assert [order.subnets for order in world.cloud.orders] == [{zone: "subnet-1"}]
+    assert answer.asked[record.name].subnets == {zone: "subnet-1"}
+
+
 def test_a_claim_that_is_held_back_is_neither_stored_nor_asked_for(world: World) -> None:
     (record, *_) = world.stored()
     world.rows.refused = {offering.key: NOW + FIRST_PAUSE for offering in record.offerings}

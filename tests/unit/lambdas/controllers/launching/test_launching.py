@@ -57,7 +57,7 @@ class World:
         found = [self.launcher.record(one, f"c{n}", self.snapshot, NOW) for n, one in enumerate(planned)]
         records = [record for record in found if isinstance(record, ClaimRecord)]
         if shared:
-            records = self.launcher.shared(records, at_most=10)
+            records = self.launcher.shared(records, self.snapshot, at_most=10)
         return [self.put(record) for record in records]
 
     def put(self, record: ClaimRecord) -> ClaimRecord:

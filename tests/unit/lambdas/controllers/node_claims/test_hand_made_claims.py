@@ -11,6 +11,7 @@ from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
+from core.model.catalogue import Offering
 from lambdas.controllers.node_claims.hand_made_claims import CHECKED_AGAIN, HandMadeClaims
 from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
 from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
@@ -79,6 +80,20 @@ def test_a_claim_is_stored_and_the_object_marked_as_its_own() -> None:
     assert metadata["finalizers"] == [labels.TERMINATION_FINALIZER]
     assert metadata["annotations"][labels.CLAIM] == "mine"
     assert world.reasons() == []
+
+
+def test_it_is_launched_into_the_subnet_with_most_addresses_left() -> None:
+    """The claims in flight count: the class lists what was read up to five minutes ago."""
+    world = World()
+    zone = world.lab.app.observer.market().catalogue.default[0].offerings[0].zone
+    world.lab.set_addresses({f"{zone}x": 3, f"{zone}y": 2})
+    offerings = (Offering("m5.large", zone, labels.SPOT, 1),)
+    record = a_record(ClaimPhase.REQUESTED, offerings=offerings, subnets={zone: f"{zone}x"})
+    for name in ("one", "other"):
+        world.lab.rows.claims[name] = msgspec.structs.replace(record, name=name)
+    world.put()
+    world.check()
+    assert world.lab.rows.claims["mine"].subnets == {zone: f"{zone}y"}
 
 
 def test_one_that_was_marked_late_is_marked_and_not_stored_again() -> None:

@@ -171,7 +171,7 @@ def test_what_ec2_would_not_launch_is_refused(
 
 def test_a_subnet_without_addresses_takes_nothing(bench: Bench) -> None:
     """If this failed, a full subnet would go on taking nodes."""
-    bench.account.network.set_free("zone-a", 1)
+    bench.account.network.set_free("zone-a", 1, 1)
     answer = bench.fleet(("m5.large", "zone-a"), ("m5.large", "zone-b"), count=2)
     assert launched(answer) == [("m5.large", 1), ("m5.large", 1)]
     assert answer["Errors"][0]["ErrorCode"] == "InsufficientFreeAddressesInSubnet"

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.launch.denials.subnets import subnet_key
 from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
 from core.lifecycle.records import ClaimPhase, CommandPhase, CommandRecord
 from core.manifests.wire import api_resources as kinds
@@ -225,3 +226,19 @@ def test_its_replacements_are_launched_ten_with_a_message() -> None:
     record = lab.rows.commands[record.id] = msgspec.structs.replace(record, command=command)
     start(lab, record)
     assert sorted(len(message.get("claims", ())) for message in lab.work.take() if "command" not in message) == [2, 10]
+
+
+def test_its_replacements_use_several_subnets_of_a_zone() -> None:
+    """Beside the claims in flight, and not the subnets that recently refused a launch."""
+    lab, record = validated()
+    (planned,) = record.command.replacements
+    zones = sorted(planned.zones)
+    free = {f"{zone}{letter}": count for zone in zones for letter, count in (("x", 9), ("y", 5), ("z", 4))}
+    lab.set_addresses(free)
+    lab.rows.refused = {subnet_key(f"{zone}x"): lab.clock.now() + timedelta(minutes=3) for zone in zones}
+    many = tuple(msgspec.structs.replace(planned, name=f"{planned.node_pool}-{n}") for n in range(3))
+    command = msgspec.structs.replace(record.command, replacements=many, moves=())
+    record = lab.rows.commands[record.id] = msgspec.structs.replace(record, command=command)
+    start(lab, record)
+    chosen = sorted(claim.subnets[zones[0]] for claim in lab.claims if claim.command)
+    assert chosen == [f"{zones[0]}{letter}" for letter in "yyz"]
