@@ -159,7 +159,7 @@ def _codes(codes: type[DocumentedCode], *, has_anchors: bool = False) -> str:
 def launch_errors() -> str:
     """The table of EC2's codes, and the reaction to each."""
     rules = (*RULES, msgspec.structs.replace(OTHER, code=""))
-    rows = ((*_remembered(rule), *_denied_calls(rule), rule.advice) for rule in rules)
+    rows = ((*_remembered(rule), _denied_calls(rule), rule.advice) for rule in rules)
     ends = ((*_remembered(rule), *_played(rule), rule.advice) for rule in instance_ends.RULES)
     return _page(
         "Launch errors",
@@ -177,10 +177,10 @@ def launch_errors() -> str:
         "would have a node otherwise, with the code `LaunchDenied` or `NoOfferingAvailable`. The alarm `launches-denied` goes "
         "off while pods wait. `DeniedCalls` counts by action.",
         "## Code by code",
-        "The columns of calls are CreateFleet calls in 10 minutes, where EC2 tells the code among the `Errors` and where it is "
-        "the error of the call, for 3 as for 40 pods, as `tests/simulation/test_denied_launches.py` plays them; at most "
+        "The column of calls has CreateFleet calls in 10 minutes, for 3 as for 40 pods, whether EC2 tells the code among the "
+        "`Errors` or as the error of the call, as `tests/simulation/test_denied_launches.py` plays them; at most "
         f"{CALLS_MAX}. Codes without calls are ours.",
-        _table(("code", "remembered", "told", "calls: `Errors`", "calls: error", "what to do"), rows),
+        _table(("code", "remembered", "told", "calls", "what to do"), rows),
         "Faults that pass (throttling, EC2's own errors, time-outs) are tried again with the same token, which cannot launch "
         "twice, for five minutes.",
         "## Instances that end while they start",
@@ -203,11 +203,9 @@ def _remembered(rule: LaunchErrorRule) -> tuple[str, str, str]:
     return code, rule.remembered, told.get(rule.remembered, "condition, pods")
 
 
-def _denied_calls(rule: LaunchErrorRule) -> tuple[str, str]:
-    """CreateFleet calls where EC2 tells the code among the errors of an answer, and where it is the error of the call."""
-    if rule.code in OURS:
-        return "", ""
-    return str(calls_of(rule, "fleetError")), str(calls_of(rule, "exception"))
+def _denied_calls(rule: LaunchErrorRule) -> str:
+    """CreateFleet calls, none for a code of ours."""
+    return "" if rule.code in OURS else str(calls_of(rule))
 
 
 def _played(rule: LaunchErrorRule) -> tuple[str, str]:

@@ -28,15 +28,8 @@ CALLS = {
 }
 """What is remembered → CreateFleet calls in ten minutes, for 3 as for 40 pods."""
 
-REPEATED = {
-    "InvalidCapacityReservationId.": (4, 8),
-    "InvalidLaunchTemplateId.": (6, 6),
-    "InvalidLaunchTemplateName.": (6, 6),
-}
-"""Code → calls where EC2 tells it in `Errors` and where it is the error of the call, if calls are repeated once.
-
-A launch template that is missing is created again. EC2 tells of other things that are missing in the same way.
-"""
+REPEATED = {"InvalidLaunchTemplateId.": 6, "InvalidLaunchTemplateName.": 6}
+"""Code → calls, where each is repeated once: a launch template that is missing is created again."""
 
 OURS = ("NoImageOrSubnet", "NotRendered")
 ENDINGS = {"InvalidLaunchTemplateName.": "NotFoundException"}
@@ -54,10 +47,9 @@ CODES.append(pytest.param("InvalidSomethingNew", marks=pytest.mark.slow))
 """One code of each kind, and in the slow tests all of them and one that is in no row."""
 
 
-def calls_of(rule: LaunchErrorRule, form: str) -> int:
-    """CreateFleet calls in ten minutes; `form` says where EC2 tells the code."""
-    as_entry, as_error = REPEATED.get(rule.code, (CALLS[rule.remembered],) * 2)
-    return as_error if form == "exception" else as_entry
+def calls_of(rule: LaunchErrorRule) -> int:
+    """CreateFleet calls in ten minutes, wherever EC2 tells the code."""
+    return REPEATED.get(rule.code, CALLS[rule.remembered])
 
 
 def denied(code: str, form: str, **which: Any) -> dict[str, Any]:
@@ -98,7 +90,7 @@ def test_a_denied_launch_is_asked_for_seldom_and_told(code: str, form: str, repl
     result = play(tmp_path, node_pool(), steps=steps, duration="11m")
     assert_lawful(result)
     rule = rule_of(code)
-    assert len(fleet_calls(result)) == calls_of(rule, form) <= CALLS_MAX
+    assert len(fleet_calls(result)) == calls_of(rule) <= CALLS_MAX
     for kind in ("NodePool", "EC2NodeClass") if rule.remembered is not Remembered.SUBNET else ():
         assert rule.advice in last_condition(result, kind)
         assert "ec2:CreateFleet" in last_condition(result, kind)

@@ -107,6 +107,20 @@ def test_each_zone_gets_its_subnet_with_most_addresses(account: Account) -> None
     assert chosen == {account.subnets["a24"], account.subnets["b23"]}
 
 
+def test_a_claim_is_launched_into_its_subnet(account: Account) -> None:
+    """Otherwise, all claims of a plan would go to the subnet that had most addresses before it."""
+    small = account.subnets["b26"]
+    launched = account.cloud.launch(msgspec.structs.replace(an_order(), subnets={"us-east-1b": small}))
+    in_b = [
+        override["SubnetId"]
+        for config in account.fleets[0]["LaunchTemplateConfigs"]
+        for override in config["Overrides"]
+        if override["AvailabilityZone"] == "us-east-1b"
+    ]
+    assert set(in_b) == {small}
+    assert launched.instances[0].subnet_id in {small, account.subnets["a24"]}
+
+
 def test_a_full_subnet_leaves_the_others_of_its_zone(account: Account) -> None:
     """Otherwise, a second subnet with a thousand addresses would never be used."""
     full = account.subnets["b23"]
@@ -139,6 +153,22 @@ def test_a_deleted_template_is_created_again(account: Account) -> None:
     account.ec2.delete_launch_template(LaunchTemplateName=templates(account)[0]["LaunchTemplateName"])
     account.cloud.launch(an_order(claim="general-2"))
     assert len(account.cloud.instances()) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "calls"),
+    [
+        ("InvalidLaunchTemplateName.NotFoundException", 2),
+        ("InvalidCapacityReservationId.NotFound", 1),
+        ("InvalidPlacementGroup.Unknown", 1),
+    ],
+)
+def test_only_a_missing_template_is_asked_for_twice(code: str, calls: int, account: Account) -> None:
+    """A reservation that is gone was, each time: nothing of it is created again."""
+    account.denied["CreateFleet"] = (code, "it does not exist")
+    with pytest.raises((InsufficientCapacityError, LaunchDeniedError)):
+        account.cloud.launch(an_order())
+    assert account.called.count("CreateFleet") == calls
 
 
 def test_the_oldest_of_too_many_templates_are_deleted(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:

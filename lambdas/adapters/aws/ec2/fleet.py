@@ -33,6 +33,9 @@ CALL: Final = "ec2:CreateFleet"
 ATTEMPTS_MAX: Final = 2
 """A second attempt is made if a launch template was deleted since its last use."""
 
+_TEMPLATE_CODES: Final = "InvalidLaunchTemplate"
+"""Begin of EC2's codes for a launch template that does not exist."""
+
 
 class FleetLauncher:
     """Launches instances."""
@@ -87,8 +90,8 @@ class FleetLauncher:
             self._take_turn()
             try:
                 answer = self._ec2.call("CreateFleet", **request)
-            except NotFoundError:
-                if attempt == ATTEMPTS_MAX:
+            except NotFoundError as error:
+                if attempt == ATTEMPTS_MAX or not error.detail.startswith(_TEMPLATE_CODES):
                     raise
             else:
                 if attempt == ATTEMPTS_MAX or not _lacks_template(answer):
@@ -164,7 +167,7 @@ def _lacks_template(answer: JsonObject) -> bool:
     """Whether nothing was launched because a template is missing."""
     errors = answer.get("Errors") or ()
     return not answer.get("Instances") and any(
-        str(error.get("ErrorCode", "")).startswith("InvalidLaunchTemplate") for error in errors
+        str(error.get("ErrorCode", "")).startswith(_TEMPLATE_CODES) for error in errors
     )
 
 
