@@ -7,6 +7,9 @@ from typing import Final
 HOURS_A_MONTH: Final = 730
 """As on AWS's price pages: 8,760 hours a year in twelve months."""
 
+_OTHER_CURRENCIES: Final = (("cn-", "yuan"), ("eusc-", "euros"))
+"""Begin of a region's name → the currency of AWS's prices there."""
+
 _PROVEN: Final = 0.0005
 """Share of the cost below which a plan counts as the proven minimum: prices have four digits."""
 
@@ -23,6 +26,11 @@ def a_month(hourly: float) -> float:
 def share(part: float, whole: float) -> float | None:
     """Return a part of a whole, rounded as in answers; None if the whole is zero."""
     return round(part / whole, 6) if whole else None
+
+
+def other_currency(region: str) -> str:
+    """Return the currency of AWS's prices in a region, empty for dollars."""
+    return next((name for prefix, name in _OTHER_CURRENCIES if region.startswith(prefix)), "")
 
 
 def rate(hourly: float) -> str:

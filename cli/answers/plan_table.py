@@ -53,7 +53,9 @@ def prices_line(document: JsonObject) -> str:
     if not found:
         return ""
     place = " of ".join(part for part in (found["region"], found["date"]) if part)
-    return style.styled(f"prices: {', '.join(part for part in (place, found['source']) if part)}", "dim")
+    unit = money.other_currency(found["region"])
+    shown = f"in {unit}, shown as $" if unit else ""
+    return style.styled(f"prices: {', '.join(part for part in (place, found['source'], shown) if part)}", "dim")
 
 
 def _summary(document: JsonObject) -> str:

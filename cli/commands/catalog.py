@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         InputError: If AWS refuses, or the file cannot be written.
     """
+    from cli.answers.money import other_currency
     from cli.manifests.reading import read
     from cli.terminal.progress import progress
     from core.catalogue.build import build_catalogue
@@ -57,7 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
     catalogue = build_catalogue(facts.shapes, facts.market, classes)
     origin = CatalogueOrigin(region=arguments.region, date=f"{facts.prices_read_at:%Y-%m-%d}")
     _write(encode(catalogue, origin), arguments.to)
-    print(f"{len(catalogue.default)} instance types of {arguments.region}, prices of {origin.date}", file=sys.stderr)
+    unit = other_currency(arguments.region)
+    shown = f" in {unit}, which answers show as $" if unit else ""
+    types = f"{len(catalogue.default)} instance types of {arguments.region}"
+    print(f"{types}, prices of {origin.date}{shown}", file=sys.stderr)
     return DONE
 
 

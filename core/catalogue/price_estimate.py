@@ -17,18 +17,24 @@ _NANODOLLARS_A_GIB: Final = 2_900_000
 _NANODOLLARS_AN_ACCELERATOR: Final = 400_000_000
 _MIB_A_GIB: Final = 1024
 _PERMILLE: Final = 1000
+_LEVELS: Final = (("cn-", 10_000),)
+"""Begin of a region's name → thousandths of the estimate: China's prices are in yuan (m5.large 1.013 in cn-north-1)."""
 
 
-def estimated_prices(shapes: Iterable[Shape], listed: Mapping[str, int]) -> dict[str, int]:
+def estimated_prices(shapes: Iterable[Shape], listed: Mapping[str, int], *, region: str) -> dict[str, int]:
     """Return nano-dollars per hour of each type: the listed price, else an estimate scaled to the listed prices.
 
     Prices of regions differ by more than half: without the scale, an unlisted type would look cheap in an expensive
-    region.
+    region. Where none is listed the region's currency counts, which spot prices have, too.
     """
     estimates = {shape.instance_type: estimated_price(shape) for shape in shapes}
     levels = sorted(listed[name] * _PERMILLE // estimate for name, estimate in estimates.items() if name in listed)
-    level = levels[len(levels) // 2] if levels else _PERMILLE
+    level = levels[len(levels) // 2] if levels else _level(region)
     return {name: listed.get(name, estimate * level // _PERMILLE) for name, estimate in estimates.items()}
+
+
+def _level(region: str) -> int:
+    return next((level for prefix, level in _LEVELS if region.startswith(prefix)), _PERMILLE)
 
 
 def estimated_price(shape: Shape) -> int:

@@ -167,9 +167,10 @@ def _without_reading(region: str, shapes: tuple[Shape, ...]) -> tuple[dict[str, 
     shipped = price_list(region)
     if shipped is None:
         said = "they are estimated from the size of each type"
-        return estimated_prices(shapes, {}), f"on-demand prices were never read: {said}"
+        return estimated_prices(shapes, {}, region=region), f"on-demand prices were never read: {said}"
     said = f"they are the list's of {shipped.date}, and estimated from its size for a type that it lacks"
-    return estimated_prices(shapes, shipped.prices(shapes)), f"on-demand prices were never read: {said}"
+    prices = estimated_prices(shapes, shipped.prices(shapes), region=region)
+    return prices, f"on-demand prices were never read: {said}"
 
 
 def _attempt(read: Callable[[], T], problems: list[str], *, is_required: bool) -> T | None:

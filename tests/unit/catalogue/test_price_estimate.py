@@ -41,7 +41,15 @@ def test_what_a_list_lacks_is_estimated_at_the_level_of_its_region() -> None:
     """In a region half again as dear, new types would be launched first wherever the list is older than they are."""
     old, new = shape(2, 8, name="old.large"), shape(4, 16, name="new.xlarge")
     listed = {"old.large": estimated_price(old) * 3 // 2}
-    found = estimated_prices([old, new], listed)
+    found = estimated_prices([old, new], listed, region="eu-west-1")
     assert found["old.large"] == listed["old.large"]
     assert abs(found["new.xlarge"] - 2 * listed["old.large"]) <= 1_000_000
-    assert estimated_prices([new], {}) == {"new.xlarge": estimated_price(new)}
+    assert estimated_prices([new], {}, region="us-iso-east-1") == {"new.xlarge": estimated_price(new)}
+
+
+def test_estimates_in_china_are_in_yuan_as_its_spot_prices() -> None:
+    """At the level of dollars, every spot price would look dearer than on demand."""
+    large = shape(2, 8, name="m5.large")
+    listed = 1_013_000_000
+    (found,) = estimated_prices([large], {}, region="cn-north-1").values()
+    assert abs(found - listed) * 20 <= listed

@@ -54,6 +54,13 @@ def test_a_fetched_catalogue_can_be_planned_with(name: str, region: Region, tmp_
     )
 
 
+def test_prices_in_another_currency_are_said_to_be(region: Region, tmp_path: Path, capsys: Capture) -> None:
+    """Answers show every amount as dollars."""
+    assert main(["catalog", "fetch", "--region", "cn-north-1", "--to", str(tmp_path / "catalog.json")]) == 0
+    assert " in yuan, which answers show as $\n" in capsys.readouterr().err
+    assert json.loads((tmp_path / "catalog.json").read_text())["region"] == "cn-north-1"
+
+
 def test_prices_that_cannot_be_read_are_those_of_the_shipped_list_with_a_warning(
     region: Region, capsys: Capture
 ) -> None:

@@ -101,6 +101,10 @@ def test_prices_have_a_date(cluster: list[str], tmp_path: Path, capsys: Capture)
     (tmp_path / "catalog.json").write_text(json.dumps(dated))
     main(["plan", *cluster])
     assert "\nprices: eu-west-1 of 2026-11-20, catalog.json\n" in capsys.readouterr().out
+    for region, unit in (("cn-north-1", "yuan"), ("eusc-de-east-1", "euros")):
+        (tmp_path / "catalog.json").write_text(json.dumps(dated | {"region": region}))
+        main(["plan", *cluster])
+        assert f"\nprices: {region} of 2026-11-20, catalog.json, in {unit}, shown as $\n" in capsys.readouterr().out
     (tmp_path / "catalog.json").unlink()
     assert answer(capsys, "plan", *cluster[:2])["prices"]["date"] == "2026-07-20"
 
