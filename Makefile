@@ -129,6 +129,7 @@ docs: setup ## Write the reference pages and the CustomResourceDefinitions from 
 	$(if $(SIM),cp $(SIM) docs/sim.json)
 	$(BIN)/python -m tests.reference
 	$(BIN)/python -m tests.access.page
+	$(BIN)/python -m tests.template_checks.partitions_page
 
 SITE := build/site-tools
 site: ## The documents as a site with search, in build/site; fails for a link that leads nowhere

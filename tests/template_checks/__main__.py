@@ -1,6 +1,7 @@
 """`python -m tests.template_checks`: synthesizes all installations twice and asks cfn-lint and cdk-nag about the templates.
 
-Prints each finding that nobody has explained, and each explanation that nothing needs; 1 if there is one.
+Prints each finding that nobody has explained, each explanation that nothing needs, and whether the page of partitions is
+current; 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from cfnlint import api
 from cfnlint.config import ManualArgs
 
 from tests.infra.conftest import ROOT
-from tests.template_checks import configurations
+from tests.template_checks import configurations, partitions_page
 from tests.template_checks.acknowledged import Finding, idle, unexplained
 from tests.template_checks.synthesis import NAG_FOLDER, REPORT
 
@@ -40,19 +41,22 @@ def main() -> int:
         _synthesize(second, HASH_SEEDS[1])
         templates = sorted(p for p in first.glob(f"*/{TEMPLATES}") if not p.parent.name.startswith(NAG_FOLDER))
         different = [path for path in templates if not _is_same(path, second / path.relative_to(first))]
+        is_page_current = partitions_page.PAGE.read_text(encoding="utf-8") == partitions_page.text(first)
         findings = [
             *_nagged(first),
             *(found for path in templates if path.parent.name in LINTED for found in _linted(path)),
         ]
     for path in different:
         print(f"another synthesis writes another {path.parent.name}/{path.name}")  # noqa: T201 - the answer
+    if not is_page_current:
+        print("docs/reference/partitions.md: `make docs` writes another one")  # noqa: T201 - the answer
     missing, unneeded = unexplained(findings), idle(findings)
     for finding in missing:
         print(f"{finding.what} at {finding.where}")  # noqa: T201 - the answer
     for row in unneeded:
         print(f"nothing needs this explanation any more: {row.what} at {row.where}")  # noqa: T201 - the answer
     print(f"{len(templates)} templates, {len(findings)} findings, {len(missing)} of them not explained")  # noqa: T201
-    return int(bool(different or missing or unneeded))
+    return int(bool(different or missing or unneeded or not is_page_current))
 
 
 def _synthesize(target: Path, hash_seed: str, *more: str) -> None:

@@ -29,13 +29,18 @@ def main() -> int:
     folder = Path(sys.argv[1])
     for partition in configurations.REGIONS:
         for name in configurations.NAMES:
-            _app(folder / f"{name}-{partition}", configurations.context(name, partition)).synth()
+            synthesize(folder, name, partition)
     for partition in configurations.FURTHER_REGIONS:
-        _app(folder / f"private-{partition}", configurations.context("private", partition)).synth()
+        synthesize(folder, "private", partition)
     if "--nag" in sys.argv:
         for name, partition in NAGGED:
             _nag(folder / f"{NAG_FOLDER}{name}", configurations.context(name, partition))
     return 0
+
+
+def synthesize(folder: Path, name: str, partition: str) -> None:
+    """Write the templates of one installation into a folder of its own."""
+    _app(folder / f"{name}-{partition}", configurations.context(name, partition)).synth()
 
 
 def _nag(target: Path, context: dict[str, Any]) -> None:

@@ -66,7 +66,7 @@ def presigner(session: Session, *, cluster: str) -> Presign:
         signer = RequestSigner(ServiceId("STS"), region, "sts", "v4", credentials, session.events)
         request: dict[str, Any] = {
             "method": "GET",
-            "url": f"https://sts.{region}.{_domain(region)}/?Action=GetCallerIdentity&Version=2011-06-15",
+            "url": f"https://sts.{region}.{domain_of(region)}/?Action=GetCallerIdentity&Version=2011-06-15",
             "body": {},
             "headers": {CLUSTER_HEADER: cluster},
             "context": {},
@@ -79,5 +79,6 @@ def presigner(session: Session, *, cluster: str) -> Presign:
     return presign
 
 
-def _domain(region: str) -> str:
+def domain_of(region: str) -> str:
+    """Return the domain of the services of the region's partition."""
     return next((domain for prefix, domain in _DOMAINS if region.startswith(prefix)), "amazonaws.com")
