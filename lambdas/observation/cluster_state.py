@@ -10,7 +10,7 @@ from core.manifests.assemble import ObjectProblem
 from core.manifests.wire.buffer import WireCapacityBuffer
 from core.model.snapshot import Snapshot
 from lambdas.ports import JsonObject
-from lambdas.store import UnreadableRow
+from lambdas.store import UnreadableRow, UnreadableRowError
 
 
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +38,12 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     denials: tuple[LaunchDenial, ...] = ()
     problems: tuple[ObjectProblem, ...] = ()
     unreadable_rows: tuple[UnreadableRow, ...] = ()
+
+    def require_commands(self) -> None:
+        """Raise UnreadableRowError if the row of a command is left out: its nodes look as if they were in none."""
+        for row in self.unreadable_rows:
+            if row.is_command:
+                raise UnreadableRowError("dynamodb:Query", row)
 
     @property
     def unreadable_claims(self) -> frozenset[str]:

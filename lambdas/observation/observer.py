@@ -273,7 +273,7 @@ class Observer:
     ) -> Snapshot:
         if self._settings.is_shadow:  # NodeClaims of the other provisioner are the facts, and its hashes show drift
             return snapshot
-        history = self._stores.moves.read(snapshot.now)
+        history = self._stores.moves.readable(snapshot.now)
         return with_own_state(
             snapshot,
             records,

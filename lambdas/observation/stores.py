@@ -44,6 +44,9 @@ class Stores(msgspec.Struct, frozen=True):
     unreadable: UnreadableRows
 
     def own_rows(self) -> OwnRows:
-        """Read commands before claims: a claim that a finished command removed is gone from both."""
-        commands = self.commands.all()
+        """Read commands before claims: a claim that a finished command removed is gone from both.
+
+        Commands whose rows cannot be read are left out: pods must get nodes all the same.
+        """
+        commands = self.commands.readable()
         return OwnRows(commands, self.claims.all())

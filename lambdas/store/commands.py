@@ -24,7 +24,15 @@ class CommandStore(Protocol):
     """The disruption commands in progress in one cluster."""
 
     def all(self) -> tuple[CommandRecord, ...]:
-        """Return every command, by id."""
+        """Return every command, by id: for those who decide which nodes may go.
+
+        Raises:
+            UnreadableRowError: If one cannot be read.
+        """
+        ...
+
+    def readable(self) -> tuple[CommandRecord, ...]:
+        """Return the commands whose rows can be read, by id: launches and repairs go on without the others."""
         ...
 
     def get(self, command_id: str) -> CommandRecord | None:

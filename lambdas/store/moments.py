@@ -40,7 +40,15 @@ class MoveHistoryStore(Protocol):
     """The move history of one cluster."""
 
     def read(self, now: datetime) -> MoveHistory:
-        """Return the complete history."""
+        """Return the complete history.
+
+        Raises:
+            UnreadableRowError: If a stopped rollout or a failed command cannot be read.
+        """
+        ...
+
+    def readable(self, now: datetime) -> MoveHistory:
+        """Return what can be read of the history: for those who disrupt nothing."""
         ...
 
     def write(self, changed: MoveHistory, now: datetime) -> None:

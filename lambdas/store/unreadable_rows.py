@@ -11,6 +11,9 @@ from lambdas.ports import DeniedError
 CLAIMS: Final = "claims"
 """Type of the claims' rows, in the names of their partitions."""
 
+COMMANDS: Final = "commands"
+"""Type of the commands' rows, in the name of their partition."""
+
 
 class UnreadableRow(msgspec.Struct, frozen=True, order=True):
     """A row that was left out of a list: it exists, so nobody may treat its object as gone.
@@ -29,6 +32,11 @@ class UnreadableRow(msgspec.Struct, frozen=True, order=True):
     def is_claim(self) -> bool:
         """Whether it is the row of a claim."""
         return self.partition.split("#")[1:2] == [CLAIMS]
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it is the row of a command."""
+        return self.partition.split("#")[1:2] == [COMMANDS]
 
 
 class UnreadableRowError(DeniedError):

@@ -330,8 +330,16 @@ class MemoryCommands:
         self._rows = rows
 
     def all(self) -> tuple[CommandRecord, ...]:
+        for row in self._rows.unreadable.values():
+            if row.is_command:
+                raise UnreadableRowError("store", row)
+        return self.readable()
+
+    def readable(self) -> tuple[CommandRecord, ...]:
         self._rows.before_call("read")
-        return tuple(self._rows.commands[name] for name in sorted(self._rows.commands))
+        return tuple(
+            self._rows.commands[name] for name in sorted(self._rows.commands.keys() - self._rows.unreadable.keys())
+        )
 
     def get(self, command_id: str) -> CommandRecord | None:
         self._rows.before_call("read")
@@ -510,6 +518,9 @@ class MemoryMoves:
         self._rows = rows
 
     def read(self, now: datetime) -> MoveHistory:
+        return self.readable(now)
+
+    def readable(self, now: datetime) -> MoveHistory:
         self._rows.before_call("read")
         return self._rows.moves
 

@@ -137,6 +137,7 @@ class DecisionPass:
 
     def _observed(self, given: PassInputs, report: RunReport) -> ClusterState:
         view = _paused(self.observer.observe(), given.brakes, report)
+        view.require_commands()
         self.skips.budgets.note(view.snapshot.node_pools, given.claims)
         write_pod_events(self.stores, view)
         return with_rollouts(self.stores.moves, view, report)

@@ -22,7 +22,7 @@ def note_launches(
     if not records:
         return
     try:
-        history = moves.read(now)
+        history = moves.readable(now)
         if not history.outcomes:
             return
         changed = history.after_launch(_launches(records, view), now)

@@ -58,7 +58,7 @@ class ReconciliationResync:
         observed_at, whole_at = self._observed_at, self._whole_at
         # Further inputs of the status: engaged brakes, results of launches and rollouts, and EC2's denials.
         stores = self._stores
-        reported = (stores.brakes.engaged(), stores.breakers.breakers(), stores.moves.read(now).rollouts)
+        reported = (stores.brakes.engaged(), stores.breakers.breakers(), stores.moves.readable(now).rollouts)
         brakes = msgspec.json.encode((*reported, stores.denials.all()))
         is_brake_changed, self._brakes = brakes != self._brakes, brakes
         if observed_at is None or whole_at is None or is_brake_changed or now - whole_at >= WHOLE_EVERY:

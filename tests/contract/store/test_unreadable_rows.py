@@ -124,7 +124,8 @@ def test_a_command_that_cannot_be_read_is_not_left_out(
     spoil(table, f"{request.node.name}#commands", damage)
     with pytest.raises(DeniedError, match=r"row one of partition .* correct or delete it"):
         stored.stores.commands.all()
-    assert [row.name for row in stored.stores.unreadable.all()] == ["one"]
+    assert stored.stores.commands.readable() == stored.stores.own_rows().commands == ()
+    assert [(row.name, row.is_command) for row in stored.stores.unreadable.all()] == [("one", True)]
 
 
 @pytest.mark.parametrize("sort", ["rollout#default", "failed#c"])
@@ -137,6 +138,7 @@ def test_what_stops_a_rollout_or_pauses_a_command_is_not_left_out(
     table.put({TABLE.partition_key: {"S": partition}, TABLE.sort_key: {"S": sort}, "body": {"S": "[]"}, **later})
     with pytest.raises(DeniedError, match=f"row {sort} of partition"):
         stored.stores.moves.read(NOW)
+    assert stored.stores.moves.readable(NOW) == MoveHistory()
 
 
 def test_a_kind_of_row_that_only_a_later_release_knows_is_no_problem(

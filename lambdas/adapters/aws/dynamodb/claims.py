@@ -30,7 +30,7 @@ from lambdas.adapters.aws.dynamodb.table import (
 from lambdas.adapters.aws.dynamodb.usage import Moves, UsageItems, limit_bounds, place_bound, unchanged, usage_of
 from lambdas.ports import ConflictError
 from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
-from lambdas.store.unreadable_rows import CLAIMS
+from lambdas.store.unreadable_rows import CLAIMS, COMMANDS
 
 _BATCH: Final = 40
 """Claims per transaction; with a lease, a command and at most one counter per claim it stays below DynamoDB's limit of a
@@ -46,7 +46,7 @@ class DynamoClaims:
     def __init__(self, table: DynamoTable, cluster: str) -> None:
         self._table = table
         self._items = ShardedItems(table, cluster, CLAIMS, ClaimRecord)
-        self._commands = RecordItems(table, partition_of(cluster, "commands"), CommandRecord)
+        self._commands = RecordItems(table, partition_of(cluster, COMMANDS), CommandRecord)
         self._usage = UsageItems(cluster)
         self._leases = partition_of(cluster, "leases")
         self._index = InstanceRows(table, cluster)

@@ -8,6 +8,7 @@ from core.lifecycle.records import CommandRecord
 from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
 from lambdas.adapters.aws.dynamodb.table import ABSENT, DynamoTable, at_version
 from lambdas.ports import ConflictError
+from lambdas.store.unreadable_rows import COMMANDS
 
 
 class DynamoCommands:
@@ -15,7 +16,7 @@ class DynamoCommands:
 
     def __init__(self, table: DynamoTable, cluster: str) -> None:
         self._table = table
-        self._items = RecordItems(table, partition_of(cluster, "commands"), CommandRecord, requires_all=True)
+        self._items = RecordItems(table, partition_of(cluster, COMMANDS), CommandRecord, requires_all=True)
 
     def all(self) -> tuple[CommandRecord, ...]:
         """Return every command, by id.
@@ -24,6 +25,10 @@ class DynamoCommands:
             DeniedError: If one cannot be read: nodes of a command that is left out would look as if they were in none.
         """
         return self._items.all()
+
+    def readable(self) -> tuple[CommandRecord, ...]:
+        """Return the commands whose rows can be read, by id."""
+        return self._items.readable()
 
     def get(self, command_id: str) -> CommandRecord | None:
         """Return one command, None if there is none."""

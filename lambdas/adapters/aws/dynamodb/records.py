@@ -61,18 +61,25 @@ class RecordItems(Generic[R]):
         """Return every record, in the order of the sort keys."""
         return tuple(record for _, record in self.named())
 
+    def readable(self) -> tuple[R, ...]:
+        """Return every record whose row can be read, in the order of the sort keys, even if all are required."""
+        return tuple(record for _, record in self._named(requires_all=False))
+
     def named(self) -> tuple[tuple[str, R], ...]:
         """Return every record with its sort key, in the order of the sort keys; rows that cannot be read are left out.
 
         Raises:
             UnreadableRowError: If all are required and one cannot be read.
         """
+        return self._named(requires_all=self._requires_all)
+
+    def _named(self, *, requires_all: bool) -> tuple[tuple[str, R], ...]:
         known = self._read
         read = readable_rows(
             self._table,
             self.partition,
             lambda item: self._decoded(item, known.get(sort_of(item))),
-            is_required=lambda _: self._requires_all,
+            is_required=lambda _: requires_all,
         )
         self._read = dict(read)
         return tuple((sort, found.record) for sort, found in read.items())

@@ -62,6 +62,7 @@ class CommandValidator:
             self._leases.release(lease)
 
     def _check(self, view: ClusterState, lease: Lease, report: RunReport) -> None:
+        view.require_commands()
         begun = self._clock.now()
         due = sorted(self._due(view), key=lambda record: (record.created_at, record.id))
         with collector_paused():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
@@ -62,9 +62,16 @@ class DynamoMoves:
         """Return all that is remembered; DynamoDB deletes items some time after they expire.
 
         Raises:
-            DeniedError: If a stopped rollout or a failed command cannot be read: it would go on as if it had not failed.
+            UnreadableRowError: If a stopped rollout or a failed command cannot be read: it would go on as if it had not failed.
         """
-        found = readable_rows(self._table, self._partition, lambda item: _entry(item, now), is_required=_forbids)
+        return self._history(now, is_required=_forbids)
+
+    def readable(self, now: datetime) -> MoveHistory:
+        """Return what can be read and has not expired."""
+        return self._history(now, is_required=lambda _: False)
+
+    def _history(self, now: datetime, *, is_required: Callable[[str], bool]) -> MoveHistory:
+        found = readable_rows(self._table, self._partition, lambda item: _entry(item, now), is_required=is_required)
         return MoveHistory(
             workloads=_of(found, _WORKLOAD, MovedWorkload),
             outcomes=_of(found, _COMMAND, CommandOutcome),

@@ -19,7 +19,7 @@ from core.reasons.run import FailureReason
 from lambdas.controllers.disruption.execution.command_validator import CHECKS_FOR
 from lambdas.ports import JsonObject, TransientError
 from lambdas.run_report import RunReport
-from lambdas.store import DISRUPTION, ClaimChange, Disrupted
+from lambdas.store import DISRUPTION, ClaimChange, Disrupted, UnreadableRow
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests import drifting, tainted
 
@@ -49,6 +49,17 @@ def fleet(budget: str, nodes: int = 2, **template: Any) -> Lab:
     assert len(lab.claims) == nodes
     lab.clock.advance(minutes=1)
     return lab
+
+
+@pytest.mark.parametrize("is_spoiled", [True, False])
+def test_nothing_starts_while_a_command_cannot_be_read(is_spoiled: bool) -> None:
+    """Its nodes look as if they were in none, so another command could take their pods' room."""
+    lab = fleet("2")
+    lab.disrupt()
+    if is_spoiled:
+        lab.rows.unreadable["x"] = UnreadableRow("cluster#commands", "x", "row x cannot be read")
+    lab.tick(4)
+    assert any(claim.is_disrupting for claim in lab.claims) is not is_spoiled
 
 
 def once(lab: Lab, call: str, act: Callable[[], object]) -> None:
