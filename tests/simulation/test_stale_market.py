@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simulator.run import Result
-from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
+from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
 
 def _told(result: Result) -> list[tuple[str, str]]:
@@ -40,3 +40,16 @@ def test_node_pools_tell_that_prices_are_old_until_they_are_read_again(tmp_path:
     result = play(tmp_path, node_pool(), steps=steps, catalog=None, duration="3h25m")
     assert_lawful(result)
     assert _told(result) == [("False", "NotStale"), ("True", "PricesStale"), ("False", "NotStale")]
+
+
+def test_pods_that_come_before_any_spot_price_was_read_get_spot_nodes_at_once(tmp_path: Path) -> None:
+    """Plans take spot at the on-demand price until then, so it is neither avoided nor replaced once its price is known."""
+    pods = {"at": "1m", "apply": [deployment(3, cpu="12")]}
+    steps = [_denied("ec2:DescribeSpotPriceHistory", "0s", "6m"), pods]
+    result = play(tmp_path, node_pool(), steps=steps, catalog=None, duration="20m")
+    assert_lawful(result)
+    launched = happened(result, "instanceLaunched")
+    assert {one.fields["capacityType"] for one in launched} == {"spot"}
+    assert all("T00:01" <= one.t[10:16] < "T00:02" for one in launched)
+    assert named(result, "instanceTerminated") == []
+    assert result.summary["podsPending"] == 0
