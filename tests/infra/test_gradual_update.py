@@ -71,7 +71,7 @@ def test_windows_wake_the_alias(resources: Resources) -> None:
 
 def test_an_update_is_checked_and_then_watched(resources: Resources) -> None:
     alarms = of_type(resources, "AWS::CloudWatch::Alarm")
-    watched = {"failed-runs", "denied", "stopped-itself", "no-clean-run"}
+    watched = {"failed-runs", "refused-calls", "denied", "stopped-itself", "no-clean-run"}
     groups = of_type(resources, "AWS::CodeDeploy::DeploymentGroup")
     assert {group["Properties"]["DeploymentGroupName"] for group in groups.values()} == {s.name for s in FUNCTIONS}
     for group in groups.values():
