@@ -6,6 +6,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -59,7 +60,7 @@ class Positions:
 
     def repeated_keys(self, index: int) -> Iterator[tuple[str, Position]]:
         """Return keys that a mapping of the document repeats, each with the position of the repetition."""
-        root = self._root(index)
+        root = self._root(index) if self._may_repeat_keys else None
         if root is None:
             return
         waiting = [root.node]
@@ -79,6 +80,22 @@ class Positions:
                     waiting.append(value)
             elif isinstance(node, yaml.SequenceNode):
                 waiting += node.value
+
+    @cached_property
+    def _may_repeat_keys(self) -> bool:
+        """Whether some mapping may have a key twice. JSON is decoded to know: composing its nodes takes far longer."""
+        known: list[bool] = []
+
+        def see(pairs: list[tuple[str, Any]]) -> None:
+            known.append(len({key for key, _ in pairs}) < len(pairs))
+
+        decoder, end = json.JSONDecoder(object_pairs_hook=see), 0
+        try:
+            while rest := _NOT_SPACE.search(self._text, end):
+                _, end = decoder.raw_decode(self._text, rest.start())
+        except (ValueError, RecursionError):
+            return True
+        return any(known)
 
     def _root(self, index: int) -> _Root | None:
         """Return a document, None if it is empty or the text cannot be parsed."""
