@@ -188,3 +188,13 @@ def test_each_pool_with_a_budget_has_places_less_those_that_hold_none() -> None:
     assert counted_nodes(snapshot, states) == dict.fromkeys("abc", 4)
     assert {name: left[EMPTY] for name, left in remaining(snapshot, states).items()} == {"a": 1, "b": 1, "c": None}
     assert going_nodes(snapshot, states) == {"a": ["a-0"], "b": ["b-0", "b-1"], "c": []}
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [(timedelta(minutes=-1), None), (timedelta(0), 0), (timedelta(minutes=59), 0), (timedelta(hours=1), None)],
+)
+def test_a_window_closes_a_budget_from_its_first_minute_to_its_last(since: timedelta, expected: int | None) -> None:
+    """A node that goes in the minute in which a window begins goes against it."""
+    window = Budget("0", schedule=f"{NOW.minute} {NOW.hour} * * *", duration=timedelta(hours=1))
+    assert allowed(pool(window), 10, EMPTY, NOW + since) == expected

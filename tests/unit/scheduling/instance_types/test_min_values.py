@@ -31,3 +31,8 @@ def test_missing_values_are_reported_by_key() -> None:
 def test_unreachable_min_values_keep_all_values_that_exist() -> None:
     """Otherwise, a claim under BestEffort loses the variety that it can have."""
     assert first_of_each(TYPES, [0, 1, 5, 6], {"family": 9}) == {0, 5, 6}
+
+
+def test_as_many_values_as_required_are_enough() -> None:
+    """Otherwise, a claim names an expensive type that nothing asks for."""
+    assert first_of_each(TYPES, [0, 1, 5, 6], {"family": 2}) == {0, 5}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core import labels
+from core.model.pod import NodeSelectorTerm
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
 from core.scheduling.primitives.handles import TopologyGroupId
@@ -39,3 +40,15 @@ def test_a_pool_with_taints_that_the_owner_does_not_tolerate_is_ignored() -> Non
     new_nodes = NewNodeMembership(GROUPS, context.templates, context.table)
     (template,) = context.templates
     assert [new_nodes.counts(TopologyGroupId(n), template.offered, template) for n in (0, 2)] == [True, False]
+
+
+def test_alternatives_of_the_owner_decide_like_its_selector() -> None:
+    """Otherwise, a node that may come up in another zone counts for a rule that ignores it there."""
+    context = context_of(types=(a_type(),))
+    (template,) = context.templates
+    in_terms = TopologyNodeFilter(terms=(NodeSelectorTerm(FIRST),))
+    groups = [TopologyGroup(SPREAD, labels.ZONE, None, a_selector(app="web"), 1, 0, in_terms)]
+    new_nodes = NewNodeMembership(groups, context.templates, context.table)
+    within = context.table.with_value(template.offered, labels.ZONE, ZONES[0])
+    number = TopologyGroupId(0)
+    assert [new_nodes.is_uncertain(number, reqs, template) for reqs in (template.offered, within)] == [True, False]
