@@ -10,7 +10,7 @@ import yaml
 from cli.arguments import add_files, refuse_empty
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.manifests.reading import Document, read
-from cli.terminal.printable import write_stderr
+from cli.terminal.printable import takes_every_character, write_stderr
 from core.api import conversion
 from core.api.written_defaults import written_defaults
 from core.errors import InvalidInputError
@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
             write_stderr(f"warning: {obj['kind']} {obj['metadata'].get('name', '')}: {remark}")
     for document in documents:
         _note_defaults(document)
-    yaml.safe_dump_all(converted, sys.stdout, sort_keys=False, allow_unicode=True, default_flow_style=False)
+    has_all = takes_every_character()
+    yaml.safe_dump_all(converted, sys.stdout, sort_keys=False, allow_unicode=has_all, default_flow_style=False)
     return DONE
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cli import arguments as shared
 from cli.cluster.arguments import add_cluster
 from cli.errors import DONE, InputError
+from cli.terminal.printable import takes_every_character
 
 if TYPE_CHECKING:
     from cli.manifests.reading import Document
@@ -56,9 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         pseudonyms = Pseudonyms(items)
         items = _sorted([pseudonyms.of(item) for item in items])
-    text = json.dumps(
-        {"apiVersion": "v1", "kind": "List", "items": items}, indent=1, sort_keys=True, ensure_ascii=False
-    )
+    document = {"apiVersion": "v1", "kind": "List", "items": items}
+    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=not takes_every_character())
     _write(f"{text}\n", arguments.to)
     return DONE
 

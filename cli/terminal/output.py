@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from cli.terminal.printable import COLOUR, write_stdout
+from cli.terminal.printable import COLOUR, takes_every_character, write_stdout
 from cli.terminal.style import style
 from core.api.objects import JsonObject
 
@@ -77,7 +77,7 @@ def as_yaml(document: JsonObject) -> str:
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     plain = msgspec.to_builtins(document)  # codes are members of enumerations, which PyYAML does not write
-    return str(yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
+    return str(yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=takes_every_character(), width=120))
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -22,6 +22,11 @@ def printable(text: str) -> str:
     return _COLOUR_OR_OBEYED.sub(lambda found: f"\\u{ord(found[1]):04x}" if found[1] else found[0], text)
 
 
+def takes_every_character() -> bool:
+    """Whether standard output's encoding has all characters; elsewhere YAML and JSON must be written with escapes."""
+    return sys.stdout.encoding.lower().startswith("utf")
+
+
 def write_stdout(text: str, end: str = "\n") -> None:
     """Write to standard output; characters that its encoding lacks are escaped like those of `printable`."""
     shown = printable(text) + end

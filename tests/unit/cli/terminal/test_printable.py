@@ -7,6 +7,7 @@ import json
 import sys
 
 import pytest
+import yaml
 
 from cli.__main__ import main
 from cli.answers.difference_document import as_markdown
@@ -39,7 +40,7 @@ def test_answers_in_every_form_are_printable(form: str | None, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-@pytest.mark.parametrize("form", ["table", "json"])
+@pytest.mark.parametrize("form", ["table", "json", "yaml"])
 def test_names_can_be_written_in_any_encoding(form: str, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A locale without UTF-8 was an internal error for a pod's message with an umlaut."""
     raw = io.BytesIO()
@@ -47,8 +48,9 @@ def test_names_can_be_written_in_any_encoding(form: str, encoding: str, monkeypa
     output.show({"kind": "shöp \U0001f600"}, form, lambda document: document["kind"])
     sys.stdout.flush()
     shown = raw.getvalue().decode(encoding)
-    named = json.loads(shown)["kind"] if form == "json" else json.loads(f'"{shown.rstrip()}"')
-    assert named == "shöp \U0001f600"
+    read = {"table": lambda: json.loads(f'"{shown.rstrip()}"')}
+    read |= {"json": lambda: json.loads(shown)["kind"], "yaml": lambda: yaml.safe_load(shown)["kind"]}
+    assert read[form]() == "shöp \U0001f600"
 
 
 def test_both_streams_are_written_to(capsys: pytest.CaptureFixture[str]) -> None:
