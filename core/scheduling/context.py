@@ -32,7 +32,6 @@ from core.scheduling.pods.volumes import VolumeIndex
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis
-from core.scheduling.topology.domain_pins import DomainPins
 from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import Namespaces
 
@@ -94,6 +93,8 @@ class SchedulingContext:
 
     def pinned(self, leaving: Iterable[int]) -> SchedulingContext:
         """Return the same context in which pods of these nodes stay in their shared domains, see `DomainPins`."""
+        from core.scheduling.topology.domain_pins import DomainPins  # plans for waiting pods need none
+
         pins: dict[str, Requirements] = {}
         domain_pins = DomainPins(self.topology)
         for position in leaving:
