@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from core import labels
+from core.model.state_node import state_nodes
 from core.model.values import quantity
-from core.scheduling.capacity.node_pool_limits import RemainingLimits, largest_amount
+from core.scheduling.capacity.node_pool_limits import RemainingLimits, largest_amount, used_by_pool
 from core.scheduling.primitives.handles import TypeMask
-from tests.builders import a_pool, a_type
+from tests.builders import a_node_of, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of
 
 
@@ -29,3 +33,15 @@ def test_a_pool_over_one_of_its_limits_launches_nothing_that_has_none_of_it_eith
         limits = RemainingLimits({"cpu": 10_000, exceeded: 1}, {exceeded: 2})
         assert limits.mask(template.types, TypeMask(0b1)) == 0, exceeded
     assert RemainingLimits({"cpu": 10_000}, {}).mask(template.types, TypeMask(0b1)) == 0b1
+
+
+def test_nodes_count_with_what_they_have_and_claims_without_an_instance_with_what_they_request() -> None:
+    """Otherwise, what has just been ordered is ordered again, beyond the limit."""
+    claim, node = a_node_of(a_type("a", cpu="4"))
+    ordered = msgspec.structs.replace(claim, name="ordered", provider_id="", resources={"cpu": 3_000})
+    foreign = msgspec.structs.replace(ordered, labels={**claim.labels, labels.NODEPOOL: "gone"})
+    states = state_nodes(a_snapshot(nodes=(node,), node_claims=(claim,)))
+    used = used_by_pool(states, (a_pool(), a_pool("other")), (ordered, ordered, foreign))
+    assert sorted(used) == ["default", "other"]
+    assert (used["default"]["cpu"], used["default"][quantity.NODES]) == (4_000 + 2 * 3_000, 3)
+    assert used["other"] == {}
