@@ -25,6 +25,10 @@ FULL_AFTER: Final = AT_ONCE * TOKEN_EVERY
 LONGEST_WAIT: Final = timedelta(seconds=15)
 """A launch that would wait longer goes back to the queue instead of waiting in a function."""
 
+CLOCKS_APART: Final = timedelta(minutes=1)
+"""A moment later than the longest wait by more than this is of a wrong clock, or a person wrote it. Like an attribute that is
+missing or no number, it counts as a full bucket: otherwise, nothing would be launched until that moment."""
+
 ATTEMPTS: Final = 2
 """A bucket that becomes full between the two conditions of an attempt meets neither; it meets the first of the next attempt."""
 
@@ -55,14 +59,15 @@ class DynamoRequestPace:
     def _take(self, now: int) -> int | None:
         """Take a token and return when the bucket is full again; None where none returns in time. In milliseconds."""
         latest = now + (FULL_AFTER + LONGEST_WAIT - TOKEN_EVERY) // timedelta(milliseconds=1)
+        longest = latest + CLOCKS_APART // timedelta(milliseconds=1)
         token = TOKEN_EVERY // timedelta(milliseconds=1)
         for _ in range(ATTEMPTS):
             with suppress(ConflictError):
                 values = {":now": number(now), ":latest": number(latest), ":token": number(token)}
                 return self._update(now, "#f = #f + :token", "#f > :now AND #f <= :latest", values)
             with suppress(ConflictError):
-                values = {":now": number(now), ":one": number(now + token)}
-                return self._update(now, "#f = :one", "attribute_not_exists(#f) OR #f <= :now", values)
+                values = {":after": number(now + 1), ":longest": number(longest), ":one": number(now + token)}
+                return self._update(now, "#f = :one", "NOT (#f BETWEEN :after AND :longest)", values)
         return None
 
     def _update(self, now: int, change: str, condition: str, values: dict[str, dict[str, str]]) -> int:
@@ -76,7 +81,7 @@ class DynamoRequestPace:
             ExpressionAttributeNames={"#f": "fullAt", "#e": TABLE.expiry},
             ExpressionAttributeValues={**values, ":e": number(expiry)},
         )
-        return int(written["fullAt"]["N"])
+        return int(float(written["fullAt"]["N"]))  # a person may have written a fraction
 
 
 def _milliseconds(moment: datetime) -> int:
