@@ -8,7 +8,7 @@ from typing import Final
 
 from cli.terminal import output
 from cli.terminal.style import style
-from core.explain import PAGE
+from core.reasons.code import PAGE
 
 VARIABLE: Final = "FLEETWRIGHT_DOCS_URL"
 """Environment variable with the address of `make site`'s pages, such as https://docs.example.com/fleetwright."""

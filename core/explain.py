@@ -16,7 +16,7 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars
 from core.pools.pool_types import pool_types
-from core.reasons.code import ReasonCode
+from core.reasons.code import PAGE, ReasonCode
 from core.reasons.node import NodeReason
 from core.reasons.pod import PodReason
 from core.scheduling import Planner
@@ -28,9 +28,6 @@ _ALTERNATIVES_MAX: Final = 3
 
 _SAID_BY_MESSAGE: Final = (NodeReason.BUDGET, NodeReason.DO_NOT_DISRUPT)
 """Codes whose message already states their meaning and names the objects."""
-
-PAGE: Final = "docs/reference/reason-codes.md"
-"""The page of all reason codes; each code is an anchor."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

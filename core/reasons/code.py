@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, Self
 
+PAGE: Final = "docs/reference/reason-codes.md"
+"""The page of all reason codes; each code is an anchor."""
+
 _NAMES: Final = ("Karpenter",)
 """Names that are written like the first word of any sentence; others, such as EC2, have more capitals."""
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from core.explain import PAGE, explain_node, explain_pod
+from core.explain import explain_node, explain_pod
 from core.model.plan import Blocked, Command, DisruptionPlan, Move, PlannedClaim
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Options
+from core.reasons.code import PAGE
 from core.reasons.pod import PodReason
 from core.scheduling import schedule
 from tests.builders import CLASS_REF, NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type

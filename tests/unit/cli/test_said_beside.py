@@ -19,7 +19,7 @@ from cli.reason_page import VARIABLE, on_site, reason_page
 from cli.search_time import TimeLimit, time_limit_line
 from cli.terminal import progress as progress_module
 from cli.terminal.progress import progress
-from core.explain import PAGE
+from core.reasons.code import PAGE
 from core.reasons.pod import PodReason
 
 ROOT: Final = Path(__file__).parents[3]
