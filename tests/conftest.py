@@ -23,6 +23,10 @@ settings.register_profile(
 )
 """A mutant is killed by the first example that fails; nobody reads a smaller one."""
 
+settings.load_profile(
+    "ci"
+)  # `--hypothesis-profile` chooses another one; Hypothesis' own has deadlines that fail under load
+
 os.environ["FLEETWRIGHT_CACHE_DIR"] = ""
 """Tests do not use the user's cache, where other runs of the program leave files; tests of the cache choose a folder."""
 

@@ -55,11 +55,17 @@ def _is_about(statement: Statement, role: LaunchingRole, action: str) -> bool:
         is_action = _matches(statement.get("Action"), action)
     if "NotPrincipal" in statement:
         return is_action and role.arn not in _principals(statement["NotPrincipal"])
-    return is_action and bool({role.arn, "*"} & set(_principals(statement.get("Principal"))))
+    named = {role.arn, "*"}
+    if statement.get("Effect") == "Deny":
+        named |= {role.account, f"arn:{role.arn.split(':')[1]}:iam::{role.account}:root"}
+    return is_action and bool(named & set(_principals(statement.get("Principal"))))
 
 
 def _principals(principal: Any) -> list[str]:
-    """Return the named principals. An account is not its roles: it lets their own policies decide, and ours name no key."""
+    """Return the named principals.
+
+    An account that is allowed lets the policies of its roles decide, and ours name no key; one that is denied denies its roles.
+    """
     return _listed(principal.get("AWS") if isinstance(principal, Mapping) else principal)
 
 

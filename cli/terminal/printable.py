@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 
 def takes_every_character() -> bool:
     """Whether standard output's encoding has all characters; elsewhere YAML and JSON must be written with escapes."""
-    return sys.stdout.encoding.lower().startswith("utf")
+    return (sys.stdout.encoding or "utf-8").lower().startswith("utf")
 
 
 def write_stdout(text: str, end: str = "\n") -> None:

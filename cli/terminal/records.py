@@ -19,7 +19,7 @@ def records(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
     for first, *others in rows:
         yield from _filled(first, width)
         for heading, cell in zip(headings[1:], others, strict=True):
-            if cell:
+            if cell.strip():
                 yield from _field(heading, cell, labels, width)
 
 

@@ -236,8 +236,7 @@ class StageSettings(msgspec.Struct, frozen=True):
     coarse_pods_per_machine_max: int = 30
     # … and there are at most this many items: with more, packing by value, which completes its dives, takes seconds.
     coarse_items_max: int = 600
-    # With more pairs of item and type, only the most promising types are used: ten times as many found no better columns (ADR
-    # 19).
+    # With more pairs of item and type, only the most promising types are used: ten times as many gain nothing (ADR 19).
     column_pairs_max: int = 3_000
     # Roundings that are tried even if time is over: they take hundredths of a second and bring most of the saving.
     roundings_sure: int = 4
@@ -278,8 +277,7 @@ class RepackSettings(msgspec.Struct, frozen=True):
     # A zone with at least this many machines in the fluid program begins with the loads of other zones (ADR 218). With fewer
     # machines, few loads are bought twice, and the same first columns lead every zone to the same dives.
     common_loads_machines_min: int = 100
-    # Share of its steps that such a zone takes, once: one zone's loads serve all zones, and a linear program decides nine of
-    # ten machines.
+    # Share of its steps that such a zone takes, once: one zone's loads serve all, and a linear program decides nine in ten.
     common_loads_steps_share: float = 0.5
     # How many hostname groups, those that need the most machines, are resources of a problem: each widens every array.
     hostname_resources_max: int = 12
@@ -332,6 +330,8 @@ class TargetSettings(msgspec.Struct, frozen=True):
     likeness_min: tuple[float, ...] = (0.97, 0.9)
     # Weight of a node's free room beside its likeness to the pod: of two nodes with equal likeness, the fuller is filled.
     fullness_weight: float = 0.1
+    # Added to a node's price per hour, nano-dollars, where nodes cover pods: otherwise cheap ones with one pod come first.
+    cover_price: int = 20_000_000
     # Likeness compares only CPU and memory: places for pods are hardly ever short.
     shape_resources: int = 2
 

@@ -87,6 +87,11 @@ class FailureReason(ReasonCode):
         "More than one PodDisruptionBudget selects the pod.",
         "Keep only one budget that selects the pod.",
     )
+    UNREADABLE_ROW = (
+        "UnreadableRowError",
+        "A row of the table that the work needs cannot be read; the message names it and what is wrong with it.",
+        "Correct the row, or delete it.",
+    )
     INSUFFICIENT_CAPACITY = ("InsufficientCapacityError", "Nothing could be launched.")
     UNEXPECTED = (
         "UnexpectedError",

@@ -13,7 +13,7 @@ LENGTH_MAX: Final = 250
 
 _OF_AWS: Final = re.compile(r"not authorized to perform: ([\w-]+:\w+)(?:.*? on resource: (\S+))?", re.DOTALL)
 _OF_KUBERNETES: Final = re.compile(r'cannot (\w+) resource "([\w./-]+)"(?: in API group "([\w.-]*)")?')
-_OF_AN_OBJECT: Final = re.compile(r"(?<=/)[a-z]+-[0-9a-f]{8,17}$")
+_OF_AN_OBJECT: Final = re.compile(r"(?<=/)[a-z]+-[0-9a-z]{8,17}$")
 """The last part of an EC2 ARN: one refused action would have as many metrics as there are instances."""
 
 _NOT_ASCII: Final = re.compile(r"[^\x21-\x7e]+")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 
+from core.reasons.run import FailureReason
 from lambdas.ports import DeniedError
 
 CLAIMS: Final = "claims"
@@ -41,6 +42,8 @@ class UnreadableRow(msgspec.Struct, frozen=True, order=True):
 
 class UnreadableRowError(DeniedError):
     """A row that is needed cannot be read."""
+
+    reason: ClassVar[FailureReason] = FailureReason.UNREADABLE_ROW
 
     def __init__(self, call: str, row: UnreadableRow) -> None:
         super().__init__(call, row.problem)

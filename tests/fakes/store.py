@@ -518,7 +518,11 @@ class MemoryMoves:
         self._rows = rows
 
     def read(self, now: datetime) -> MoveHistory:
-        return self.readable(now)
+        found = self.readable(now)
+        for name, row in sorted(self._rows.unreadable.items()):
+            if name.startswith(("rollout#", "failed#")):
+                raise UnreadableRowError("dynamodb:Query", row)
+        return found
 
     def readable(self, now: datetime) -> MoveHistory:
         self._rows.before_call("read")

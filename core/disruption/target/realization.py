@@ -15,6 +15,7 @@ from core.disruption.target.target_fleet import TargetFleet
 from core.model.plan import PlannedClaim
 from core.packing.problem import Bools, Ints
 from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import DEFAULT_SETTINGS
 from core.packing.target.node_cover import covering
 from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.plan_output import SchedulingResults
@@ -88,7 +89,13 @@ class Realizations:
             missing, may_cover = self._missing(found)
             if not missing.any():
                 return self._packed(found, drained, planned, budget)
-            kept = covering(self._fleet.rows.problem, missing, may_cover, counts_room=number < ROUNDS_WITH_ROOM)
+            kept = covering(
+                self._fleet.rows.problem,
+                missing,
+                may_cover,
+                counts_room=number < ROUNDS_WITH_ROOM,
+                settings=DEFAULT_SETTINGS.target,
+            )
             if not kept.any():
                 break
             keeps |= kept

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from core.packing.problem import Bools, Ints
+from core.packing.search_settings import TargetSettings
 from core.packing.target.fleet_problem import NO_GROUP, FleetProblem
 
-_NODE_PRICE: Final = 20_000_000
-"""Added to each node's price, in nano-dollars per hour: otherwise cheap nodes with one such pod come first."""
 
-
-def covering(problem: FleetProblem, missing: Ints, may_cover: Bools, *, counts_room: bool) -> Bools:
+def covering(
+    problem: FleetProblem, missing: Ints, may_cover: Bools, *, counts_room: bool, settings: TargetSettings
+) -> Bools:
     """Return [node], the nodes to keep: those with most of the missing pods for the lowest price.
 
     Args:
@@ -22,12 +20,13 @@ def covering(problem: FleetProblem, missing: Ints, may_cover: Bools, *, counts_r
         may_cover: [node], the nodes to choose from.
         counts_room: Whether a chosen node's free room takes missing pods of others, too. Rules that the problem does not know
             may forbid it, so another choice may have to follow.
+        settings: The price that is added to each node's.
     """
     chosen, missing = np.zeros_like(may_cover), missing.copy()
     while missing.any():
         # The node with the most missing pods per price, Σ_i min(load[n, i], missing[i]) / price[n].
         covers = np.minimum(problem.loads, missing).sum(axis=1) * (may_cover & ~chosen)
-        best = int(np.argmax(covers / (problem.prices + _NODE_PRICE)))
+        best = int(np.argmax(covers / (problem.prices + settings.cover_price)))
         if not covers[best]:
             break
         chosen[best] = True

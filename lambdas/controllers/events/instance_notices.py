@@ -8,11 +8,15 @@ joined, launches learn why it ended.
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Final
+
+import msgspec
 
 from core.launch.denials.instance_ends import termination_reason
 from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
+from core.reasons.termination import TerminationReason
 from lambdas.controllers.events.interruption import Interruption, Interruptions, has_ended_early
 from lambdas.controllers.launching.failed_starts import FailedStarts
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
@@ -21,7 +25,10 @@ from lambdas.messages import InstanceNotice
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, CloudProvider
 from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore, UnreadableRowError
+from lambdas.store import ClaimStore, UnreadableRow, UnreadableRowError
+
+_WITHIN_MINUTES: Final = frozenset({TerminationReason.SPOT_INTERRUPTED, TerminationReason.RESERVATION_INTERRUPTED})
+"""Reasons of instances that end before a person could correct a row; a row that others wait for is left alone."""
 
 
 class InstanceNotices:
@@ -47,22 +54,19 @@ class InstanceNotices:
 
     def act(self, notice: InstanceNotice, report: RunReport) -> None:
         """Rebuild the claim unless it exists by now, and act on the notice. Raises PortError; all steps can be repeated."""
-        record = self._readable_claim(notice, report)
+        unreadable: UnreadableRow | None = None
+        try:
+            record = self._claims.of_instance(notice.instance_id)
+        except UnreadableRowError as error:
+            if notice.reason not in _WITHIN_MINUTES:
+                report.decide(DecisionKind.SKIP, error.row.name, RunReason.CANNOT_BE_READ, error.row.problem)
+                return
+            record, unreadable = None, error.row
         if record is None:
-            self._rebuild(notice, report)
+            self._rebuild(notice, unreadable, report)
             record = self._claims.of_instance(notice.instance_id)
         if record is not None:
             self._interruptions.act(record, self._interruption(notice, record, report), report)
-
-    def _readable_claim(self, notice: InstanceNotice, report: RunReport) -> ClaimRecord | None:
-        """Return the instance's claim, None if there is none. An unreadable row is discarded: the instance ends soon."""
-        try:
-            return self._claims.of_instance(notice.instance_id)
-        except UnreadableRowError as error:
-            message = f"instance {notice.instance_id} ends, so the row is discarded: {error.row.problem}"
-            report.decide(DecisionKind.SKIP, error.row.name, RunReason.CANNOT_BE_READ, message)
-            self._claims.discard_unreadable(error.row.name)
-            return None
 
     def _interruption(self, notice: InstanceNotice, record: ClaimRecord, report: RunReport) -> Interruption:
         """Return the interruption of the notice, and for an instance that never joined, EC2's reason for its end."""
@@ -75,19 +79,31 @@ class InstanceNotices:
         reason = termination_reason(end) or notice.reason
         return Interruption(reason, announced.instance_ids, None, end.said)
 
-    def _rebuild(self, notice: InstanceNotice, report: RunReport) -> None:
-        """Store a claim for the instance; if that is impossible, report why and leave it to `reconcile`."""
+    def _rebuild(self, notice: InstanceNotice, unreadable: UnreadableRow | None, report: RunReport) -> None:
+        """Store a claim for the instance; if that is impossible, report why and leave it to `reconcile`.
+
+        `unreadable` is the row of its claim if that cannot be read; only a claim that can be rebuilt replaces it.
+        """
         # Instances are read before claims: a claim that is missing then is really gone.
         instances = self._cloud.instances([notice.instance_id])
         view = self._observer.observe_without_pods()
         for record in view.claims.values():
             if record.instance_id == notice.instance_id:
                 self._claims.index(record)
-        found = untracked(instances, view, self._clock.now(), min_age=timedelta(0))
+        own = unreadable and unreadable.name
+        others = tuple(row for row in view.unreadable_rows if not row.is_claim or row.name != own)
+        judged = msgspec.structs.replace(view, unreadable_rows=others)
+        found = untracked(instances, judged, self._clock.now(), min_age=timedelta(0))
         for instance, claim in found.awaited:
             self._rebuilding.adopt(instance, claim, view, report)
         for unclaimed in found.unclaimed:
             if unclaimed.problem:
                 report.decide(DecisionKind.SKIP, notice.instance_id, notice.reason, unclaimed.problem)
-            else:
-                self._rebuilding.rebuild(unclaimed, view, report)
+                continue
+            if unreadable:
+                message = (
+                    f"instance {notice.instance_id} ends within minutes, so the row is replaced: {unreadable.problem}"
+                )
+                report.decide(DecisionKind.SKIP, unreadable.name, RunReason.CANNOT_BE_READ, message)
+                self._claims.discard_unreadable(unreadable.name)
+            self._rebuilding.rebuild(unclaimed, view, report)

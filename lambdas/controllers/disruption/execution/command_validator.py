@@ -63,6 +63,7 @@ class CommandValidator:
 
     def _check(self, view: ClusterState, lease: Lease, report: RunReport) -> None:
         view.require_commands()
+        self._stores.moves.read(self._clock.now())  # a stopped rollout that cannot be read would begin again
         begun = self._clock.now()
         due = sorted(self._due(view), key=lambda record: (record.created_at, record.id))
         with collector_paused():

@@ -142,6 +142,6 @@ class CommandWork:
                 for claim, node in zip(record.command.claims, record.command.nodes, strict=True)
                 if pods.get(node)
             }
-            history = self._stores.moves.read(now)
+            history = self._stores.moves.readable(now)
             changed = history.after_command(record.id, record.command, workloads, now, drained)
             self._stores.moves.write(changed, now)

@@ -37,6 +37,11 @@ def test_principals_and_actions_are_compared_as_iam_does(statement: dict[str, An
     assert asked(**statement) is answer
 
 
+@pytest.mark.parametrize("principal", ["123456789012", "arn:aws:iam::123456789012:root"])
+def test_an_account_that_is_denied_denies_its_roles(principal: str) -> None:
+    assert asked("Deny", Effect="Deny", Principal={"AWS": principal}) is True
+
+
 @pytest.mark.parametrize(
     ("condition", "answer"),
     [

@@ -58,3 +58,7 @@ def test_a_pipe_gets_a_row_in_one_line_however_long() -> None:
     """Programs look for a name in a line."""
     names = [f"{'n' * 30}-{number}" for number in range(5)]
     assert output.table(("A", "B", "C", "D", "E"), [names]).splitlines()[1].split() == names
+
+
+def test_a_cell_of_spaces_has_no_line() -> None:
+    assert list(records(["NAME", "ZONE", "POD"], [["node", "  ", "web"]], 20)) == ["node", "  POD   web"]

@@ -13,7 +13,7 @@ from cli.__main__ import main
 from cli.answers.difference_document import as_markdown
 from cli.answers.written_tables import markdown_table, markdown_text
 from cli.terminal import output
-from cli.terminal.printable import printable, write_stderr, write_stdout
+from cli.terminal.printable import printable, takes_every_character, write_stderr, write_stdout
 from cli.terminal.style import ALWAYS, NEVER, choose_style, style
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\rd\x9be\u202ef\x00"
@@ -75,3 +75,8 @@ def test_a_difference_in_markdown_names_pods_harmlessly() -> None:
     side = {"hourly": 0.0, "monthly": 0.0, "nodes": 0, "unschedulable": []}
     document = {"before": side, "after": side, "podsLost": ["d/@all](x)<b>"], "podsGained": [], "nodesDrifted": []}
     assert "- d/&#64;all] (x)&lt;b>" in as_markdown({**document, "reasons": {}}).splitlines()
+
+
+def test_output_without_an_encoding_takes_every_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert takes_every_character()

@@ -50,6 +50,6 @@ def test_no_node_is_chosen(spoiled: Lab) -> None:
     """The nodes of the command look as if they were in none."""
     with pytest.raises(DeniedError, match="row x cannot be read"):
         spoiled.disrupt()
-    view = spoiled.app.observer.observe()
+    view = spoiled.app.shared.observer.observe()
     with pytest.raises(DeniedError, match="row x cannot be read"):
         view.require_commands()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from core.packing.problem import Ints
+from core.packing.search_settings import DEFAULT_SETTINGS
 from core.packing.target.fleet_problem import NO_GROUP, FleetProblem
 from core.packing.target.node_cover import covering
 from tests.unit.packing.target.fleets import a_fleet
@@ -16,7 +17,8 @@ MACHINES = {8: 1.0}
 def kept(fleet: FleetProblem, missing: list[int], *, counts_room: bool = True, may: list[bool] | None = None) -> Ints:
     """The nodes that stay for these pods."""
     may_cover = np.ones(len(fleet.prices), dtype=bool) if may is None else np.array(may)
-    return np.flatnonzero(covering(fleet, np.array(missing), may_cover, counts_room=counts_room))
+    cover = covering(fleet, np.array(missing), may_cover, counts_room=counts_room, settings=DEFAULT_SETTINGS.target)
+    return np.flatnonzero(cover)
 
 
 def test_the_node_with_the_most_missing_pods_per_price_stays() -> None:

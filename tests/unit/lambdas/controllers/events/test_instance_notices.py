@@ -9,6 +9,7 @@ import pytest
 
 from core import labels
 from core.lifecycle.draining.replacing import SPOT_NOTICE
+from core.manifests.wire import api_resources as kinds
 from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.messages import work_on_claim
@@ -86,6 +87,24 @@ def test_a_notice_outlives_a_row_that_cannot_be_read(lab: Lab) -> None:
     lab.clock.advance(minutes=2)
     lab.reconcile()
     assert (lab.rows.usage["default"].reserved, lab.rows.usage["default"].disrupting) == ({}, 1)
+
+
+def test_a_notice_of_what_may_come_leaves_a_row_that_cannot_be_read(lab: Lab) -> None:
+    """Its drain, its place in the budget and its protection are in the row, and a person has time to correct it."""
+    lab.app.interruptions._settings = msgspec.structs.replace(lab.settings, rebalance_policy="drain")
+    name, instance_id = spoil_row(lab)
+    notify(lab, instance_id, REBALANCE)
+    report = lab.execute()
+    assert list(lab.rows.unreadable) == [name]
+    assert RunReason.CANNOT_BE_READ in {told.reason for told in report.decisions}
+
+
+def test_a_row_whose_claim_cannot_be_rebuilt_is_left(lab: Lab) -> None:
+    name, instance_id = spoil_row(lab)
+    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    notify(lab, instance_id)
+    lab.execute()
+    assert list(lab.rows.unreadable) == [name]
 
 
 def test_other_events_leave_a_row_that_cannot_be_read(lab: Lab) -> None:

@@ -85,7 +85,7 @@ def test_a_claim_is_stored_and_the_object_marked_as_its_own() -> None:
 def test_it_is_launched_into_the_subnet_with_most_addresses_left() -> None:
     """The claims in flight count: the class lists what was read up to five minutes ago."""
     world = World()
-    zone = world.lab.app.observer.market().catalogue.default[0].offerings[0].zone
+    zone = world.lab.app.shared.observer.market().catalogue.default[0].offerings[0].zone
     world.lab.set_addresses({f"{zone}x": 3, f"{zone}y": 2})
     offerings = (Offering("m5.large", zone, labels.SPOT, 1),)
     record = a_record(ClaimPhase.REQUESTED, offerings=offerings, subnets={zone: f"{zone}x"})

@@ -51,15 +51,17 @@ def fleet(budget: str, nodes: int = 2, **template: Any) -> Lab:
     return lab
 
 
-@pytest.mark.parametrize("is_spoiled", [True, False])
-def test_nothing_starts_while_a_command_cannot_be_read(is_spoiled: bool) -> None:
-    """Its nodes look as if they were in none, so another command could take their pods' room."""
+@pytest.mark.parametrize(
+    ("kind", "row"), [("commands", "x"), ("moves", "rollout#default"), ("moves", "failed#x"), ("", "")]
+)
+def test_nothing_starts_while_what_forbids_it_cannot_be_read(kind: str, row: str) -> None:
+    """Nodes of such a command look as if they were in none, and a rollout that was stopped would go on."""
     lab = fleet("2")
     lab.disrupt()
-    if is_spoiled:
-        lab.rows.unreadable["x"] = UnreadableRow("cluster#commands", "x", "row x cannot be read")
+    if row:
+        lab.rows.unreadable[row] = UnreadableRow(f"cluster#{kind}", row, f"row {row} cannot be read")
     lab.tick(4)
-    assert any(claim.is_disrupting for claim in lab.claims) is not is_spoiled
+    assert any(claim.is_disrupting for claim in lab.claims) is not bool(row)
 
 
 def once(lab: Lab, call: str, act: Callable[[], object]) -> None:
