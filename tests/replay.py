@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,14 +94,22 @@ def _replayed(python: str, ledgers: Sequence[Path], pool: ThreadPoolExecutor) ->
     """Repeat the decisions of all ledgers by this interpreter."""
     version = _run([python, "-c", "import platform; print(platform.python_version())"]).strip()
     figures: dict[str, Any] = {"python": version, "decisions": 0, "equal": 0, "different": [], "unreadable": []}
-    commands = [[python, "-m", "cli", "replay", "--ledger", str(ledger), "-o", "json"] for ledger in ledgers]
-    for ledger, answer in zip(ledgers, pool.map(_run, commands), strict=True):
-        document = json.loads(answer)
+    for ledger, document in zip(ledgers, pool.map(partial(replayed, python), ledgers), strict=True):
         for name in ("decisions", "equal"):
             figures[name] += document[name]
         for name in ("different", "unreadable"):
             figures[name] += [{"ledger": ledger.name, **found} for found in document[name]]
     return figures
+
+
+def replayed(python: str, ledger: Path) -> dict[str, Any]:
+    """Return what `fleetwright replay` answers about a ledger, in a process of this interpreter.
+
+    Raises:
+        RuntimeError: If it fails.
+    """
+    document: dict[str, Any] = json.loads(_run([python, "-m", "cli", "replay", "--ledger", str(ledger), "-o", "json"]))
+    return document
 
 
 def _run(command: Sequence[str]) -> str:

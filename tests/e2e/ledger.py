@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from core.ledger.object_keys import PREFIX
 from tests.e2e.report import Report
 from tests.e2e.world import World
-
-SECONDS_MAX: Final = 900.0
-"""For repeating the decisions of one world: a hundred times what they take on an idle machine."""
-
-_HASH_SEED: Final = "4711"
-"""Other than any function has: what depends on the order of a set is found."""
+from tests.replay import replayed
 
 
 def assert_decisions_repeat(world: World, report: Report) -> None:
     """Repeat every decision of the world's functions in another process, and note how many there were."""
     folder = world.processes.logs / "ledger"
     save(world.cloud.client("s3"), world.cloud.settings.bucket_name, folder)
-    found = _repeated(folder)
+    found = replayed(sys.executable, folder)
     assert found["equal"] == found["decisions"] > 0, [*found["different"], *found["unreadable"]]
     report.decisions += found["decisions"]
 
@@ -36,23 +28,3 @@ def save(s3: Any, bucket: str, folder: Path) -> None:
             file = folder / item["Key"].removeprefix(PREFIX)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read())
-
-
-def _repeated(folder: Path) -> dict[str, Any]:
-    """Return the document of `fleetwright replay`.
-
-    Raises:
-        RuntimeError: If the command fails.
-    """
-    done = subprocess.run(
-        [sys.executable, "-m", "cli", "replay", "--ledger", str(folder), "-o", "json"],
-        env=os.environ | {"PYTHONHASHSEED": _HASH_SEED},
-        timeout=SECONDS_MAX,
-        check=False,
-        text=True,
-        capture_output=True,
-    )
-    if done.returncode not in (0, 1):
-        raise RuntimeError(f"fleetwright replay ended with {done.returncode}: {done.stderr[-500:]}")
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document

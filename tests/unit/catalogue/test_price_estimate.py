@@ -48,7 +48,7 @@ def test_what_a_list_lacks_is_estimated_at_the_level_of_its_region() -> None:
 
 
 def test_estimates_in_china_are_in_yuan_as_its_spot_prices() -> None:
-    """At the level of dollars, every spot price would look dearer than on demand."""
+    """Read as dollars, every spot price would exceed the price on demand."""
     large = shape(2, 8, name="m5.large")
     listed = 1_013_000_000
     (found,) = estimated_prices([large], {}, region="cn-north-1").values()

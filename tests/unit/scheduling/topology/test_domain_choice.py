@@ -78,7 +78,7 @@ def test_pods_that_need_several_nodes_choose_the_domain_by_price() -> None:
 
 
 def test_only_pods_that_still_wait_attract_others_to_their_domain() -> None:
-    """A pod that has its node needs nobody: whom its affinity selects goes where it is cheap."""
+    """A pod that has its node needs no other: the pods that its affinity selects go to the cheapest zone."""
     claim, node = a_node_of(RUNNING, "node-2", zone=AWAY)
     full = pod_on(node.name, "db-0", cpu="15", labels={"app": "db"})
     there = (Requirement.one_of(labels.ZONE, AWAY),)
