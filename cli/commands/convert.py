@@ -9,6 +9,7 @@ import yaml
 
 from cli.arguments import add_files, refuse_empty
 from cli.errors import DONE, NEGATIVE, InputError
+from cli.manifests.inventory import refused_version_of
 from cli.manifests.reading import Document, read
 from cli.terminal.printable import takes_every_character, write_stderr
 from core.api import conversion
@@ -63,6 +64,8 @@ def _note_defaults(document: Document) -> None:
 
 
 def _refusal(document: Document) -> InputError | None:
+    if refused := refused_version_of(document):
+        return document.error(f"apiVersion: {refused}")
     try:
         conversion.as_v1(document.object)
     except InvalidInputError as error:

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         InputError: If a path or a document cannot be read, or no object is found.
     """
     texts = {source: read_text(source) for path in arguments.files for source in files_in(path)}
-    documents = [document for source, text in texts.items() for document in parse(text, source)]
+    documents = [document for source, text in texts.items() for document in parse(text, source, repeats_keys=True)]
     shared.refuse_empty(arguments, len(documents))
     _warn_of_unknown(documents)
     classes = [doc.object for doc in documents if _shapes_types(doc)]

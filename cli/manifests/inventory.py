@@ -21,6 +21,7 @@ _KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)
 _KINDS: Final = sorted({*kinds.BY_KIND, "NodePool", "EC2NodeClass"})
 _ALIKE: Final = 0.85
 """From this similarity to a kind of ours on, a kind is a misspelling; ClusterRole, PodMonitor and NodeMetrics are below it."""
+_CURRENT: Final = {kind: resource.api_version for kind, resource in kinds.BY_KIND.items()}
 _OLDER_KINDS: Final = {"Provisioner": kinds.NODE_POOLS, "AWSNodeTemplate": kinds.EC2_NODE_CLASSES}
 
 
@@ -69,7 +70,11 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
         InputError: If an object cannot be decoded; the error names file, document, object and field.
     """
     inventory = Inventory()
-    given = _in_present_form(list(documents))
+    given = list(documents)
+    for document in given:
+        if refused := refused_version_of(document):
+            raise document.error(f"apiVersion: {refused}")
+    given = _in_present_form(given)
     inventory.total = len(given)
     for (resource, _, _), document in _distinct(given, inventory).items():
         try:
@@ -78,6 +83,16 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
             raise document.error(str(error)) from error
     _expand(inventory)
     return inventory
+
+
+def refused_version_of(document: Document) -> str:
+    """Return why a document's `apiVersion` is refused; empty if it is read."""
+    current = _CURRENT.get(document.kind)
+    if document.object.get("apiVersion") == current or (current is None and document.kind not in _OLDER_KINDS):
+        return ""
+    from core.manifests.api_versions import refused_version  # nearly all objects are of current versions
+
+    return refused_version(document.object)
 
 
 def field_in(document: Document, resource: Resource, field: str) -> str:

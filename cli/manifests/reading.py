@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import codecs
-import json
-import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import yaml
 
 from cli.errors import InputError
 from cli.manifests.yaml_documents import RepeatedKey, documents
 from cli.terminal.output import counted
-from cli.terminal.printable import write_stderr
 from core.errors import InvalidInputError
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -26,8 +23,6 @@ _PACKED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """How UTF-16 begins, which Windows PowerShell writes for `kubectl get … > cluster.yaml`. kubectl reads it, too."""
 _LISTS_DEEP_MAX: Final = 16
-_HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
-"""An escaped surrogate. Python's reader accepts a single half, which cannot be written to files or terminals."""
 
 
 class Document:
@@ -88,7 +83,7 @@ def read(paths: Sequence[str]) -> list[Document]:
     Raises:
         InputError: If a path is missing or a document cannot be read; it names file, document and place.
     """
-    return [document for path in paths for source in files_in(path) for document in _documents(source)]
+    return [document for path in paths for source in files_in(path) for document in parse(read_text(source), source)]
 
 
 def read_text(path: str) -> str:
@@ -119,14 +114,22 @@ def _decompressed(raw: bytes, source: str) -> bytes:
         raise InputError(error.problem, source=source) from error
 
 
-def parse(text: str, source: str, repeated: list[RepeatedKey] | None = None) -> list[Document]:
-    """Return the objects in a text; errors call it `source`. Repeated keys of YAML are added to `repeated`.
+def parse(text: str, source: str, *, repeats_keys: bool = False) -> list[Document]:
+    """Return the objects in a text; errors call it `source`.
+
+    Args:
+        text: The YAML or JSON.
+        source: The file's name.
+        repeats_keys: Whether mappings may have a key twice; the last value counts then. kubectl refuses such objects.
 
     Raises:
-        InputError: If a document cannot be read or is not an object.
+        InputError: If a document cannot be read or is not an object, or repeats a key without `repeats_keys`.
     """
     found: list[Document] = []
-    for index, value in enumerate(_values(text, source, [] if repeated is None else repeated)):
+    repeated: list[RepeatedKey] = []
+    for index, value in enumerate(_values(text, source, repeated)):
+        if repeated and not repeats_keys:
+            raise _refused(repeated, source, index)
         if value is None:
             continue
         if not isinstance(value, dict):
@@ -158,23 +161,26 @@ def _is_manifest(file: Path) -> bool:
     return last in SUFFIXES or last == ".zst" or (last == ".gz" and below in SUFFIXES)
 
 
-def _documents(source: str) -> list[Document]:
-    repeated: list[RepeatedKey] = []
-    found = parse(read_text(source), source, repeated)
-    if repeated:
-        first, more = repeated[0], len(repeated) - 1
-        others = f" (and {counted(more, 'other key')})" if more else ""
-        place = f"{source}: line {first.line}, column {first.column}"
-        write_stderr(f"warning: {place}: its mapping has {first.key!r} already{others}: the last one counts")
-    return found
+def _refused(repeated: list[RepeatedKey], source: str, index: int) -> InputError:
+    first, more = repeated[0], len(repeated) - 1
+    others = f" (and {counted(more, 'other key')})" if more else ""
+    place = f"line {first.line}, column {first.column}" if first.line else ""
+    problem = f"its mapping has {first.key!r} already{others}: readers differ in which of the two they take"
+    return InputError(problem, source=source, index=index, place=place, hint="delete one of the two")
 
 
 def _values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterator[Any]:
     if text.lstrip()[:1] in ("{", "["):
+        from json import JSONDecodeError  # most manifests are YAML
+
+        from cli.manifests.json_documents import documents as json_documents
+
         is_json = source.lower().endswith(".json")
         try:
-            yield from _json_values(text)
-        except json.JSONDecodeError as error:
+            for value, keys in json_documents(text):
+                repeated += keys
+                yield value
+        except JSONDecodeError as error:
             if is_json:
                 place = f"line {error.lineno}, column {error.colno}"
                 raise InputError(f"is not JSON: {error.msg}", source=source, place=place) from error
@@ -184,24 +190,6 @@ def _values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterator[Any
         else:
             return
     yield from _yaml_values(text, source, repeated)
-
-
-def _json_values(text: str) -> list[Any]:
-    """Yield the consecutive JSON values. Raises ValueError, RecursionError."""
-    decoder, position, values = json.JSONDecoder(parse_constant=_refuse_constant), 0, []
-    while position < len(text):
-        if text[position].isspace():
-            position += 1
-            continue
-        value, position = decoder.raw_decode(text, position)
-        values.append(value)
-    if _HALF_PAIR.search(text):
-        json.dumps(values, ensure_ascii=False).encode()
-    return values
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON value")
 
 
 def _yaml_values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterator[Any]:

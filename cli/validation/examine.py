@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from cli.manifests.inventory import field_in, kind_read
+from cli.manifests.inventory import field_in, kind_read, refused_version_of
+from cli.manifests.positions import Positions
 from cli.manifests.reading import Document
 from cli.validation.class_values import refused_values
 from cli.validation.finding import Code, Finding, Severity, finding_in
 from cli.validation.node_labels import label_findings, provided_labels
 from cli.validation.pod_template import template_findings
 from cli.validation.pool_demands import ANY_TIME, empty_pools, idle_limits
-from cli.validation.positions import Positions
 from cli.validation.references import dangling_references, repeated_objects
 from cli.validation.suggestions import probably_meant
 from cli.validation.unknown_fields import unknown_fields
@@ -24,6 +24,7 @@ from core.api.objects import group_and_version, is_ours, kind_of, mapping, seque
 from core.api.validation import problems
 from core.disruption.budgets.cron import Schedule
 from core.errors import InvalidInputError
+from core.manifests.api_versions import read_versions
 from core.manifests.assemble import assemble
 from core.manifests.wire.api_resources import PODS
 from core.manifests.wire.decoding import from_object
@@ -110,6 +111,9 @@ class _Examination:
 
 def _faults(document: Document) -> Iterable[Finding]:
     """Return violations of Karpenter's schemas and rules; for other kinds, problems that prevent reading them."""
+    if refused := refused_version_of(document):
+        meant = read_versions(document.kind)[0]
+        return [finding_in(document, Code.INVALID_VALUE, "apiVersion", refused, suggestion=meant)]
     found = problems(document.object)
     if found:
         return [

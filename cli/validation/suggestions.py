@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from cli.manifests.positions import PART
 from cli.manifests.reading import Document
 from cli.validation.finding import nearest
 from cli.validation.label_keys import nearest_label
-from cli.validation.positions import PART
 from core.api import conversion
 from core.api.objects import group_and_version, kind_of
 from core.api.problem import Location

@@ -19,6 +19,9 @@ _STEPS: Final[dict[tuple[str, str, str], Callable[[JsonObject], JsonObject]]] = 
     (labels.AWS_GROUP, "v1alpha1", "AWSNodeTemplate"): v1alpha5.node_template,
 }
 
+OLD_VERSIONS: Final = tuple(_STEPS)
+"""Group, version and kind of all that is converted."""
+
 
 def is_old(obj: JsonObject) -> bool:
     """Whether the object is of a version that is converted."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import yaml
 
+from core.api.conversion import is_old
 from core.api.objects import JsonObject
 from core.errors import InvalidInputError
+from core.manifests.api_versions import refused_version
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
+_MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -25,12 +28,22 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader that keeps dates as text, as Kubernetes' own tools do."""
+    """A loader that keeps dates as text and refuses repeated keys, as Kubernetes' own tools do."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT002 - PyYAML's signature
+        """Construct a mapping. Raises yaml.constructor.ConstructorError for a key that it has twice."""
+        known: set[str] = set()
+        for key, _ in node.value:
+            if key.tag != _MERGE and str(key.value) in known:
+                problem = f"its mapping has {key.value!r} already"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            known.add(str(key.value))
+        return super().construct_mapping(node, deep)
 
 
 def read_manifests(path: Path) -> list[Document]:
@@ -44,7 +57,17 @@ def read_manifests(path: Path) -> list[Document]:
     for document in found:
         if not document.object.get("kind") or not (document.object.get("metadata") or {}).get("name"):
             raise InvalidInputError("has no kind or no name", subject=f"{document.path}, document {document.index}")
+        check_version(document.object, f"{document.path}, document {document.index}")
     return found
+
+
+def check_version(obj: JsonObject, subject: str) -> None:
+    """Raise InvalidInputError for a version that the embedded API server does not serve; none at all is the current one."""
+    refused = refused_version(obj) if obj.get("apiVersion") else ""
+    if is_old(obj):
+        refused = f"{obj['apiVersion']} is an older version; `fleetwright convert` writes the object as v1"
+    if refused:
+        raise InvalidInputError(refused, subject=subject, field="apiVersion")
 
 
 def read_documents(path: Path) -> list[Document]:

@@ -19,7 +19,7 @@ from lambdas.wiring import BY_NAME
 from simulator.invocation import calls, faults
 from simulator.scenario.capacity_reservation import CapacityReservation
 from simulator.scenario.form import ACTIONS, Spec, Step, TableStep, Trace
-from simulator.scenario.manifests import Document, read_documents, read_manifests
+from simulator.scenario.manifests import Document, check_version, read_documents, read_manifests
 
 API_VERSION: Final = "fleetwright.dev/v1"
 
@@ -172,6 +172,7 @@ def _applied(folder: Path, entries: Iterable[Any], where: str) -> Iterable[JsonO
         if isinstance(entry, str):
             yield from (d.object for d in _manifests(folder / entry, f"{where}[{number}]"))
         elif isinstance(entry, dict) and entry.get("kind") and (entry.get("metadata") or {}).get("name"):
+            check_version(entry, f"{where}[{number}]")
             yield entry
         else:
             raise InvalidInputError("is neither a file nor an object with kind and name", field=f"{where}[{number}]")

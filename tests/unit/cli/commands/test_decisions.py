@@ -159,7 +159,7 @@ def test_explain_of_an_unknown_object_is_wrong_usage(cluster: list[str], capsys:
 
 def test_a_bad_object_stops_the_command_before_planning(cluster: list[str], capsys: Capture) -> None:
     """A partial plan would be taken for a complete one."""
-    bad = "kind: Pod\nmetadata: {name: bad}\nspec: {tolerations: [{operator: Like}]}"
+    bad = "apiVersion: v1\nkind: Pod\nmetadata: {name: bad}\nspec: {tolerations: [{operator: Like}]}"
     (Path(cluster[1]) / "bad.yaml").write_text(bad)
     assert main(["plan", *cluster, "-o", "json"]) == 2
     captured = capsys.readouterr()

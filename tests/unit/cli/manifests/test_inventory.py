@@ -85,9 +85,12 @@ spec: {template: {spec: {nodeClassRef: {name: old}, requirements: []}}}
     [
         ("metadata: {name: a}", ("document 0", "kind: is missing")),
         ("kind: [Pod]", ("document 0", "kind: is missing")),
-        ("kind: Pod", ("document 0", "Pod without a name", "metadata.name: is missing")),
+        ("apiVersion: v1\nkind: Pod", ("document 0", "Pod without a name", "metadata.name: is missing")),
         (
-            "kind: Pod\nmetadata: {name: a}\n---\nkind: Pod\nmetadata: {name: b, namespace: shop}\nspec: {containers: 3}",
+            (
+                "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n"
+                "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: shop}\nspec: {containers: 3}"
+            ),
             ("x.yaml", "document 1", "Pod shop/b", "spec.containers"),
         ),
         (
@@ -100,3 +103,10 @@ def test_a_bad_object_is_named_with_file_document_and_field(text: str, parts: tu
     """No part of the input is used, and the place is easy to find."""
     message = fault(text)
     assert all(part in message for part in parts), message
+
+
+@pytest.mark.parametrize("kind", ["NodePool", "Provisioner", "Pod", "Deployment"])
+def test_an_object_of_a_version_that_does_not_exist_is_refused(kind: str) -> None:
+    """The message was `spec.template: is required` for a Provisioner, and a Deployment of apps/v9 was read as of v1."""
+    found = fault(f"apiVersion: karpenter.sh/v9\nkind: {kind}\nmetadata: {{name: a}}")
+    assert found.startswith(f"x.yaml: document 0: {kind} a: apiVersion: karpenter.sh/v9 has no {kind}; allowed: ")

@@ -142,14 +142,28 @@ def test_a_pair_of_surrogates_is_one_character() -> None:
     assert names('{"kind": "Pod", "metadata": {"name": "\\ud83d\\ude00"}}') == ["\U0001f600"]
 
 
-def test_repeated_keys_of_a_file_are_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A limit or a label that stands twice is lost without a word otherwise."""
-    file = tmp_path / "a.yaml"
-    file.write_text("kind: Pod\nmetadata: {name: a, name: b}\nspec: {}\nspec: {}\n")
-    assert [document.name for document in read([str(file)])] == ["b"]
-    assert capsys.readouterr().err == (
-        f"warning: {file}: line 2, column 21: its mapping has 'name' already (and 1 other key): the last one counts\n"
-    )
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (
+            "a.yaml",
+            "kind: Pod\nmetadata: {name: a, name: b}\nspec: {}\nspec: {}\n",
+            "document 0: line 2, column 21: its mapping has 'name' already (and 1 other key): readers differ",
+        ),
+        (
+            "a.json",
+            '{"kind": "Pod", "metadata": {"name": "z"}}\n{"kind": "Pod",\n "metadata": {"name": "a", "name": "b"}}',
+            "document 1: line 3, column 28: its mapping has 'name' already: readers differ",
+        ),
+        ("a.json", '{"kind": "Pod",\t"kind": "Node"}', "document 0: line 1, column 17: its mapping has 'kind' already"),
+        ("-", '{"kind": "Pod", "kind": "Node"}', "document 0: line 1, column 17: its mapping has 'kind' already"),
+        ("a.json", '{"kind": "\\u007f\x7f", "kind": "Node"}', "document 0: its mapping has 'kind' already"),
+    ],
+)
+def test_repeated_keys_are_refused(name: str, text: str, said: str) -> None:
+    """A limit or a label that stands twice is lost without a word otherwise; `kubectl apply` refuses it, too."""
+    assert fault(text, name).startswith(f"{name}: {said}")
+    assert [document.kind for document in parse(text, name, repeats_keys=True)]
 
 
 def test_packed_manifests_are_read_from_a_folder(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -107,3 +108,34 @@ def test_a_text_that_is_no_yaml_is_said_in_one_line_with_its_place(tmp_path: Pat
         read_scenario(write(tmp_path, "spec:\n  a: [1,\n"))
     assert str(raised.value).partition("scenario.yaml: ")[2].startswith("line 3, column 1: is not YAML: ")
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("entry", ["manifests: [a.yaml]", "steps: [{at: 1m, apply: [a.yaml]}]"])
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (
+            "apiVersion: karpenter.sh/v9\nkind: NodePool\nmetadata: {name: a}\n",
+            "apiVersion: karpenter.sh/v9 has no NodePool; allowed: ",
+        ),
+        (
+            "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: a}\n",
+            "karpenter.sh/v1beta1 is an older version",
+        ),
+        (
+            "kind: NodePool\nmetadata: {name: a, name: b}\n",
+            "line 2, column 21: is not YAML: its mapping has 'name' already",
+        ),
+    ],
+)
+def test_manifests_that_an_api_server_refuses_are_named(tmp_path: Path, entry: str, manifest: str, said: str) -> None:
+    """The run had no NodePool otherwise, without a word."""
+    (tmp_path / "a.yaml").write_text(manifest)
+    with pytest.raises(InvalidInputError, match=re.escape(said)):
+        read_scenario(write(tmp_path, HEAD + f"  {entry}\n"))
+
+
+def test_an_object_in_a_step_has_a_version_that_exists(tmp_path: Path) -> None:
+    inline = "  steps: [{at: 1m, apply: [{apiVersion: v1, kind: Deployment, metadata: {name: a}}]}]\n"
+    with pytest.raises(InvalidInputError, match=re.escape("v1 has no Deployment; allowed: apps/v1")):
+        read_scenario(write(tmp_path, HEAD + inline))
