@@ -60,7 +60,7 @@ def render(content: PageContent) -> str:
             f"<title>Fleetwright: {escape(str(content.summary['scenario']))}</title>",
             f"<style>{style}</style></head><body><main>",
             _header(content),
-            f'<p id="story">{escape(paragraph(content.summary, lines, found, rows))}</p>',
+            f'<p id="story">{escape(paragraph(content.summary, lines, found))}</p>',
             _figures(content.summary, lines),
             _charts(),
             _decisions(rows),

@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from cli.report.chains import Chain, consolidated
+from cli.report.chains import consolidated
 from cli.report.node_lifetimes import NodeLifetime
 from cli.report.series import Series
 from cli.terminal.output import counted
 from simulator.outcome.summary import VIOLATIONS
 
 
-def paragraph(summary: Mapping[str, Any], lines: Series, lives: Sequence[NodeLifetime], rows: Sequence[Chain]) -> str:
+def paragraph(summary: Mapping[str, Any], lines: Series, lives: Sequence[NodeLifetime]) -> str:
     """Return a few sentences of plain text."""
+    if not lines.times:
+        return "Nothing happened."
     sentences = [
         _pods(summary),
         _nodes(summary, lines),
@@ -23,7 +25,7 @@ def paragraph(summary: Mapping[str, Any], lines: Series, lives: Sequence[NodeLif
         _left(summary),
         _laws(summary),
     ]
-    return " ".join(sentence for sentence in sentences if sentence) if rows or lines.times else "Nothing happened."
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _pods(summary: Mapping[str, Any]) -> str:

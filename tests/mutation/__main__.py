@@ -66,7 +66,7 @@ def main() -> int:
             _say(f"survived: {fate.mutant.path}:{fate.mutant.line}: {what(fate.mutant)} ({ran})")
     summary = summarised(fates, arguments.seed)
     if arguments.named:
-        summary["named"] = told(fates, named.named())
+        summary["named"] = noticed(fates, named.named())
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(summary, indent=2))
@@ -125,7 +125,7 @@ def summarised(fates: Sequence[Fate], seed: int) -> dict[str, Any]:
     }
 
 
-def told(fates: Sequence[Fate], listed: Sequence[named.Named]) -> list[dict[str, str]]:
+def noticed(fates: Sequence[Fate], listed: Sequence[named.Named]) -> list[dict[str, str]]:
     """What each named fault takes away, where, and the test that noticed it; empty for none."""
     killers = {(fate.mutant.path, fate.mutant.was, fate.mutant.now): fate.killer for fate in fates}
     keys = ((one, (one.file, one.was, one.now)) for one in listed)

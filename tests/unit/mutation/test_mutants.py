@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.mutation import equivalent, named
-from tests.mutation.__main__ import faults, sample, summarised, told
+from tests.mutation.__main__ import faults, noticed, sample, summarised
 from tests.mutation.areas import ROOT, SUITES, area_of, is_of_area, modules
 from tests.mutation.equivalent import Equivalent
 from tests.mutation.fates import Fate
@@ -178,6 +178,6 @@ def test_the_answer_about_a_named_fault_says_what_it_takes_away_and_which_test_n
     """The page of what is proven is written from it; faults of other areas were not asked."""
     here, there = Named("core/a.py", "x", "y", "the sign"), Named("core/b.py", "x", "y", "the unit")
     fate = Fate(Mutant("core/a.py", 3, -1, 0, "x", "y"), "core/a", "tests/test_a.py::test_it[3]", 2)
-    assert told([fate], [here, there]) == [
+    assert noticed([fate], [here, there]) == [
         {"file": "core/a.py", "what": "the sign", "killer": "tests/test_a.py::test_it[3]"}
     ]
