@@ -73,12 +73,24 @@ def test_the_difference_is_ours_less_theirs() -> None:
     )
     nobody = {"pods": 0, "p50": None, "max": None, "long": 0, "withoutPlace": []}
     assert document["recorded"] == {
-        **{"dollars": 10.0, "monthly": 3650.0, "nodeHours": 4.0, "nodesLaunched": 2, "nodesAtEnd": 2},
-        **{"evictions": 5, "otherEvictions": 1, "waits": nobody},
+        "dollars": 10.0,
+        "monthly": 3650.0,
+        "nodeHours": 4.0,
+        "nodesLaunched": 2,
+        "nodesAtEnd": 2,
+        "evictions": 5,
+        "otherEvictions": 1,
+        "waits": nobody,
     }
     assert document["simulated"] == {
-        **{"dollars": 8.0, "monthly": 2920.0, "nodeHours": 3.0, "nodesLaunched": 1, "nodesAtEnd": 1},
-        **{"evictions": 4, "commands": {"Empty": 1}, "waits": nobody},
+        "dollars": 8.0,
+        "monthly": 2920.0,
+        "nodeHours": 3.0,
+        "nodesLaunched": 1,
+        "nodesAtEnd": 1,
+        "evictions": 4,
+        "commands": {"Empty": 1},
+        "waits": nobody,
     }
     difference = {"dollars": -2.0, "share": -0.2, "monthly": -730.0, "evictions": -1, "waitedLong": 0}
     assert document["difference"] == difference
@@ -96,9 +108,13 @@ def test_waits_are_summed_up_by_median_longest_and_how_many_were_long() -> None:
     waits = dict(zip(names, map(seconds, (10, 30, 120, 121)), strict=True))
     document = compared({"arrived": arrived, "waits": waits})
     assert document["recorded"]["waits"] == {
-        **{"pods": 4, "p50": 120.0, "max": 121.0, "long": 1, "withoutPlace": ["never"]}
+        "pods": 4,
+        "p50": 120.0,
+        "max": 121.0,
+        "long": 1,
+        "withoutPlace": ["never"],
     }
-    assert LONG_WAIT == seconds(120)
+    assert seconds(120) == LONG_WAIT
 
 
 @pytest.mark.parametrize(
@@ -156,7 +172,7 @@ def test_longer_waits_are_worse_and_pods_that_waited_long_only_with_us_are_named
 
 def test_pods_without_a_place_only_with_us_are_counted_and_the_first_ones_named() -> None:
     pods = [f"a/{number:02}" for number in range(NAMED_MAX + 1)]
-    arrived = {pod: START for pod in ("a/theirs", *pods)}
+    arrived = dict.fromkeys(("a/theirs", *pods), START)
     document = compared(
         {"arrived": arrived, "waits": {pod: seconds(1) for pod in pods}}, unplaced=("a/theirs", *reversed(pods))
     )

@@ -54,13 +54,24 @@ def test_the_document_has_both_sides_and_the_second_less_the_first() -> None:
         2,
     )
     assert document["before"] == {
-        **{"dollars": 100.0, "monthly": 36500.0, "nodeHours": 3.0, "nodesLaunched": 2, "moves": 4},
-        **{"podsOnNewNodes": 5, "unplaced": ["a/both", "a/gained"], "nodesAtEnd": 2, "commands": {"Empty": 1}},
+        "dollars": 100.0,
+        "monthly": 36500.0,
+        "nodeHours": 3.0,
+        "nodesLaunched": 2,
+        "moves": 4,
+        "podsOnNewNodes": 5,
+        "unplaced": ["a/both", "a/gained"],
+        "nodesAtEnd": 2,
+        "commands": {"Empty": 1},
         "byNodePool": {"general": 100.0},
     }
     assert document["difference"] == {
-        **{"dollars": -10.0, "monthly": -3650.0, "share": -0.1, "moves": 2},
-        **{"podsLost": ["a/lost"], "podsGained": ["a/gained"]},
+        "dollars": -10.0,
+        "monthly": -3650.0,
+        "share": -0.1,
+        "moves": 2,
+        "podsLost": ["a/lost"],
+        "podsGained": ["a/gained"],
     }
 
 
