@@ -12,11 +12,13 @@ from benchmarks.page import figures as benchmark_figures
 from simulator.campaign.page import figures as campaign_figures
 from tests.e2e.peer.page import PICTURE, drawn
 from tests.e2e.peer.page import figures as peer_figures
+from tests.mutation.areas import area_of
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 NIGHT: Final = "figures.json"
 PEER: Final = "e2e-peer.json"
+_NAMED: Final = "mutants-named"
 _WRITTEN_BY: Final = "<!-- Written by `make docs` from docs/figures.json. -->"
 _END: Final = "<!-- End of the figures. -->"
 
@@ -89,20 +91,44 @@ def _rows(kept: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _mutants(kept: Mapping[str, Any]) -> Iterator[str]:
-    found = _figures(kept, "mutants")
-    if found is None:
+    """The score by area. A later sample of one area takes the place of its part of the sample of all."""
+    of_area: dict[str, tuple[str, dict[str, Any]]] = {}
+    for step in _samples(kept):
+        of_area |= dict.fromkeys(step["figures"]["areas"], (step["commit"][:12], step["figures"]))
+    if not of_area:
         return
+    scores = {area: found["areas"][area] for area, (_, found) in sorted(of_area.items())}
+    made, killed = (sum(score[key] for score in scores.values()) for key in ("mutants", "killed"))
     yield "## Faults that the tests of their area kill"
-    yield f"{found['killed']} of {found['mutants']} ({found['percent']} %), seed {found['seed']}."
-    areas = (f"| `{area}` | {score['mutants']} | {score['killed']} |" for area, score in found["areas"].items())
-    yield "\n".join(("| area | faults | killed |", "| --- | --- | --- |", *areas))
-    if found["survivors"]:
-        yield "Those that survived:"
-        yield "\n".join(f"- `{row['file']}:{row['line']}`: {row['what']}" for row in found["survivors"])
+    yield f"{killed} of {made} ({100 * killed // max(made, 1)} %), drawn by the seed, from the code of the commit."
+    rows = (
+        f"| `{area}` | {score['mutants']} | {score['killed']} | {of_area[area][1]['seed']} | {of_area[area][0]} |"
+        for area, score in scores.items()
+    )
+    yield "\n".join(("| area | faults | killed | seed | commit |", "| --- | --- | --- | --- | --- |", *rows))
+    survivors = [
+        row
+        for area, (_, found) in sorted(of_area.items())
+        for row in found["survivors"]
+        if area_of(row["file"]) == area
+    ]
+    if survivors:
+        yield "Those that survived; lines, and modules that have gone since, are those of the commit of the area:"
+        yield "\n".join(f"- `{row['file']}:{row['line']}`: {row['what']}" for row in survivors)
+
+
+def _samples(kept: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The samples of mutants, of all areas or of some, the latest last."""
+    found = [
+        step
+        for name, step in kept["steps"].items()
+        if name.partition("-")[0] == "mutants" and name != _NAMED and step["figures"] is not None
+    ]
+    return sorted(found, key=lambda step: str(step["startedAt"]))
 
 
 def _named(kept: Mapping[str, Any]) -> Iterator[str]:
-    found = _figures(kept, "mutants-named")
+    found = _figures(kept, _NAMED)
     if found is None:
         return
     yield "## Faults by name, and the test that notices each"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
-from cli.arguments import add_decision, feature_gates, moment, options_of
+from cli.arguments import add_decision, add_files, add_output, feature_gates, moment, options_of, refuse_empty
 from cli.errors import InputError
 from core.model.feature_gates import FeatureGates
 from core.model.snapshot import Options
@@ -58,3 +59,105 @@ def test_the_time_zone_is_utc() -> None:
     """Budget windows are in UTC."""
     assert moment("2026-11-20T01:00:00+01:00") == datetime(2026, 11, 20, tzinfo=UTC)
     assert moment("2026-11-20T00:00:00Z").tzinfo is UTC
+
+
+def test_moves_policy_and_budgets_of_a_disruption_reach_the_planner() -> None:
+    given = argparse.Namespace(
+        **{
+            **vars(parsed("--time-budget", "2.5")),
+            "policy": "karpenter",
+            "ignore_budgets": True,
+            "moves": "few",
+            "move_price": 7,
+        }
+    )
+    found = options_of(given)
+    assert (found.karpenter_moves_only, found.ignore_budgets, found.moves, found.move_price) == (True, True, "few", 7)
+    assert found.improve_iterations is None
+    assert not options_of(argparse.Namespace(**{**vars(given), "policy": "fleetwright"})).karpenter_moves_only
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "value"),
+    [
+        ("--time-budget", "0", 0.0),
+        ("--time-budget", "1e3", 1000.0),
+        ("--time-budget", "-1", None),
+        ("--time-budget", "inf", None),
+        ("--time-budget", "nan", None),
+        ("--time-budget", "fast", None),
+        ("--improve-iterations", "0", 0),
+        ("--improve-iterations", "12", 12),
+        ("--improve-iterations", "1.5", None),
+        ("--improve-iterations", "-1", None),
+        ("--now", "2026-11-20T00:00:00+02:00", datetime(2026, 11, 19, 22, tzinfo=UTC)),
+        ("--now", "2026-11-20T00:00:00", None),
+        ("--now", "soon", None),
+        ("--preference-policy", "Ignore", "Ignore"),
+        ("--preference-policy", "ignore", None),
+    ],
+)
+def test_an_option_is_read_or_refused(
+    option: str, text: str, value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if value is not None:
+        assert vars(parsed(f"{option}={text}"))[option.removeprefix("--").replace("-", "_")] == value
+        return
+    with pytest.raises(SystemExit) as ended:
+        parsed(f"{option}={text}")
+    assert ended.value.code == 2
+    assert repr(text) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("json", ""),
+        ("jsonpath={.a}", ""),
+        ("jsn", "there is no form 'jsn', did you mean json?"),
+        ("xml12345", "there is no form 'xml12345': one of table, wide, name, json, yaml and jsonpath=TEMPLATE"),
+    ],
+)
+def test_the_form_of_an_answer_is_one_that_there_is(
+    text: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    add_output(parser)
+    assert parser.parse_args([]).output == "table"
+    if not problem:
+        assert parser.parse_args(["-o", text]).output == text
+        return
+    with pytest.raises(SystemExit):
+        parser.parse_args(["-o", text])
+    assert problem in capsys.readouterr().err
+
+
+def test_files_may_be_named_several_times_or_not_at_all() -> None:
+    required, optional = argparse.ArgumentParser(), argparse.ArgumentParser()
+    add_files(required)
+    add_files(optional, is_required=False)
+    assert required.parse_args(["-f", "a", "--filename", "b"]).files == ["a", "b"]
+    assert optional.parse_args([]).files == []
+    with pytest.raises(SystemExit):
+        required.parse_args([])
+
+
+@pytest.mark.parametrize(("objects", "allows", "is_refused"), [(0, False, True), (0, True, False), (1, False, False)])
+def test_an_input_without_objects_is_refused_unless_it_is_allowed(objects: int, allows: bool, is_refused: bool) -> None:
+    given = argparse.Namespace(allow_empty=allows)
+    if is_refused:
+        with pytest.raises(InputError, match="the input has no object"):
+            refuse_empty(given, objects)
+    else:
+        refuse_empty(given, objects)
+
+
+def test_the_schedulers_configuration_is_one_document(tmp_path: Path) -> None:
+    spread = "{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}"
+    file = tmp_path / "config.yaml"
+    file.write_text(f"podTopologySpread: {{defaultConstraints: [{spread}]}}\n")
+    (found,) = options_of(parsed("--scheduler-config", str(file))).default_spreads
+    assert (found.max_skew, found.topology_key) == (2, "topology.kubernetes.io/zone")
+    file.write_text("---\na: 1\n---\nb: 1\n")
+    with pytest.raises(InputError, match="holds 2 documents instead of one"):
+        options_of(parsed("--scheduler-config", str(file)))

@@ -40,3 +40,20 @@ def test_days_cover_the_span() -> None:
     assert [day.day for day in days(NOW, NOW)] == [22]
     midnight = NOW.replace(hour=0, minute=0)
     assert [day.day for day in days(NOW - timedelta(days=1), midnight)] == [21, 22]
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "count"),
+    [
+        (datetime(2026, 11, 22, tzinfo=UTC), datetime(2026, 11, 22, tzinfo=UTC), 1),
+        (datetime(2026, 11, 22, tzinfo=UTC), datetime(2026, 11, 24, tzinfo=UTC), 3),
+        (datetime(2026, 11, 22, 23, 59, 59, 999999, tzinfo=UTC), datetime(2026, 11, 23, tzinfo=UTC), 2),
+        (datetime(2026, 11, 22, 12, tzinfo=UTC), datetime(2026, 11, 23, 11, tzinfo=UTC), 2),
+    ],
+)
+def test_the_day_that_begins_with_the_last_moment_is_one_of_them(since: datetime, until: datetime, count: int) -> None:
+    found = days(since, until)
+    assert len(found) == count
+    assert [(day.date(), day.time()) for day in found] == [
+        (since.date() + timedelta(days=number), datetime.min.time()) for number in range(count)
+    ]

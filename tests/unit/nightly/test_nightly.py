@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,30 @@ def test_the_page_shows_which_test_notices_a_named_fault() -> None:
     assert "1 of 2 are noticed" in page
     assert "| the sign | `core/a.py` | `unit/test_a.py`: `test_it` |" in page
     assert "| the unit | `core/b.py` | **none** |" in page
+
+
+def a_sample(started: str, seed: int, survivors: list[str], **areas: tuple[int, int]) -> dict[str, Any]:
+    """A step of mutants: area, with `_` for `/` → faults and those that were killed."""
+    scores = {area.replace("_", "/"): {"mutants": made, "killed": dead} for area, (made, dead) in areas.items()}
+    rows = [{"file": file, "line": 7, "what": "`a` → `b`"} for file in survivors]
+    figures = {"seed": seed, "areas": scores, "survivors": rows}
+    fixed = {"command": "c", "commit": f"{seed}" * 20, "exitCode": 0, "seconds": 1, "lastLines": []}
+    return {**fixed, "startedAt": started, "figures": figures}
+
+
+def test_a_later_sample_of_an_area_takes_the_place_of_its_part_of_the_whole_one() -> None:
+    """The whole sample takes two hours; one of an area tells what its new tests are worth."""
+    steps = {
+        "mutants-cli": a_sample("2026-11-27T02:00", 2, ["cli/new.py"], cli=(20, 19)),
+        "mutants": a_sample("2026-11-27T01:00", 1, ["cli/old.py", "core/model/a.py"], cli=(10, 5), core_model=(10, 9)),
+        "mutants-named": {**a_sample("2026-11-27T03:00", 3, [], cli=(1, 1)), "figures": None},
+    }
+    page = proven({"machine": {"processors": 2, "python": "3"}, "steps": steps})
+    assert "28 of 30 (93 %)" in page
+    assert "| `cli` | 20 | 19 | 2 | 222222222222 |" in page
+    assert "| `core/model` | 10 | 9 | 1 | 111111111111 |" in page
+    assert "- `cli/new.py:7`: `a` → `b`\n- `core/model/a.py:7`" in page
+    assert "cli/old.py" not in page
 
 
 def test_a_step_that_is_run_alone_leaves_the_others_as_they_were(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 import cli.cluster.installation
 from cli.__main__ import main
+from cli.cluster import organisation
+from cli.cluster.organisation import FoundCluster, Organisation, find_organisation, unreadable_text
+from cli.errors import InputError
+from tests.unit.cli.cluster.switches import Parameters, switch
 
 COMMANDS = (("status", "--all"), ("log", "--all"), ("pause", "--all"), ("resume", "--all"))
 
@@ -34,3 +40,105 @@ def test_nobody_is_told_that_there_is_no_cluster_where_nothing_could_be_asked(
     assert said.startswith("fleetwright: no cluster could be found:\nus-east-1 cannot be read: ")
     assert "Unable to locate credentials" in said
     assert said.count("hint: ") == 1
+
+
+@pytest.fixture
+def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, str | None]]:
+    """Sessions of any profile and region, each with one cluster that is named after its region; `bad` has no credentials."""
+    found: list[tuple[str | None, str | None]] = []
+
+    def session(profile: str | None, region: str | None) -> Any:
+        found.append((profile, region))
+        if region == "bad":
+            return Denied()
+        own = Parameters({switch(f"in-{region}"): "run"} if region != "empty" else {})
+        own.region_name = region or "default"
+        return own
+
+    monkeypatch.setattr(cli.cluster.installation, "_session", session)
+    return found
+
+
+def searched(region: str | None, *roles: str) -> Organisation:
+    return find_organisation(argparse.Namespace(region=region, role=list(roles), profile="own"))
+
+
+@pytest.mark.parametrize(
+    ("region", "regions", "clusters"),
+    [
+        (None, [None], ["in-None"]),
+        ("a", ["a"], ["in-a"]),
+        (" a, b,,", ["a", "b"], ["in-a", "in-b"]),
+        ("a,empty", ["a", "empty"], ["in-a"]),
+    ],
+)
+def test_each_region_is_searched(
+    region: str | None, regions: list[str | None], clusters: list[str], asked_for: list[Any]
+) -> None:
+    found = searched(region)
+    assert asked_for == [("own", one) for one in regions]
+    assert [one.name for one in found.clusters] == clusters
+    assert found.clusters[0].where() == {"cluster": clusters[0], "region": regions[0] or "default", "role": None}
+
+
+def test_a_region_that_cannot_be_read_hides_no_other(asked_for: list[Any]) -> None:
+    found = searched("bad,a")
+    assert [one.name for one in found.clusters] == ["in-a"]
+    (lost,) = found.unreadable
+    assert (lost.cluster, lost.region, lost.role) == ("", "us-east-1", "")
+    assert lost.document()["cluster"] is None
+    assert "hint" not in lost.problem
+
+
+def test_no_cluster_at_all_is_refused(asked_for: list[Any]) -> None:
+    with pytest.raises(InputError, match="there is no cluster with an installation"):
+        searched("empty")
+
+
+def test_each_account_is_searched_under_its_role(asked_for: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def assumed(session: Any, role: str) -> Any:
+        if role == "denied":
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "AssumeRole")
+        own = Parameters({switch(f"of-{role}"): "run"})
+        own.region_name = session.region_name
+        return own
+
+    monkeypatch.setattr(organisation, "_assumed", assumed)
+    found = searched("a,b", "one", "denied")
+    assert [(one.name, one.site.region, one.site.role) for one in found.clusters] == [
+        ("of-one", "a", "one"),
+        ("of-one", "b", "one"),
+    ]
+    assert [(lost.region, lost.role) for lost in found.unreadable] == [("a", "denied"), ("b", "denied")]
+    assert all(lost.problem.startswith("sts:AssumeRole: ") for lost in found.unreadable)
+    assert found.clusters[0].where()["role"] == "one"
+
+
+def test_a_question_that_one_cluster_cannot_answer_is_answered_by_the_others(asked_for: list[Any]) -> None:
+    found = searched("a,b")
+
+    def question(cluster: FoundCluster) -> str:
+        if cluster.name == "in-a":
+            raise InputError("no stack", hint="look elsewhere")
+        return cluster.name.upper()
+
+    answers, failed = found.ask(question)
+    assert [(cluster.name, answer) for cluster, answer in answers] == [("in-b", "IN-B")]
+    assert [one.document() for one in failed] == [
+        {"cluster": "in-a", "region": "a", "role": None, "problem": "no stack"}
+    ]
+    with pytest.raises(InputError, match="no cluster could be read:\nin-a a cannot be read: no stack"):
+        Organisation(found.clusters[:1], ()).ask(question)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "region", "role", "text"),
+    [
+        ("prod", "eu-west-1", "arn", "prod eu-west-1 arn cannot be read: denied"),
+        (None, "eu-west-1", None, "eu-west-1 cannot be read: denied"),
+        (None, None, None, "the account cannot be read: denied"),
+    ],
+)
+def test_what_could_not_be_read_is_named(cluster: str | None, region: str | None, role: str | None, text: str) -> None:
+    assert unreadable_text([{"cluster": cluster, "region": region, "role": role, "problem": "denied"}]) == text
+    assert unreadable_text([]) == ""

@@ -1,0 +1,41 @@
+"""A cluster's input without a kind that the answer depends on is warned about, by what follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.manifests import KUBECTL
+from cli.manifests.completeness import missing
+from core.manifests.wire import api_resources as kinds
+
+POOLS, CLAIMS = "NodePools (nothing can be launched)", "NodeClaims (no node counts as ours)"
+DAEMONS = "DaemonSets (new nodes are planned without room for them)"
+PODS, BUDGETS = "Pods (every node looks empty)", "PodDisruptionBudgets (evictions look unlimited)"
+
+
+@pytest.mark.parametrize(
+    ("command", "lacking"),
+    [
+        ("plan", (POOLS, CLAIMS, DAEMONS, PODS)),
+        ("explain", (POOLS, CLAIMS, DAEMONS)),
+        ("consolidate", (POOLS, CLAIMS, DAEMONS, PODS, BUDGETS)),
+        ("status", (POOLS, CLAIMS, PODS)),
+        ("validate", ()),
+    ],
+)
+def test_nodes_alone_are_not_a_cluster(command: str, lacking: tuple[str, ...]) -> None:
+    nodes = {kinds.NODES: [1]}
+    text = f"the input has Nodes but no {', '.join(lacking)}; complete: {KUBECTL}" if lacking else ""
+    assert missing(command, nodes, ours_by_annotation=False) == text
+    assert missing(command, nodes, ours_by_annotation=True) == text.replace(f"{CLAIMS}, ", "")
+    assert missing(command, {}, ours_by_annotation=False) == ""
+
+
+def test_what_is_there_or_is_not_needed_is_not_missed() -> None:
+    most = {kinds.NODES: [1], kinds.NODE_POOLS: [1], kinds.DAEMON_SETS: [1], kinds.PODS: [1]}
+    assert missing("plan", most, ours_by_annotation=True) == ""
+    assert missing("plan", most | {kinds.PODS: []}, ours_by_annotation=True).startswith(
+        f"the input has Nodes but no {PODS};"
+    )
+    assert missing("plan", most, ours_by_annotation=False).startswith(f"the input has Nodes but no {CLAIMS};")
+    assert missing("plan", {kinds.NODES: []}, ours_by_annotation=False) == ""

@@ -1,0 +1,134 @@
+"""What a name means, in the order in which a person would mean it; and what it might have meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cli.errors import InputError
+from cli.explain_targets import NamedTarget, explain_code
+from core.model.pod import Owner, Pod
+from core.reasons.code import PAGE
+from core.reasons.node import NodeReason
+from core.reasons.pod import PodReason
+from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
+
+TYPE = a_type("m5.large")
+CLAIM, NODE = a_node_of(TYPE, "ip-10-0-0-4.ec2.internal")
+HASH = {"pod-template-hash": "7f9"}
+
+
+def owned(name: str, kind: str, owner: str, **changes: Any) -> Pod:
+    return a_pod(name, owners=(Owner(kind=kind, name=owner, is_controller=True),), **changes)
+
+
+PODS = (
+    owned("web-7f9-a", "ReplicaSet", "web-7f9", labels=HASH),
+    owned("web-7f9-b", "ReplicaSet", "web-7f9", labels=HASH),
+    owned("log-a", "DaemonSet", "log"),
+    owned("plain-a", "ReplicaSet", "plain-7f9"),
+    a_pod("twice"),
+    a_pod("twice", namespace="shop"),
+    owned("db-0", "StatefulSet", "db"),
+    owned("db-1", "StatefulSet", "db", namespace="shop"),
+)
+LEAVING = msgspec.structs.replace(CLAIM, name="unborn", node_name="")
+WORLD = a_snapshot(
+    types=(TYPE,), pods=PODS, nodes=(NODE,), node_claims=(CLAIM, LEAVING), node_pools=(a_pool(), a_pool("gpu"))
+)
+
+
+def subject(text: str, namespace: str | None = None) -> str:
+    return NamedTarget(WORLD, text, namespace).explained(lambda: 1.0).subject
+
+
+@pytest.mark.parametrize(
+    ("text", "namespace", "found"),
+    [
+        ("log-a", None, "pod default/log-a"),
+        ("default/log-a", None, "pod default/log-a"),
+        ("pod/log-a", None, "pod default/log-a"),
+        ("Pods/log-a", None, "pod default/log-a"),
+        ("po/log-a", "default", "pod default/log-a"),
+        ("shop/twice", None, "pod shop/twice"),
+        ("twice", "shop", "pod shop/twice"),
+        (NODE.name, None, f"node {NODE.name}"),
+        (f"node/{NODE.name}", None, f"node {NODE.name}"),
+        ("ip-10-0-0-4", None, f"node {NODE.name}"),
+        ("nodes/ip-10-0-0-4", None, f"node {NODE.name}"),
+        (CLAIM.name, None, f"node {NODE.name}"),
+        (f"nodeclaim/{CLAIM.name}", None, f"node {NODE.name}"),
+    ],
+)
+def test_a_name_means_a_pod_or_a_node(text: str, namespace: str | None, found: str) -> None:
+    assert subject(text, namespace) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "namespace", "named"),
+    [
+        ("web", None, "Deployment default/web"),
+        ("deploy/web", None, "Deployment default/web"),
+        ("deployments/web", None, "Deployment default/web"),
+        ("default/web", None, "Deployment default/web"),
+        ("rs/web-7f9", None, "ReplicaSet default/web-7f9"),
+        ("plain-7f9", None, "ReplicaSet default/plain-7f9"),
+        ("ds/log", None, "DaemonSet default/log"),
+        ("shop/db", None, "StatefulSet shop/db"),
+        ("sts/db", "shop", "StatefulSet shop/db"),
+        ("gpu", None, "NodePool gpu"),
+        ("nodepools/gpu", None, "NodePool gpu"),
+    ],
+)
+def test_or_a_workload_or_a_node_pool(text: str, namespace: str | None, named: str) -> None:
+    assert named.lower() in subject(text, namespace).lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "namespace", "problem"),
+    [
+        ("twice", None, "'twice' names several pods, give one with its namespace: default/twice, shop/twice"),
+        (
+            "db",
+            None,
+            "names several workloads, give one with its namespace: StatefulSet default/db, StatefulSet shop/db",
+        ),
+        ("log-a", "shop", "there is no pod, node, workload or NodePool 'log-a' in the input"),
+        ("sts/log", None, "there is no pod, node, workload or NodePool 'sts/log' in the input"),
+        ("plain", None, "there is no pod, node, workload or NodePool 'plain' in the input"),
+        ("pod/ip-10-0-0-4", None, "there is no pod, node, workload or NodePool"),
+        ("node/log-a", None, "there is no pod, node, workload or NodePool"),
+        ("ip-10-0-0", None, "there is no pod, node, workload or NodePool"),
+    ],
+)
+def test_a_name_of_several_or_of_none_is_refused(text: str, namespace: str | None, problem: str) -> None:
+    with pytest.raises(InputError) as raised:
+        subject(text, namespace)
+    assert problem in raised.value.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("logg-a", "near it there is log-a"),
+        ("gpus", "near it there is gpu"),
+        ("webb", "near it there is web"),
+        ("unborm", "near it there is unborn"),
+        ("qqqqqqqq", "the pods of a workload are named <workload>-<n>"),
+    ],
+)
+def test_names_of_every_kind_with_a_similar_spelling_are_suggested(text: str, hint: str) -> None:
+    with pytest.raises(InputError) as raised:
+        subject(text)
+    assert hint in raised.value.hint
+
+
+@pytest.mark.parametrize("code", [*PodReason, *NodeReason])
+def test_every_code_is_explained_and_nothing_else_is_one(code: PodReason | NodeReason) -> None:
+    found = explain_code(code.value)
+    assert found is not None
+    assert (found.subject, found.outcome) == (f"code {code.value}", f"means: {code.meaning}")
+    assert found.details == tuple(line for line in (code.advice, f"more: {PAGE}#{code.value.lower()}") if line)
+    assert explain_code(code.value.lower()) is None

@@ -1,0 +1,85 @@
+"""Where a field stands in its file, counted from one, in YAML and in JSON of any layout."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.validation.positions import Position, Positions
+
+YAML = """\
+kind: A
+spec:
+  requirements:
+  - key: a.b/c
+    operator: In
+  - {key: d, values: [e, f]}
+  labels:
+    a.b/c: d
+    "0": zero
+---
+---
+spec: {a: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "path", "position"),
+    [
+        (0, "", (1, 1)),
+        (0, "kind", (1, 1)),
+        (0, "spec.requirements[0].operator", (5, 5)),
+        (0, "spec.requirements[1]", (6, 5)),
+        (0, "spec.requirements[1].values[1]", (6, 26)),
+        (0, "spec.requirements[1].values[7]", (6, 14)),
+        (0, "spec.requirements[1].minValues", (6, 5)),
+        (0, "spec.requirements.key", (3, 3)),
+        (0, "spec.labels[a.b/c]", (8, 5)),
+        (0, "spec.labels[0]", (9, 5)),
+        (0, "spec.missing.further", (2, 1)),
+        (1, "kind", (11, 1)),
+        (2, "spec.a", (12, 8)),
+        (3, "spec.a", None),
+    ],
+)
+def test_a_field_of_yaml_or_the_nearest_thing_around_it_has_a_position(
+    index: int, path: str, position: Position | None
+) -> None:
+    assert Positions(YAML).of(index, path) == position
+
+
+@pytest.mark.parametrize(
+    ("text", "second"),
+    [
+        ('{"a": 1}{"b":\n 2}', (1, 10)),
+        ('{"a": 1}\n {"b": 2}', (2, 3)),
+        ('{\n\t"a": 1\n}\n{\n\t"b": 2\n}', (5, 2)),
+    ],
+)
+def test_consecutive_json_values_have_positions_in_the_whole_text(text: str, second: Position) -> None:
+    assert Positions(text).of(1, "b") == second
+    assert Positions(text).of(2, "b") is None
+
+
+def test_text_that_is_neither_has_none() -> None:
+    assert Positions("{a: [").of(0, "a") is None
+    assert Positions("").of(0, "a") is None
+    assert list(Positions("{a: [").repeated_keys(0)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "repeated"),
+    [
+        ("a: 1\nb: 2\na: 3\n", [("a", (3, 1))]),
+        ("a: {b: 1, b: 2, b: 3}\n", [("b", (1, 11)), ("b", (1, 17))]),
+        ("- {a: 1}\n- {a: 1}\n", []),
+        ("x: &x {a: 1}\ny: &y {a: 2}\nz: {<<: *x, <<: *y}\n", []),
+        ("x: &x {a: 1, a: 2}\ny: *x\n", [("a", (1, 14))]),
+        ('[{"a": 1}, {"b": 1, "b": 1}]', [("b", (1, 21))]),
+        ('{"a": 1}\n{"a": 1}', []),
+        ('{"a": {"b": 1}, "b": 1}', []),
+    ],
+)
+def test_keys_that_a_mapping_repeats_are_found_at_the_repetition(
+    text: str, repeated: list[tuple[str, Position]]
+) -> None:
+    assert list(Positions(text).repeated_keys(0)) == repeated
