@@ -30,7 +30,7 @@ def seconds(number: float) -> timedelta:
 PERIOD = RecordedPeriod(since=START, until=at(120), snapshots=3, cost=10 * DOLLAR)
 RECORDED = RecordedFleetResult(
     cost=10 * DOLLAR,
-    hours=4.0,
+    hours=4.00004,
     launched=2,
     evicted=5,
     displaced=1,
@@ -161,7 +161,7 @@ def test_more_dollars_and_evictions_are_worse() -> None:
 def test_longer_waits_are_worse_and_pods_that_waited_long_only_with_us_are_named() -> None:
     arrived = dict.fromkeys(("a/early", "a/late", "a/both", "a/theirs"), START)
     waits = {"a/early": seconds(10), "a/late": seconds(120), "a/both": seconds(130), "a/theirs": seconds(125)}
-    ours = {"a/early": 0.2, "a/late": 3.0, "a/both": 4.0, "a/theirs": 2.0}
+    ours = {"a/early": 2.0, "a/late": 3.0, "a/both": 4.0, "a/theirs": 2.0}
     placements = {pod: Placement(at(minutes), is_on_new_node=False) for pod, minutes in ours.items()}
     assert worse(compared({"arrived": arrived, "waits": waits}, placements=placements)) == [
         ("waits", "the median wait: 180 s instead of 125 s", []),

@@ -50,7 +50,12 @@ def test_a_line_has_the_most_pods_that_waited_and_the_fleet_at_its_end() -> None
 
 @pytest.mark.parametrize(
     ("length", "interval"),
-    [(LINES_MAX, 1), (LINES_MAX + 1, 2), (3 * LINES_MAX, 5), (24 * 60, 30), (60 * 24 * LINES_MAX * 2, 24 * 60)],
+    [
+        *((interval * LINES_MAX, interval) for interval in (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440)),
+        (LINES_MAX + 1, 2),
+        (24 * 60, 30),
+        (60 * 24 * LINES_MAX * 2, 24 * 60),
+    ],
 )
 def test_the_interval_is_the_shortest_with_which_the_table_fits_or_a_day(length: int, interval: int) -> None:
     found = lines(event(0, "fault"), event(interval - 0.5, "fault"), event(interval, "fault"), event(length, "end"))
@@ -59,3 +64,7 @@ def test_the_interval_is_the_shortest_with_which_the_table_fits_or_a_day(length:
         ["11-20", "00:00", "2 faults"],
         [f"{second:%m-%d}", f"{second:%H:%M}", "1 fault"],
     ]
+
+
+def test_where_no_pod_waited_none_did() -> None:
+    assert lines(event(0, "fault")) == [["11-20", "00:00", "0", "0", "0.0000", "1 fault"]]

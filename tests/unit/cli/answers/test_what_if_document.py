@@ -106,6 +106,7 @@ def test_of_many_pods_five_are_named_and_without_any_there_is_no_line() -> None:
     text = what_if_table(what_if_document(RECORDED, simulated(unplaced=()), simulated(unplaced=pods)))
     assert "without a place now: a/0, a/1, a/2, a/3, a/4 +2" in text
     assert "with a place now" not in text
+    assert "without a place now" not in what_if_table(what_if_document(RECORDED, simulated(), simulated(unplaced=())))
 
 
 def test_nothing_spent_and_a_period_without_length_have_no_shares() -> None:

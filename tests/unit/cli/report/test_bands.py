@@ -59,6 +59,8 @@ def test_a_window_ends_with_the_record_and_one_that_was_open_before_it_begins_wi
     found = [(band.start, band.end) for band in bands(recorded(pool("a", around, late)))]
     assert found == [(at(0), at(30)), (at(150), at(180))]
     assert bands(recorded(pool("a", late), end=150)) == ()  # it opens at the very end
+    later = bands([(at(20), "simulationStarted", {}), (at(25), *pool("a", around)[1:]), (at(60), "end", {})])[0]
+    assert (later.start, later.end) == (at(20), at(30))
 
 
 def test_pools_with_the_same_window_share_a_band() -> None:
@@ -69,7 +71,13 @@ def test_pools_with_the_same_window_share_a_band() -> None:
 
 @pytest.mark.parametrize(
     "budget",
-    [{"nodes": "0"}, {"schedule": "0 1 * * *"}, {"duration": "1h"}, {"schedule": "0 1 * *", "duration": "1h"}],
+    [
+        {"nodes": "0"},
+        {"schedule": "0 1 * * *"},
+        {"duration": "1h"},
+        {"schedule": "0 1 * *", "duration": "1h"},
+        {"schedule": "0 0 30 2 *", "duration": "1h"},
+    ],
 )
 def test_a_budget_without_a_readable_window_has_no_band(budget: dict[str, Any]) -> None:
     assert bands(recorded(pool("a", budget))) == ()

@@ -147,3 +147,16 @@ def test_replacements_are_launched_by_a_command_of_consolidation() -> None:
     assert [r.claim for r in replacements([gone, drifted, life(3, "two-part-c0ffee-1"), *others], decided)] == [
         "two-part-c0ffee-1"
     ]
+
+
+def test_nodes_that_no_command_removed_have_a_row_each() -> None:
+    taken = [life(number, f"web-b1-{number}", noticed=at(5), ended=at(7)) for number in (1, 2)]
+    assert [row.which for row in chains(taken, []) if row.what == "interruption"] == ["i-1", "i-2"]
+
+
+def test_only_a_decision_to_disrupt_decides_and_one_notice_makes_an_interruption() -> None:
+    lives = [life(1, "web-b1-0", node="n1", noticed=at(9), **GOING), life(2, "web-b1-1", node="n2", **GOING)]
+    skipped = decision(4, "skip", "n1", message="not yet")
+    (row,) = (row for row in chains(lives, [skipped, *COMMAND]) if row.what == "interruption")
+    assert (row.which, row.why) == ("n1, n2", "EC2 takes the capacity back")
+    assert steps(row)[:2] == [(8, "decided", "multi, saves 0.1"), (9, "notice", "EC2 takes n1")]
