@@ -16,17 +16,6 @@ def short_lived(disruption_pass: DisruptionPass) -> frozenset[str]:
     return disruption_pass.survey.drifted | expiring(disruption_pass) | ending
 
 
-def avoided(disruption_pass: DisruptionPass) -> frozenset[str]:
-    """Return the names of nodes to which drift and repair move no pods.
-
-    They are the short-lived ones, and those that the stored target drains.
-    """
-    snapshot = disruption_pass.snapshot
-    target = snapshot.stored_target
-    drains = () if target is None or snapshot.options.karpenter_moves_only else target.drains
-    return short_lived(disruption_pass) | {drain.node for drain in drains}
-
-
 def expiring(disruption_pass: DisruptionPass) -> frozenset[str]:
     """Return the names of nodes that expire soon, whether or not disruption may touch them; none under Karpenter's policy."""
     snapshot = disruption_pass.snapshot

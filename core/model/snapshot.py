@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -27,6 +27,9 @@ BEST_EFFORT: Final = "BestEffort"
 THOROUGH_MOVES: Final = "thorough"
 BALANCED_MOVES: Final = "balanced"
 GENTLE_MOVES: Final = "gentle"
+
+TARGET_AGE_MAX: Final = timedelta(hours=6)
+"""The maximum age of a stored target; after that, prices and pods have changed a little everywhere."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,3 +113,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     rollouts: dict[str, RolloutGate] = {}
     stored_target: StoredTarget | None = None
     options: Options = Options()
+
+    @property
+    def drained_later(self) -> frozenset[str]:
+        """Names of the nodes that the stored target has yet to drain; none if it is too old, or under Karpenter's policy."""
+        target = self.stored_target
+        if target is None or self.now - target.made_at > TARGET_AGE_MAX or self.options.karpenter_moves_only:
+            return frozenset()
+        return frozenset(drain.node for drain in target.drains)

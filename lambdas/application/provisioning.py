@@ -32,6 +32,7 @@ def provisioning(shared: SharedControllers) -> Provisioning:
         batcher=PodBatcher(judging, settings, clock, adapters.pause),
         lost_rows=LostRows(adapters.cloud, judging, shared.rebuilding, stores.claims, clock),
         stores=stores,
+        targets=adapters.targets,
         leases=adapters.leases,
         decision=decision,
         claim_records=ClaimRecords(shared.launcher, clock, at_most=settings.launches_per_run),

@@ -29,7 +29,7 @@ BY_INTERFACE = ("ami_families", "catalogue", "launch", "price_terms")
 """Packages whose tests mirror their modules, too, but call them through the package's functions: what EC2 is asked for, say."""
 
 DATA_ONLY = {
-    *(f"core.model.{name}" for name in ("launch_order", "node", "node_pool", "overlay", "plan", "snapshot")),
+    *(f"core.model.{name}" for name in ("launch_order", "node", "node_pool", "overlay", "plan")),
     *(
         f"core.reasons.{name}"
         for name in (

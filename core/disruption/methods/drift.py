@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.independence import Independence
-from core.disruption.leaving_nodes import avoided
+from core.disruption.leaving_nodes import short_lived
 from core.model.plan import Command
 from core.reasons.termination import TerminationReason
 
@@ -38,7 +38,7 @@ def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Co
     other node can hold them: they would have to move again. Commands of one call are found in the same snapshot; one that
     depends on another waits for the next call.
     """
-    closed = avoided(disruption_pass)
+    closed = short_lived(disruption_pass)
     left, together, found = (
         disruption_pass.budgets.reservation(),
         Independence(disruption_pass.snapshot),

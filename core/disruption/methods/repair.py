@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.disruption.conditions.node_health import HealthCheck
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.leaving_nodes import avoided
+from core.disruption.leaving_nodes import short_lived
 from core.model.plan import Command
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
@@ -19,7 +19,7 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
     if not snapshot.options.feature_gates.node_repair:
         return []
     health = HealthCheck(disruption_pass.states, snapshot.now)
-    closed = avoided(disruption_pass)
+    closed = short_lived(disruption_pass)
     for candidate in disruption_pass.survey.candidates:
         if not health.problem(candidate.state.node) or candidate.name in disruption_pass.refusals:
             continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -16,12 +15,9 @@ from core.disruption.target.realization import Realizations
 from core.disruption.target.target_fleet import TargetFleet
 from core.disruption.target.target_search import KEEP_DISCOUNTS, FoundTarget
 from core.model.plan import PlannedClaim, StoredDrain, StoredNewNode, StoredSlots, StoredTarget
-from core.model.snapshot import Snapshot
+from core.model.snapshot import TARGET_AGE_MAX, Snapshot
 from core.packing.problem import Bools
 from core.reasons.target import TargetReason
-
-AGE_MAX: Final = timedelta(hours=6)
-"""The maximum age of a target; after that, prices and pods have changed a little everywhere."""
 
 SAVING_LOST: Final = (1, 20)
 """Share of the remaining saving that may be lost: prices fluctuate, and some nodes become protected."""
@@ -48,7 +44,7 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
     keeps = kept_by(stored, fleet)
     if stored.settings != settings_digest(snapshot):
         return Continued(None, TargetReason.SETTINGS_CHANGED)
-    if snapshot.now - stored.made_at > AGE_MAX:
+    if snapshot.now - stored.made_at > TARGET_AGE_MAX:
         return Continued(None, TargetReason.TOO_OLD)
     if keeps.all():
         return Continued(None, TargetReason.FINISHED)

@@ -33,6 +33,7 @@ class ExistingNode(msgspec.Struct, frozen=True, eq=False):
         free: The room after its pods and the DaemonSet pods that it has yet to get.
         is_leaving: Whether it is marked for deletion and offers no room.
         is_recently_changed: Whether pods arrived or left within `consolidateAfter`: consolidation moves no pods to it.
+        is_drained_later: Whether the stored target has yet to drain it: other nodes are tried first (docs/adr/0244).
     """
 
     index: int
@@ -45,6 +46,7 @@ class ExistingNode(msgspec.Struct, frozen=True, eq=False):
     attach_limits: Mapping[str, int]
     is_leaving: bool
     is_recently_changed: bool
+    is_drained_later: bool = False
 
     @property
     def name(self) -> str:
@@ -78,6 +80,7 @@ class ExistingNodes:
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
         self._attached = _attached_volumes(snapshot, volumes)
         self._signatures = signatures
+        self._drained_later = snapshot.drained_later
 
     def of(self, states: Iterable[StateNode]) -> tuple[ExistingNode, ...]:
         """Return every node in the order in which it is tried."""
@@ -98,6 +101,7 @@ class ExistingNodes:
             attach_limits=state.node.attach_limits if state.node is not None else {},
             is_leaving=state.is_marked_for_deletion(self._snapshot),
             is_recently_changed=_is_recently_changed(state, self._pools.get(state.node_pool), self._snapshot.now),
+            is_drained_later=state.name in self._drained_later,
         )
 
     def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:

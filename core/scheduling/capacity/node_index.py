@@ -27,6 +27,7 @@ class NodeIndex:
         nodes: The nodes, by position.
         leaving: Nodes that are leaving and offer no room.
         recently_changed: Nodes whose pods changed within `consolidateAfter`.
+        drained_later: Nodes that the stored target has yet to drain.
         values: Label key → its value on each node, None if the node has none.
         domains: Label key → its values, each with its nodes.
         suitable: Requirement alternatives and tolerations → staying nodes whose taints are tolerated and whose labels meet any
@@ -38,6 +39,7 @@ class NodeIndex:
         self._all = _every(nodes)
         self.leaving = NodeMask(bits(node.index for node in nodes if node.is_leaving))
         self.recently_changed = NodeMask(bits(node.index for node in nodes if node.is_recently_changed))
+        self.drained_later = NodeMask(bits(node.index for node in nodes if node.is_drained_later))
         self._by_resource = [ThresholdIndex(column) for column in zip(*(node.free for node in nodes), strict=True)]
         for column in self._by_resource:
             column.prepare()

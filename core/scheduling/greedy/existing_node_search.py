@@ -1,4 +1,7 @@
-"""Searches existing nodes by first fit: initialized ones first, then by name."""
+"""Searches existing nodes by first fit: initialized ones first, then by name.
+
+Nodes that the stored target drains later come last.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,45 @@ from core.scheduling.topology.topology_group import AFFINITY
 
 
 class ExistingNodeSearch:
-    """The existing nodes, which one plan fills."""
+    """The existing nodes, which one plan fills.
+
+    `opens_drained_later`: whether nodes that the stored target drains later are open to pods that avoid them.
+    """
 
     def __init__(self, state: PlanState, leaving: frozenset[int]) -> None:
         self._context = state.context
         self._domain_counts = state.domain_counts
         self._constraints = state.constraints
         self._staying = ~NodeMask(bits(leaving))
+        self._drained_later = state.context.node_index.drained_later & self._staying
+        self.opens_drained_later = not self._drained_later
         self._free: dict[int, Vector] = {}
         self._open: dict[tuple[PodGroupId, int, bool], NodeMask] = {}
 
     def find(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
-        """Return the first node that takes one more pod of the group.
+        """Return the first node that takes one more pod of the group."""
+        if not self._context.existing_nodes:
+            return None
+        found = self._first(pending_group, step, ~self._drained_later)
+        if (
+            found is None
+            and self._drained_later
+            and (self.opens_drained_later or not pending_group.avoids_drained_later)
+        ):
+            return self._first(pending_group, step, self._drained_later)
+        return found
+
+    def _first(self, pending_group: PendingGroup, step: RelaxationStep, among: NodeMask) -> int | None:
+        """Return the first of these nodes that takes one more pod of the group.
 
         A node that is too full for the pods stays so and is not tried again, nor is one with a violated rule that further pods
         cannot fix.
         """
-        if not self._context.existing_nodes:
-            return None
         key = (pending_group.pod_group.index, step.number, pending_group.avoids_recently_changed)
         still_open = self._open.get(key)
         if still_open is None:
             still_open = self._suitable(pending_group, step)
-        found, left = None, still_open & self._near(step)
+        found, left = None, still_open & self._near(step) & among
         # The lowest set bit is the first node in order. A refusal excludes all nodes of the domain at once; it is cached only
         # if later pods cannot lift it.
         while left and found is None:

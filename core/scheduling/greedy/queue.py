@@ -28,15 +28,20 @@ def queue_of(
         pods: Lists of pods, each with whether these must avoid recently changed nodes.
         displaced: Keys of the pods that a target moves.
     """
-    grouped: dict[tuple[int, bool, bool, bool], PendingGroup] = {}
+    grouped: dict[tuple[int, bool, bool, bool, bool], PendingGroup] = {}
+    any_later = bool(context.node_index.drained_later)
     for some, avoids_recently_changed in pods:
         for pod in some:
             pod_group = context.pod_groups.of(pod)
             is_displaced = pod.key in displaced
-            key = (pod_group.index, avoids_recently_changed, is_displaced, bool(pod.annotations) and is_virtual(pod))
+            avoids_later = any_later and bool(pod.node_name) and not (avoids_recently_changed or is_displaced)
+            is_spare = bool(pod.annotations) and is_virtual(pod)
+            key = (pod_group.index, avoids_recently_changed, is_displaced, avoids_later, is_spare)
             pending_group = grouped.get(key)
             if pending_group is None:
-                pending_group = grouped[key] = PendingGroup(pod_group, [], avoids_recently_changed, is_displaced)
+                pending_group = grouped[key] = PendingGroup(
+                    pod_group, [], avoids_recently_changed, is_displaced, avoids_later
+                )
             pending_group.pods.append(pod)
     for pending_group in grouped.values():
         if len(pending_group.pods) > 1:

@@ -137,11 +137,21 @@ class GreedyScheduler:
         if self.guide is not None:
             self.guide = None
             self._place_all([group for group in real if group.waiting], later)
+        if not self.nodes.opens_drained_later:
+            self._open_drained_later(real, later)
         before = self.state.copy() if spare and any(group.waiting for group in real) else None
         self._place_all(spare)
         unplaced = [group for group in self.pending_groups if group.waiting]
         fixed_pods = frozenset(pod.key for group in waiting for pod in group.pods)
         return Solution(self.claims.claims, self.bound, unplaced, self.state, before, fixed_pods)
+
+    def _open_drained_later(self, queue: list[PendingGroup], least: Vector | None) -> None:
+        """Place pods that avoid nodes which the stored target drains later on these, where nothing else can hold them."""
+        self.nodes.opens_drained_later = True
+        left = [group for group in queue if group.waiting]
+        if any(group.avoids_drained_later for group in left):
+            self.unplaceable.clear()
+            self._place_all(left, least)
 
     def _fill_slots(self, queue: list[PendingGroup]) -> None:
         """Put pods on their intended nodes if every rule allows it; the others stay in the queue."""

@@ -126,12 +126,15 @@ class PendingGroup(msgspec.Struct, eq=False):
         avoids_recently_changed: Whether consolidation moves them, so that they must avoid nodes whose pods changed recently.
         is_displaced: Whether a target moves them: they are placed after the pods that wait in any case, and share no new node
             with those.
+        avoids_drained_later: Whether they leave a node at any cost, so that they go to nodes which the stored target drains
+            later only if nothing else can hold them: they would move twice (docs/adr/0244).
     """
 
     pod_group: PodGroup
     pods: list[Pod]
     avoids_recently_changed: bool = False
     is_displaced: bool = False
+    avoids_drained_later: bool = False
     placed: int = 0
 
     @property

@@ -48,11 +48,12 @@ class PlanDecision:
         """Return the plan. A plan that launches nothing for its pods is reused while nothing changes.
 
         Args:
-            view: The observation.
-            digest: The digest of its snapshot.
+            view: The observation, with the stored target.
+            digest: The digest of its snapshot without the target.
             report: Collects figures, and failures of the search.
         """
         snapshot, now = view.snapshot, self._clock.now()
+        digest = f"{digest} {sorted(snapshot.drained_later)}"
         plan = self._last.recall(digest, now)
         if plan is not None:
             return plan, DecisionDraft()

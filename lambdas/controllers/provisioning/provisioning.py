@@ -29,13 +29,14 @@ from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
 from lambdas.controllers.resync.absent_claims import AbsentClaims
 from lambdas.messages import WokenBy
 from lambdas.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.observation.plan_cache import snapshot_digest
 from lambdas.observation.stores import OwnRows, Stores
 from lambdas.ports import Clock, PortError
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
-from lambdas.store import PLANNER, Lease, Leases, Requested
+from lambdas.store import PLANNER, Lease, Leases, Requested, Targets
 
 BUSY: Final = timedelta(seconds=5)
 
@@ -52,6 +53,7 @@ class Provisioning:
     batcher: PodBatcher
     lost_rows: LostRows
     stores: Stores
+    targets: Targets
     leases: Leases
     decision: PlanDecision
     claim_records: ClaimRecords
@@ -166,6 +168,7 @@ class Provisioning:
             report.count(QUOTA_DENIALS, sum(denial.scope.quotas is not None for denial in view.denials))
             digest = snapshot_digest(view.snapshot)
             self._record_if_new(digest)
+            view = self._with_target(view)
             plan, draft = self.decision.plan(view, digest, report)
             report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
             plan = msgspec.structs.replace(plan, claims=(*plan.claims, *static_claims(view.snapshot)))
@@ -188,6 +191,11 @@ class Provisioning:
                 self.publisher.report(plan, (), report)
                 self.next_run.ask("EC2 had no capacity", until, self._poll())
                 return
+
+    def _with_target(self, view: ClusterState) -> ClusterState:
+        """Return the view with the stored target in its snapshot: nodes that it drains later take pods last."""
+        snapshot = msgspec.structs.replace(view.snapshot, stored_target=self.targets.read())
+        return msgspec.structs.replace(view, snapshot=snapshot)
 
     def _record_if_new(self, digest: str) -> None:
         """Record a changed cluster; pods that wait indefinitely are not a change."""

@@ -11,9 +11,10 @@ from core import labels
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import Disruption
+from core.model.plan import StoredDrain, StoredTarget
 from core.model.pod import HostPort, Owner, PodAffinityTerm, PodSpec, TopologySpread, VolumeUse
 from core.model.policy import DaemonSet, PodDisruptionBudget
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Options, Snapshot
 from core.model.storage import PersistentVolume, PersistentVolumeClaim
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
@@ -193,3 +194,36 @@ def test_every_plan_is_for_all_pending_pods() -> None:
     pods = tuple(a_pod(f"p{n}", cpu=str(1 + n * 2)) for n in range(4))
     plan = plan_of(types=(TYPE,), pods=pods)
     assert {*places(plan), *reasons_of(plan)} == {"p0", "p1", "p2", "p3"}
+
+
+def drained_later(world: Snapshot, *names: str) -> Snapshot:
+    """The cluster, whose stored target has yet to drain these nodes."""
+    drains = tuple(StoredDrain(name, 1, 1) for name in names)
+    target = StoredTarget(made_at=NOW, settings="", drains=drains, kept_price=0, drained_price=0, new_price=0)
+    return msgspec.structs.replace(world, stored_target=target)
+
+
+def test_nodes_that_the_target_drains_later_are_tried_last() -> None:
+    """Otherwise, the pod moves again within hours."""
+    pods = (a_pod("p", cpu="3"), a_pod("q", cpu="3"))
+    world = a_world("n1", "n2", pods=pods)
+    assert placed(drained_later(world, "n1")) == {"p": "n2", "q": "n1"}, "the scheduler would bind q there in any case"
+    as_karpenter = msgspec.structs.replace(world, options=Options(karpenter_moves_only=True))
+    assert placed(drained_later(as_karpenter, "n1")) == placed(world) == {"p": "n1", "q": "n2"}
+
+
+def test_pods_of_a_leaving_node_get_a_new_node_rather_than_one_that_the_target_drains_later() -> None:
+    """An expired node's pods would move twice, for expiry and for consolidation."""
+    world = a_world("n1", "n2", "n3", pods=(bound("p", "n1"), a_pod("q")))
+    world = msgspec.structs.replace(world, marked_for_deletion=(world.node_claims[0].name,))
+    assert placed(world) == {"p": "n2", "q": "n2"}
+    assert placed(drained_later(world, "n2")) == {"p": "n3", "q": "n3"}
+    assert placed(drained_later(world, "n2", "n3")) == {"p": "default-0", "q": "n2"}
+
+
+def test_pods_of_a_leaving_node_stay_schedulable_on_nodes_that_the_target_drains_later() -> None:
+    """Otherwise, an expired node of a NodePool at its limit is not drained."""
+    full = a_pool("default", limits={"nodes": 1})
+    world = a_world("n1", "n2", pods=(bound("p", "n1"),), node_pools=(full,))
+    world = msgspec.structs.replace(world, marked_for_deletion=(world.node_claims[0].name,))
+    assert placed(drained_later(world, "n2")) == placed(world) == {"p": "n2"}

@@ -7,8 +7,12 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
+from core.ledger.object_keys import read_decision_key
+from core.ledger.reading import LedgerReader
+from core.ledger.replaying import decided_again
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import api_resources as kinds
+from core.model.plan import StoredDrain, StoredTarget
 from lambdas.messages import wake_up
 from lambdas.observation.observer import UNBOUND
 from lambdas.ports import JsonObject, TransientError
@@ -232,6 +236,34 @@ def test_pods_that_consolidation_moves_get_no_further_node(lab: Lab, reason: str
     lab.app.adapters.stores.claims.change(record, leaving)
     lab.provision()
     assert len(lab.claims) == 1 + launched
+
+
+@pytest.mark.parametrize("is_drained_later", [False, True])
+def test_pods_of_an_expired_node_go_to_no_node_that_the_target_drains_later(*, is_drained_later: bool) -> None:
+    """They moved a second time as soon as consolidation came to that node. The ledger has the target, so a replay agrees."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p", cpu="3"), a_pending_pod("q", cpu="3"))
+    lab.settle()
+    first, second = sorted(lab.claims, key=lambda claim: claim.name)
+    lab.kubernetes.drop(kinds.PODS, "q", "default")
+    body = {"spec": {"nodeName": first.node_name}, "status": {"phase": "Running", "conditions": []}}
+    lab.kubernetes.amend(kinds.PODS, "p", body, namespace="default")
+    now = lab.clock.now()
+    lab.app.adapters.stores.claims.change(
+        first, msgspec.structs.replace(first, deletion=Deletion(reason="Expired", asked_at=now, tainted_at=now))
+    )
+    if is_drained_later:
+        drains = (StoredDrain(second.node_name, 1, 1),)
+        target = StoredTarget(made_at=now, settings="", drains=drains, kept_price=0, drained_price=1, new_price=0)
+        lab.app.adapters.targets.write(target)
+    lab.clock.advance(minutes=1)
+    lab.provision()
+    assert len(lab.claims) == 2 + is_drained_later
+    reader = LedgerReader(lab.ledger.get)
+    for key in sorted(filter(read_decision_key, lab.ledger.objects)):
+        entry, raw = reader.entry(key)
+        documents = reader.documents(entry, raw)
+        assert decided_again(entry, reader.snapshot(entry, documents)) == documents.plan
 
 
 def test_a_run_whose_rounds_are_used_up_asks_for_another_soon(lab: Lab) -> None:
