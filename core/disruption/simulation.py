@@ -93,13 +93,13 @@ class Simulator:
         *,
         consolidation: bool,
     ) -> SchedulingResults:
-        planner = self._planner.pinned([candidate.name for candidate in leaving])
-        context, slots = planner.context, dict[int, list[tuple[int, int]]]()
+        positions = self._planner.context.positions
         pods = {pod.key: pod for candidate in leaving for pod in candidate.state.pods}
-        for move in sorted(planned_moves):
-            if move.pod in pods and move.to in context.positions:
-                slot = (context.positions[move.to], 1)
-                slots.setdefault(int(context.pod_groups.of(pods[move.pod]).index), []).append(slot)
+        to = {m.pod: positions[m.to] for m in sorted(planned_moves) if m.pod in pods and m.to in positions}
+        planner = self._planner.pinned([candidate.name for candidate in leaving], to)
+        context, slots = planner.context, dict[int, list[tuple[int, int]]]()
+        for pod, position in to.items():
+            slots.setdefault(int(context.pod_groups.of(pods[pod]).index), []).append((position, 1))
         going = frozenset(context.positions[candidate.name] for candidate in leaving)
         return planner.drained(
             Drains(

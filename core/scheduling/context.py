@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
+from types import MappingProxyType
 
 from core import labels
 from core.commitments.coverage import coverage_of
@@ -91,8 +92,12 @@ class SchedulingContext:
             partial(_tolerated, self.templates)
         )
 
-    def pinned(self, leaving: Iterable[int]) -> SchedulingContext:
-        """Return the same context in which pods of these nodes stay in their shared domains, see `DomainPins`."""
+    def pinned(self, leaving: Iterable[int], slots: Mapping[str, int] = MappingProxyType({})) -> SchedulingContext:
+        """Return the same context in which pods of these nodes stay in their shared domains, see `DomainPins`.
+
+        A pod whose slot (pod → position of a node) is in another domain may leave its own: when the slot was chosen, its spread
+        had too many pods there, and commands that came first may have moved the others (docs/adr/0233).
+        """
         from core.scheduling.topology.domain_pins import DomainPins  # plans for waiting pods need none
 
         pins: dict[str, Requirements] = {}
@@ -101,7 +106,10 @@ class SchedulingContext:
             node = self.existing_nodes[position]
             for pod in node.state.pods:
                 keys = () if pod.is_daemon else self._signatures.of(pod).signature.domain_keys
-                domains = {key: here for key in keys if (here := node.domain(key)) is not None}
+                slot = self.existing_nodes[slots.get(pod.key, position)]
+                domains = {
+                    key: here for key in keys if (here := node.domain(key)) is not None and slot.domain(key) == here
+                }
                 pin = domain_pins.of(self.pod_groups.of(pod), domains) if domains else None
                 if pin is not None:
                     pins[pod.key] = pin

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from types import MappingProxyType
 
 import msgspec
 
@@ -49,13 +50,13 @@ class Planner:
         """How many pods need a place: pending pods, and pods of leaving nodes."""
         return len(self._context.pending) + len(self._context.moving)
 
-    def pinned(self, leaving: Collection[str]) -> Planner:
+    def pinned(self, leaving: Collection[str], slots: Mapping[str, int] = MappingProxyType({})) -> Planner:
         """Return the same planner with pods of these nodes kept in the domains where rules count them.
 
-        Its plans have no reasons.
+        Its plans have no reasons. `slots`: pod → position of its intended node, which may be in another domain.
         """
         positions = sorted(self._context.positions[name] for name in leaving)
-        return Planner(self._context.snapshot, self._context.pinned(positions), explains=False)
+        return Planner(self._context.snapshot, self._context.pinned(positions, slots), explains=False)
 
     def below(self, price: int) -> Planner:
         """Return the same planner with new nodes restricted to types that cost less than `price`, nano-dollars per hour.

@@ -36,10 +36,9 @@ class DomainPins:
     def _may_leave(self, pod_group: PodGroup, key: str, here: str) -> bool:
         """Whether the pod's own spread has too many pods in the domain, and no other rule along the key counts the pod."""
         rules = [rule for step in pod_group.steps[-1:] for rule in step.zone_rules if rule.key == key]
-        if not any(self._counts.is_overfull(rule, here, pod_group.signature) for rule in rules):
-            return False
-        own, groups = {rule.group for rule in rules}, self._topology.groups
-        return all(
-            number in own or groups[number].key != key or not self._topology.is_hard(number)
+        overfull = {rule.group for rule in rules if self._counts.is_overfull(rule, here, pod_group.signature)}
+        groups = self._topology.groups
+        return bool(overfull) and all(
+            number in overfull or groups[number].key != key or not self._topology.is_hard(number)
             for number in pod_group.signature.selected_by
         )

@@ -8,9 +8,10 @@ from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.simulation import ReplacementNames, Simulation, Simulator
 from core.model.plan import Move
+from core.model.pod import TopologySpread
 from core.model.values.requirements import Requirement
 from core.scheduling.planner import Planner
-from tests.builders import a_node_of, a_pod
+from tests.builders import ZONES, a_node_of, a_pod, a_selector
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, SMALL, pod_on, world
 from tests.unit.lifecycle.records_for_tests import a_plan
 
@@ -130,3 +131,17 @@ class TestNamesOfReplacements:
         claims = (a_plan(name="x"), a_plan(name="y"))
         found = self.names().renamed(Simulation(claims, (), "", frozenset(), displaces=False))
         assert [one.name for one in found.claims] == ["default-0", "default-1"]
+
+
+def test_a_pod_of_a_spread_takes_its_slot_in_another_zone() -> None:
+    """Its zone had a pod too many when the slot was chosen, and no longer has: it was refused its slot, and stayed."""
+    even = TopologySpread(labels.ZONE, 1, selector=a_selector(app="web"))
+    pairs = [a_node_of(SMALL, name, zone=ZONES[0]) for name in ("node-0", "full")]
+    pairs += [a_node_of(LARGE, f"node-{n}", zone=ZONES[n]) for n in (1, 2)]
+    placed = ("node-0", "full", "full", *["node-1"] * 3, *["node-2"] * 2)
+    pods = tuple(pod_on(node, f"web-{n}", labels={"app": "web"}, spreads=(even,)) for n, node in enumerate(placed))
+    snapshot = world(*pairs, pods=pods)
+    leaving = next(c for c in DisruptionPass(snapshot).survey.candidates if c.name == "node-0")
+    move = Move("default/web-0", "node-2")
+    found = Simulator(Planner(snapshot)).simulate([leaving], consolidation=True, planned_moves=[move])
+    assert (found.claims, found.moves, found.stranded) == ((), (move,), "")

@@ -72,6 +72,28 @@ def test_another_rule_that_counts_the_pod_holds_it() -> None:
     assert pin(a_world(*pods, near), pods[0]) is not None
 
 
+def test_an_own_affinity_holds_it() -> None:
+    """Another service may have the same affinity, and the group of both is one."""
+    pods = a_service((4, 2, 2), affinity=(PodAffinityTerm(labels.ZONE, OWN),))
+    assert pin(a_world(*pods), pods[0]) is not None
+
+
+def test_a_second_spread_of_its_own_that_is_even_holds_it() -> None:
+    wide = TopologySpread(labels.ZONE, 3, selector=a_selector(tier="front"))
+    pods = a_service((4, 2, 2), labels={"app": "web", "tier": "front"}, spreads=(EVEN, wide))
+    assert pin(a_world(*pods), pods[0]) is not None
+
+
+def test_a_pod_with_a_slot_in_another_domain_is_not_held() -> None:
+    """Its zone had too many pods when the slot was chosen; a command that came first has moved another one since."""
+    pods = a_service((3, 3, 2))
+    context = a_world(*pods)
+    assert context.pinned([0]) is not context
+    slots = {pod.key: 2 for pod in pods if pod.node_name == "n0"}
+    assert context.pinned([0], slots) is context
+    assert context.pinned([0], dict.fromkeys(slots, 0)) is not context
+
+
 def test_a_context_holds_the_pods_of_zones_without_too_many() -> None:
     context = a_world(*a_service((4, 2, 2)))
     assert context.pinned([0]) is context
