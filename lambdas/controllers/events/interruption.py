@@ -22,6 +22,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.scheduled_changes import is_due
 from core.model.catalogue import OfferingKey
 from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.boundary import Boundary
@@ -31,7 +32,7 @@ from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, CloudProvider, ConflictError, FunctionQueues, PortError, TransientError, reason_of
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
-from lambdas.store import UnreadableRowError
+from lambdas.store import UnreadableRow, UnreadableRowError
 
 _STATES: Final = {
     "stopping": TerminationReason.INSTANCE_STOPPED,
@@ -98,20 +99,20 @@ class Interruptions:
             raise TransientError("interrupt", f"not all was done for {', '.join(boundary.failed)}: do it again")
 
     def _interrupted(self, instance_id: str, found: Interruption, report: RunReport) -> None:
-        record = self._readable_claim(instance_id)
+        unreadable: UnreadableRow | None = None
+        try:
+            record = self._stores.claims.of_instance(instance_id)
+        except UnreadableRowError as error:
+            record, unreadable = None, error.row
         if record is not None and has_ended_early(record, found.reason):
             self._explain(record, found, report)
         elif record is not None:
             self.act(record, found, report)
-        elif found.reason in _ANNOUNCED and not self._is_ignored(found.reason):
-            self._pass_on(instance_id, found, report)
-
-    def _readable_claim(self, instance_id: str) -> ClaimRecord | None:
-        """Return the instance's claim; None if there is none or its row cannot be read, since both are rebuilt."""
-        try:
-            return self._stores.claims.of_instance(instance_id)
-        except UnreadableRowError:
-            return None
+        elif self._is_ignored(found.reason) or self._passed_on(instance_id, found, report):
+            return
+        elif unreadable is not None:
+            message = f"the notice about instance {instance_id} ({found.reason}) changes nothing: {unreadable.problem}"
+            report.decide(DecisionKind.SKIP, unreadable.name, RunReason.CANNOT_BE_READ, message)
 
     def _explain(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
         """Have `execute` ask EC2 why the claim's instance ended, and act on the notice."""
@@ -121,8 +122,10 @@ class Interruptions:
         notice = InstanceNotice(record.instance_id, found.reason)
         self._work.send([notice_of_instance(record.name, notice, self._clock.now())])
 
-    def _pass_on(self, instance_id: str, found: Interruption, report: RunReport) -> None:
-        """Have `execute` rebuild the claim of an instance of ours that has none, and act on the notice."""
+    def _passed_on(self, instance_id: str, found: Interruption, report: RunReport) -> bool:
+        """Have `execute` rebuild the claim of a running instance of ours, and act on the notice. Return whether it will."""
+        if found.reason not in _ANNOUNCED:
+            return False
         for instance in self._cloud.instances([instance_id]):
             claim, cluster = instance.tags.get(labels.CLAIM), instance.tags.get(labels.CLUSTER_TAG)
             if claim and cluster == self._settings.cluster_name and instance.is_alive:
@@ -130,6 +133,8 @@ class Interruptions:
                 report.decide(DecisionKind.INTERRUPT, claim, found.reason, message)
                 notice = InstanceNotice(instance_id, found.reason, found.ends_at)
                 self._work.send([notice_of_instance(claim, notice, self._clock.now())])
+                return True
+        return False
 
     def act(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
         """Remove the instance's claim; if it is already leaving, request its step again, since the first request may be lost.

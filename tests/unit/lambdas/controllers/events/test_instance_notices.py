@@ -10,6 +10,7 @@ import pytest
 from core import labels
 from core.lifecycle.draining.replacing import SPOT_NOTICE
 from core.manifests.wire import api_resources as kinds
+from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.messages import work_on_claim
@@ -108,11 +109,28 @@ def test_a_row_whose_claim_cannot_be_rebuilt_is_left(lab: Lab) -> None:
 
 
 def test_other_events_leave_a_row_that_cannot_be_read(lab: Lab) -> None:
-    """A person may still correct it; the instance needs no drain any more."""
+    """A person may still correct it, and is told; the instance needs no drain any more."""
     name, instance_id = spoil_row(lab)
-    notify(lab, instance_id, STATE, state="terminated")
+    (told,) = notify(lab, instance_id, STATE, state="terminated").decisions
+    assert (told.kind, told.subject, told.reason) == (DecisionKind.SKIP, name, RunReason.CANNOT_BE_READ)
+    assert f"row {name} cannot be read" in told.message
     lab.execute()
     assert list(lab.rows.unreadable) == [name]
+
+
+def test_a_notice_of_an_instance_that_is_gone_tells_of_its_unreadable_row(lab: Lab) -> None:
+    """If this failed, a late notice would change nothing, and nobody would know why."""
+    name, instance_id = spoil_row(lab)
+    lab.cloud.terminate([instance_id])
+    (told,) = notify(lab, instance_id).decisions
+    assert (told.subject, told.reason) == (name, RunReason.CANNOT_BE_READ)
+    assert lab.work.sent == []
+
+
+def test_a_recommendation_that_is_ignored_is_ignored_for_an_unreadable_row_too(lab: Lab) -> None:
+    lab.app.interruptions._settings = msgspec.structs.replace(lab.settings, rebalance_policy="ignore")
+    _, instance_id = spoil_row(lab)
+    assert notify(lab, instance_id, REBALANCE).decisions == []
 
 
 def test_a_row_that_the_index_has_lost_is_enough(lab: Lab) -> None:
