@@ -11,7 +11,17 @@ from typing import Any, Final
 
 import msgspec
 
-from simulator.campaign.call_sites import CRASHES, Crash, Meetings, WorldCrashes, aimed, attempted, recorded, scheduled
+from simulator.campaign.call_sites import (
+    CRASHES,
+    Crash,
+    Meetings,
+    Site,
+    WorldCrashes,
+    aimed,
+    attempted,
+    recorded,
+    scheduled,
+)
 from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, FaultPeriod, Intensity, draw_fault_periods
 from simulator.campaign.remains import read_remains
 from simulator.campaign.worlds import DrawnWorld, draw_world
@@ -51,6 +61,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         crashes: Crashes at call sites, besides the faults of the intensity.
         crashes_at_unknown: Whether functions also crash at call sites that are not recorded.
         opts_in: Whether the world may have options beyond the defaults.
+        directed_at: The call site and the kind of crash for which a world is played again (`simulator.campaign.directed`).
     """
 
     seed: int
@@ -60,6 +71,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     crashes: tuple[Crash, ...] = ()
     crashes_at_unknown: bool = True
     opts_in: bool = False
+    directed_at: tuple[Site, str] | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,13 +118,14 @@ def play(plan: Plan, listener: Listener | None = None, ledger: Path | None = Non
         recorder.listen(listener)
     kept = None if ledger is None else LedgerFolder(ledger)
     with seeded(plan.chance), open_world(scenario, drawn.region, plan.chance, recorder, clock, QUICK, kept) as world:
-        judge = CallJudge(world.judges.report, world.judges.ledger.running)
+        facts = world.judges.ledger
+        judge = CallJudge(world.judges.report, facts.running, facts.leaving_pods)
         _watch_calls(world, judge)
         chances = _trouble(world, drawn, plan)
         recorder.emit("simulationStarted", scenario=scenario.name, seed=plan.seed)
         world.play([])
         _play_on(world, drawn, judge)
-        remains = RemainsJudge(world.judges.ledger, read_remains(world), world.judges.report)
+        remains = RemainsJudge(facts, read_remains(world), world.judges.report)
         remains.finish(clock.now())
         judge.finish(clock.now(), at_rest=remains.is_at_rest(clock.now()))
         world.finish()

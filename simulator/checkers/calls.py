@@ -12,6 +12,11 @@ WRITES_EACH: Final = 5
 """The most writes of one kind to the cluster or to EC2 by one function within a minute, and the additional ones per instance.
 Three instances took at most twenty-one (evictions that budgets refuse)."""
 
+EVICTION: Final = "kube:create pods/eviction"
+EVICTIONS_EACH: Final = 9
+"""The additional evictions for each pod on a leaving node: one that a budget protects is tried nine times in its first minute,
+after 1, 3, 7, 15, 25 … seconds, however many pods the same budget protects (Karpenter tries as often)."""
+
 OTHERS_MAX: Final = 200
 OTHERS_EACH: Final = 60
 """The same for reads, and for the table and the queues. An observation reads eight partitions of claims, a starting claim is
@@ -64,15 +69,22 @@ Report = Callable[[str, str], None]
 class CallJudge:
     """Counts every attempt of every call.
 
-    Violations go to `report(law, message)`. `instances(since)` returns how many instances ran at that time or later.
+    Violations go to `report(law, message)`. `instances(since)` returns how many instances ran at that time or later, and
+    `leaving_pods()` how many pods run on nodes that are about to go.
 
     Attributes:
         written_at: The time of the last write, periodic ones excepted; None before the first.
     """
 
-    def __init__(self, report: Report, instances: Callable[[datetime], int] = lambda _: 0) -> None:
+    def __init__(
+        self,
+        report: Report,
+        instances: Callable[[datetime], int] = lambda _: 0,
+        leaving_pods: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._report = report
         self._instances = instances
+        self._leaving_pods = leaving_pods
         self._minute: dict[tuple[str, str], tuple[datetime, int]] = {}
         self._writes: dict[tuple[str, str, str], datetime] = {}
         self.written_at: datetime | None = None
@@ -103,7 +115,8 @@ class CallJudge:
             return
         is_costly_write = _is_write(call) and not call.startswith(_OFTEN)
         most, each = (WRITES_MAX, WRITES_EACH) if is_costly_write else (OTHERS_MAX, OTHERS_EACH)
-        if count > most and count > most + each * self._instances(since):
+        evictions = EVICTIONS_EACH * self._leaving_pods() if call == EVICTION else 0
+        if count > most and count > most + each * self._instances(since) + evictions:
             self._minute[function, call] = since, 0
             self._report("callRates", f"{function} made {count} {call} within a minute, from {since:%H:%M:%S}")
 

@@ -70,6 +70,11 @@ class Ledger:
         """How many instances ran at `since` or later."""
         return sum(facts.ended_at is None or facts.ended_at >= since for facts in self.instances.values())
 
+    def leaving_pods(self) -> int:
+        """How many pods run on nodes with the disrupted taint."""
+        leaving = {name for name, node in self.nodes.items() if node.disrupted_for is not None}
+        return sum(pod.node in leaving and not pod.is_finished for pod in self.pods.values())
+
     def node_of(self, instance: str) -> tuple[str, NodeFacts] | None:
         """The node that runs on an instance, with its name."""
         return next(((name, node) for name, node in self.nodes.items() if node.instance == instance), None)

@@ -31,6 +31,10 @@ MAX_STEPS: Final = 4
 BUSY: Final = timedelta(seconds=1)
 """Delay while another run has the lease, to validate commands or to plan, for about a second."""
 
+LONG_BUSY: Final = timedelta(seconds=5)
+"""The longest such delay: a tenth of the time in the command's phase. A run that died keeps its lease for minutes, and each
+attempt to start observes the market."""
+
 
 class CommandWork:
     """Advances one command as far as possible now."""
@@ -68,11 +72,11 @@ class CommandWork:
                     self._validator.run(f"command/{record.id}", report)
                     record = self._stores.commands.get(command_id)
                     if record is not None and not record.has_started:
-                        return BUSY
+                        return self._busy(record)
                 case steps.Start():
                     started = self._start.run(record, facts, reader, report)
                     if started is None:
-                        return BUSY
+                        return self._busy(record)
                     record = started
                 case steps.RemoveCandidates() as step:
                     self._remove(record, step, facts, reader, report)
@@ -82,6 +86,11 @@ class CommandWork:
                     self._giving_up.run(record, facts, reader, step, report)
                     return None
         return BUSY
+
+    def _busy(self, record: CommandRecord) -> timedelta:
+        """Return when to ask for the lease again."""
+        tenth = timedelta(seconds=(self._clock.now() - record.phase_since) // timedelta(seconds=10))
+        return min(LONG_BUSY, max(BUSY, tenth))
 
     def _next(self, record: CommandRecord, facts: CommandFacts, report: RunReport) -> steps.CommandStep:
         """Return the next step; brakes delay it, or end the command."""

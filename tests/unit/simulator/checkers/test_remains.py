@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from simulator.checkers.calls import OTHERS_EACH, OTHERS_MAX, RESTING, WRITES_EACH, WRITES_MAX, CallJudge
+from simulator.checkers.calls import (
+    EVICTIONS_EACH,
+    OTHERS_EACH,
+    OTHERS_MAX,
+    RESTING,
+    WRITES_EACH,
+    WRITES_MAX,
+    CallJudge,
+)
+from simulator.checkers.facts import NodeFacts, PodFacts
 from simulator.checkers.ledger import Ledger
 from simulator.checkers.remains import PENDING_MAX, UNDER_WAY_MAX, Remains, RemainsJudge
 from simulator.record import Event
@@ -191,6 +200,29 @@ def test_more_instances_are_looked_after_by_more_calls(call: str, bound: Callabl
             for number in range(count):
                 judge.record(NOW + timedelta(milliseconds=number), "execute", call)
             assert found == broken
+
+
+@pytest.mark.parametrize(("call", "each"), [("kube:create pods/eviction", EVICTIONS_EACH), ("kube:delete pods", 0)])
+def test_more_pods_on_leaving_nodes_are_asked_to_leave_more_often(call: str, each: int) -> None:
+    """If this failed, eight pods that one budget protects would be called a loop, as they were in seed 235."""
+    for count, broken in ((WRITES_MAX + each * 8, []), (WRITES_MAX + each * 8 + 1, ["callRates"])):
+        found: list[str] = []
+        judge = CallJudge(lambda law, _, found=found: found.append(law), leaving_pods=lambda: 8)
+        for number in range(count):
+            judge.record(NOW + timedelta(milliseconds=number), "execute", call)
+        assert found == broken
+
+
+def test_pods_leave_with_nodes_that_have_the_taint() -> None:
+    ledger = Ledger()
+    for number, reason in enumerate((None, "Drifted")):
+        ledger.nodes[f"n{number}"] = NodeFacts(pool="default", instance=f"i-{number}", disrupted_for=reason)
+    for number, (node, is_finished) in enumerate((("n0", False), ("n1", False), ("n1", True))):
+        ledger.pods[f"p{number}"] = PodFacts(
+            namespace="shop", owner="", labels={}, annotations={}, grace_seconds=30, created_at=NOW, node=node,
+            is_finished=is_finished,
+        )  # fmt: skip
+    assert ledger.leaving_pods() == 1
 
 
 @pytest.mark.parametrize(

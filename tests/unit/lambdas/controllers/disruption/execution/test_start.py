@@ -14,7 +14,7 @@ from core.lifecycle.records import ClaimPhase, CommandPhase, CommandRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
 from core.reasons.command import CommandReason
-from lambdas.controllers.disruption.execution.command_work import BUSY
+from lambdas.controllers.disruption.execution.command_work import BUSY, LONG_BUSY
 from lambdas.metric_names import COMMANDS_STARTED
 from lambdas.run_report import RunReport
 from lambdas.store import PLANNER
@@ -131,6 +131,19 @@ def test_while_another_run_plans_it_is_tried_again_soon() -> None:
     lab.app.adapters.leases.release(lease)
     lab.tick(seconds=1)
     assert len([claim for claim in lab.claims if claim.command]) == 1
+
+
+def test_a_lease_that_a_dead_run_left_is_asked_for_less_and_less_often() -> None:
+    """If this failed, a run that died would be followed by minutes of attempts each second, each of which lists the market."""
+    lab, record = validated()
+    assert lab.app.adapters.leases.acquire(PLANNER, "dead", now=lab.clock.now(), for_=timedelta(minutes=5)) is not None
+    delays = []
+    for _ in range(3):
+        lab.work.take()
+        start(lab, record)
+        delays.append(lab.work.sent[-1][1])
+        lab.clock.advance(seconds=30)
+    assert delays == [BUSY, timedelta(seconds=3), LONG_BUSY]
 
 
 def test_the_lease_is_free_for_the_planner_afterwards() -> None:
