@@ -6,15 +6,17 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from simulator.campaign import call_sites
+from simulator.campaign.call_sites import CRASHES
 from simulator.campaign.chances import NONE
+from simulator.campaign.directed import directed, directed_plans, recorded_plan
 from simulator.campaign.report import line, report
 from simulator.campaign.runs import play_all
-from simulator.campaign.trial import Plan, plan_of, play
+from simulator.campaign.trial import Outcome, Plan, plan_of, play
 from simulator.record import Event
 
 RECORDED_WORLDS: Final = 90
@@ -22,49 +24,79 @@ RECORDED_WORLDS: Final = 90
 
 
 def main() -> int:
-    """Parse the arguments and run. Exit code 1 if a law was violated."""
+    """Parse the arguments and run. Exit code 1 if a law was violated, or if `--every-site` left a site out."""
     parser = argparse.ArgumentParser(prog="python -m simulator.campaign", description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="how many")
-    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--first", type=int, help="the first seed (1)")
     parser.add_argument("--processes", type=int, default=2, help="how many at once")
     parser.add_argument("--json", type=Path, default=Path("build/sim.json"), help="where the figures go")
     parser.add_argument("--record", type=Path, help="play the first seed alone and write what happened in its world")
     parser.add_argument("--ledger", type=Path, help="keep each seed's ledger in a folder of its own there")
     parser.add_argument("--opt-in", action="store_true", help="let worlds choose what is not the default, too")
+    parser.add_argument(
+        "--every-site", action="store_true", help="then crash at the call sites that no seed crashed at"
+    )
+    parser.add_argument(
+        "--site", help="with --record: crash at this site, `FUNCTION CALL`; without --first, as recorded"
+    )
+    parser.add_argument("--kind", choices=CRASHES, default=CRASHES[0], help="whether to crash before or after the call")
     parser.add_argument("--record-sites", action="store_true", help="record again which call sites there are")
     arguments = parser.parse_args()
     if arguments.record_sites:
         return _record_sites(arguments.processes)
+    first = 1 if arguments.first is None else arguments.first
     if arguments.record is not None:
-        return _one(plan_of(arguments.first, opts_in=arguments.opt_in), arguments.record)
-    seeds = range(arguments.first, arguments.first + arguments.seeds)
-    plans = [plan_of(seed, opts_in=arguments.opt_in) for seed in seeds]
+        return _one(_chosen(arguments, first), arguments.record)
+    plans = [plan_of(seed, opts_in=arguments.opt_in) for seed in range(first, first + arguments.seeds)]
     began = time.monotonic()
-    outcomes = []
-    for outcome in play_all(plans, arguments.processes, arguments.ledger):
-        outcomes.append(outcome)
-        _say(line(outcome))
-    figures = report(outcomes)
+    outcomes = _said(play_all(plans, arguments.processes, arguments.ledger))
+    more = list(directed_plans(outcomes)) if arguments.every_site else []
+    figures = report(outcomes, _said(play_all(more, arguments.processes)) if more else ())
     figures |= {
-        "first": arguments.first,
+        "first": first,
         "optIn": arguments.opt_in,
         "processes": arguments.processes,
         "wallSeconds": round(time.monotonic() - began),
     }
-    return _written(figures, arguments.json)
+    return _written(figures, arguments.json, every_site=arguments.every_site)
 
 
-def _written(found: dict[str, Any], path: Path) -> int:
+def _chosen(arguments: argparse.Namespace, first: int) -> Plan:
+    """Return the plan of one seed, or that of a world directed at a call site."""
+    if arguments.site is None:
+        return plan_of(first, opts_in=arguments.opt_in)
+    function, _, call = arguments.site.partition(" ")
+    site = (function, call)
+    plan = recorded_plan(site) if arguments.first is None else plan_of(first, opts_in=arguments.opt_in)
+    return directed(plan, site, arguments.kind)
+
+
+def _said(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Print a line for each outcome."""
+    found = []
+    for outcome in outcomes:
+        found.append(outcome)
+        _say(line(outcome))
+    return found
+
+
+def _written(found: dict[str, Any], path: Path, *, every_site: bool) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(found, indent=1) + "\n")
     for violated in found["violated"]:
-        _say(f"seed {violated['seed']}: {violated['law']}: {violated['message']}")
+        aim = f" ({violated['directed']})" if "directed" in violated else ""
+        _say(f"seed {violated['seed']}{aim}: {violated['law']}: {violated['message']}")
     sites = found["callSites"]
+    unreached = sorted({*sites["notBefore"], *sites["notAfter"]}) if every_site else []
+    for site in unreached:
+        _say(
+            f"no crash before or none after {site}: if no function calls there any more, `--record-sites` records the others"
+        )
     _say(
         f"{found['seeds']} seeds, {len(found['violated'])} violations, {found['faults']} faults, call sites died at before "
         f"{sites['before']} and after {sites['after']} of {sites['total']}, {found['cpuSecondsPerSeed']} CPU-seconds a seed"
     )
-    return 1 if found["violated"] else 0
+    return 1 if found["violated"] or unreached else 0
 
 
 def _one(plan: Plan, record: Path) -> int:

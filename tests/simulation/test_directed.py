@@ -1,0 +1,124 @@
+"""Worlds that are played again for call sites at which no seed crashed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from simulator.campaign import __main__ as campaign
+from simulator.campaign.call_sites import CRASHES, Crash, Meetings, Record, Site
+from simulator.campaign.directed import directed, directed_plans, recorded_plan
+from simulator.campaign.report import line, report
+from simulator.campaign.trial import Outcome, plan_of, play
+from simulator.invocation import calls
+
+A, B, C = (("execute", f"ec2:{name}") for name in "ABC")
+
+
+@pytest.fixture
+def record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two recorded sites, one of which both worlds have."""
+    found = Record(worlds={7: {" ".join(C): 3, " ".join(A): 9}, 8: {" ".join(C): 5}})
+    for module in ("directed", "report"):
+        monkeypatch.setattr(f"simulator.campaign.{module}.recorded", lambda: found)
+
+
+def played(seed: int, met: dict[Site, int], crashed: Collection[tuple[Site, str]] = ()) -> Outcome:
+    """A seed's outcome with these calls and crashes."""
+    return Outcome(
+        plan=plan_of(seed),
+        violations=(),
+        meetings=Meetings(Counter(met), set(crashed)),
+        injected=0,
+        cpu_seconds=0.0,
+        failures=(),
+    )
+
+
+@pytest.mark.usefixtures("record")
+def test_a_site_that_no_seed_crashed_at_is_crashed_at_where_it_was_called_with_the_fewest_calls() -> None:
+    """If this failed, a campaign would leave out what its seeds happen not to crash at, or take longer than it may."""
+    outcomes = [played(3, {A: 90, B: 2}, [(A, calls.CRASH_AFTER)]), played(5, {A: 9, B: 4}, [(B, calls.CRASH_BEFORE)])]
+    found = list(directed_plans(outcomes))
+    assert [(plan.seed, plan.directed_at) for plan in found] == [
+        (5, (A, calls.CRASH_BEFORE)),
+        (5, (B, calls.CRASH_AFTER)),
+        (8, (C, calls.CRASH_BEFORE)),
+        (8, (C, calls.CRASH_AFTER)),
+    ]
+    assert [plan.crashes[0] for plan in found[1:3]] == [Crash(B, 1, CRASHES[::-1]), Crash(C, 1, CRASHES)]
+
+
+@pytest.mark.usefixtures("record")
+def test_a_recorded_site_that_no_seed_called_at_is_crashed_at_on_its_recorded_course() -> None:
+    plan = recorded_plan(C)
+    assert (plan.world, plan.chance, plan.intensity.name) == (8, 8, "none")
+    with pytest.raises(LookupError, match="ec2:B"):
+        recorded_plan(B)
+
+
+@pytest.mark.usefixtures("record")
+def test_the_figures_tell_what_seeds_reached_from_what_directed_worlds_reached() -> None:
+    """If this failed, the page would credit two hundred seeds with what they left out."""
+    outcomes = [played(3, {A: 1, C: 1}, [(A, kind) for kind in CRASHES])]
+    after = directed(plan_of(3), C, calls.CRASH_AFTER)
+    more = msgspec.structs.replace(played(3, {C: 1}, [(C, calls.CRASH_AFTER)]), plan=after)
+    found = report(outcomes, [more])
+    assert (found["seeds"], found["calls"]) == (1, 2)
+    assert found["callSites"] == {
+        "total": 2,
+        "before": 1,
+        "after": 2,
+        "notBefore": ["execute ec2:C"],
+        "notAfter": [],
+        "directedWorlds": 1,
+        "notBeforeBySeeds": ["execute ec2:C"],
+        "notAfterBySeeds": ["execute ec2:C"],
+    }
+    assert "crashAfter at execute ec2:C" in line(more)
+
+
+@pytest.mark.parametrize("every_site", [True, False])
+def test_a_campaign_that_left_a_site_out_has_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, *, every_site: bool
+) -> None:
+    """If this failed, a call that a change adds could be made for years before a function ever died at it."""
+    calls_of = {A: 1, B: 1}
+    monkeypatch.setattr("simulator.campaign.report.recorded", lambda: Record(worlds={1: {" ".join(A): 1}}))
+    monkeypatch.setattr("simulator.campaign.directed.recorded", lambda: Record(worlds={1: {" ".join(A): 1}}))
+    monkeypatch.setattr(
+        campaign,
+        "play_all",
+        lambda plans, *_: [
+            played(
+                plan.seed,
+                calls_of,
+                [(site, kind) for site in (A, B) for kind in CRASHES if (site, kind) != (B, CRASHES[1])],
+            )
+            for plan in plans
+        ],
+    )
+    options = [
+        "campaign",
+        "--seeds",
+        "1",
+        "--json",
+        str(tmp_path / "sim.json"),
+        *(["--every-site"] if every_site else []),
+    ]
+    monkeypatch.setattr("sys.argv", options)
+    assert campaign.main() == int(every_site)
+    assert ("no crash before or none after execute ec2:B" in capsys.readouterr().out) == every_site
+
+
+@pytest.mark.parametrize("kind", CRASHES)
+def test_a_directed_world_takes_the_same_course_until_its_crash(kind: str) -> None:
+    """If this failed, a site that only faults lead to would stay out of reach, though a seed called there."""
+    plan = plan_of(3)
+    own = play(plan).meetings
+    site = min(own.met, key=lambda found: (found in {at for at, _ in own.crashed}, own.met[found], found))
+    assert (site, kind) in play(directed(plan, site, kind)).meetings.crashed
