@@ -184,3 +184,24 @@ def test_consolidate_after_counts_from_creation_if_nothing_else_is_known() -> No
     initialized = {**CLAIM.conditions, INITIALIZED: Condition("True")}
     claim = msgspec.structs.replace(CLAIM, created_at=created, last_pod_event_at=None, conditions=initialized)
     assert only(world(claim=claim)).idle_since == created
+
+
+@pytest.mark.parametrize(
+    ("is_protected", "grace", "may_drift"),
+    [
+        (False, None, True),
+        (False, timedelta(hours=1), True),
+        (True, None, False),
+        (True, timedelta(hours=1), True),
+        (True, timedelta(0), True),
+    ],
+)
+def test_a_termination_grace_period_bounds_the_drain_of_a_drifted_node_whose_pods_are_protected(
+    is_protected: bool, grace: timedelta | None, may_drift: bool
+) -> None:
+    """Karpenter: eventual disruption needs the period, graceful one respects the pods."""
+    marks = {labels.DO_NOT_DISRUPT: "true"} if is_protected else {}
+    claim = msgspec.structs.replace(CLAIM, termination_grace_period=grace)
+    candidate = only(world(pod(annotations=marks), claim=claim))
+    assert bool(candidate.protected) is is_protected
+    assert candidate.may_drift is may_drift

@@ -53,3 +53,15 @@ def test_a_claim_without_room_for_the_smallest_pod_is_closed() -> None:
     larger, fits = group_of(context, "not"), group_of(context, "fits")
     assert run.claims.find(larger, larger.steps[0], larger.requests) is None
     assert run.claims.find(fits, fits.steps[0], fits.requests) is None
+
+
+def test_labels_that_a_claim_leaves_open_are_fixed_once() -> None:
+    """Otherwise, pods that wait for it are tried again for ever, or never."""
+    context = context_of(types=(TYPE, a_type("n", cpu="4")), pods=(a_pod("a"), a_pod("b", **APART), a_pod("c", **APART)))
+    run = planned(context, "a", "b", "c")
+    before = [claim.reqs for claim in run.claims.claims]
+    assert run.claims.fix_open_labels()
+    after = [claim.reqs for claim in run.claims.claims]
+    assert all(fixed != open_ for fixed, open_ in zip(after, before, strict=True))
+    assert not run.claims.fix_open_labels()
+    assert [claim.reqs for claim in run.claims.claims] == after

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.validation.positions import Position, Positions
+from cli.manifests.positions import Position, Positions
 
 YAML = """\
 kind: A
