@@ -25,6 +25,7 @@ from tests.unit.disruption.nodes_for_tests import (
     OPEN,
     SMALL,
     blocked,
+    checked,
     drifted,
     world,
 )
@@ -132,3 +133,12 @@ def test_a_pool_without_types_replaces_nothing() -> None:
     plan = replaced("a", "b", pool=pool)
     assert plan.commands == ()
     assert {block.message for block in plan.blocked} == {"NodePool default has no instance type to launch"}
+
+
+def test_its_replacement_comes_although_other_nodes_have_room() -> None:
+    """Validated like other drift, it would be a deletion: a static NodePool would lose a node."""
+    pool = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=2)
+    snapshot = world(drifted(a_node_of(SMALL)), a_node_of(LARGE, "roomy"), node_pools=(pool,))
+    (command,) = disrupt(snapshot).commands
+    assert (command.method, len(command.replacements)) == ("static-drift", 1)
+    assert checked(command, snapshot) == command

@@ -21,6 +21,7 @@ from tests.unit.disruption.nodes_for_tests import (
     LARGE,
     MIDDLE,
     ON_DEMAND,
+    OPEN,
     SMALL,
     checked,
     drifted,
@@ -252,6 +253,28 @@ class TestSeveral:
         assert validation.check(first) == ValidCommand(first)
         validation.carry_out(first)
         assert validation.check(second) == ValidCommand(second)
+
+    def test_drift_of_a_node_that_pods_of_the_first_go_to_is_checked_in_the_world_after_it(self) -> None:
+        """Its own pod has a place, but not those that have just come: they would have none."""
+        nodes = [drifted(a_node_of(MIDDLE, "a")), drifted(a_node_of(MIDDLE, "b")), a_node_of(MIDDLE, "c")]
+        pods = (pod_on("a", cpu="3"), pod_on("b", cpu="500m"), pod_on("c", cpu="3"))
+        no_more = a_pool("default", ON_DEMAND, disruption=OPEN, limits={"nodes": 1})
+        snapshot = world(*nodes, pods=pods, node_pools=(no_more,))
+        first, second = (
+            Command(
+                reason="Drifted",
+                method="drift",
+                nodes=(name,),
+                claims=(f"default-{name}",),
+                moves=(Move(f"default/on-{name}", to),),
+            )
+            for name, to in (("a", "b"), ("b", "c"))
+        )
+        assert checked(second, snapshot) == second
+        validation = Validation([first, second], snapshot)
+        assert validation.check(first) == ValidCommand(first)
+        validation.carry_out(first)
+        assert isinstance(validation.check(second), Refusal)
 
     def test_budgets_count_what_was_carried_out_before(self) -> None:
         one = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))

@@ -120,6 +120,10 @@ def test_a_pod_with_the_longest_grace_leaves_budgets_the_first_half() -> None:
     late = a_deletion(tainted_at=NOW - 5 * MINUTE - SECOND, deadline=NOW + 5 * MINUTE - SECOND, tried=[(pod, 5)])
     assert forced(early, pod) == []
     assert forced(late, pod) == [("p", 299)]
+    untainted = a_deletion(
+        asked_at=NOW - 5 * MINUTE - SECOND, tainted_at=None, deadline=NOW + 5 * MINUTE - SECOND, tried=[(pod, 5)]
+    )
+    assert forced(untainted, pod) == [("p", 299)], "the time counts from the request until the node is tainted"
 
 
 @pytest.mark.parametrize("ends_in", [0, 1])

@@ -113,7 +113,7 @@ def test_without_a_node_pool_it_has_no_such_label() -> None:
             written(nodeClassRef={"group": labels.AWS_GROUP, "kind": "X", "name": "default"}),
             CLASS,
             "NodeClaimValidationFailed",
-            "spec.nodeClassRef.kind",
+            "spec.nodeClassRef.kind: 'X' is not EC2NodeClass",
         ),
         (written(), NodeClass(name="other", is_ready=True), "NodeClassNotFound", "spec.nodeClassRef.name"),
         (written(), NodeClass(name="default"), "NodeClassNotReady", "EC2NodeClass default"),

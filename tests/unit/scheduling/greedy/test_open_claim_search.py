@@ -57,7 +57,9 @@ def test_a_claim_without_room_for_the_smallest_pod_is_closed() -> None:
 
 def test_labels_that_a_claim_leaves_open_are_fixed_once() -> None:
     """Otherwise, pods that wait for it are tried again for ever, or never."""
-    context = context_of(types=(TYPE, a_type("n", cpu="4")), pods=(a_pod("a"), a_pod("b", **APART), a_pod("c", **APART)))
+    context = context_of(
+        types=(TYPE, a_type("n", cpu="4")), pods=(a_pod("a"), a_pod("b", **APART), a_pod("c", **APART))
+    )
     run = planned(context, "a", "b", "c")
     before = [claim.reqs for claim in run.claims.claims]
     assert run.claims.fix_open_labels()
