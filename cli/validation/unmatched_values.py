@@ -75,7 +75,7 @@ def unmatched_entry(
     key, operator, values = str(entry.get("key") or ""), entry.get("operator"), sequence(entry.get("values"))
     exist = known.of(key)
     if operator in INTEGER_OPERATORS and len(values) == 1:
-        yield from _out_of_bounds(document, entry, (*place, "values"), exist)
+        yield from _out_of_bounds(document, (key, str(operator), str(values[0])), (*place, "values"), exist)
     if operator != "In" or not exist:
         return
     lost = [(number, str(value)) for number, value in enumerate(values) if str(value) not in exist]
@@ -93,10 +93,11 @@ def unmatched_entry(
 
 
 def _out_of_bounds(
-    document: Document, entry: Mapping[str, Any], place: Location, exist: frozenset[str]
+    document: Document, bound: tuple[str, str, str], place: Location, exist: frozenset[str]
 ) -> Iterator[Finding]:
+    key, operator, value = bound
     try:
-        wanted = Requirement.of(str(entry["key"]), str(entry["operator"]), [str(entry["values"][0])])
+        wanted = Requirement.of(key, operator, [value])
     except InvalidInputError:
         return
     numbers = sorted(int(value) for value in exist if value.isdecimal())

@@ -414,6 +414,16 @@ def test_labels_that_a_node_pool_gives_to_its_nodes_are_no_mistake(
     assert found_in([pool, NODE_CLASS, web], tmp_path, capsys) == []
 
 
+@pytest.mark.parametrize("operator", ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte", "Foo", None])
+@pytest.mark.parametrize("values", [["1"], ["1.5"], [], None, [None]])
+def test_a_requirement_without_a_key_is_an_error_whatever_its_operator(
+    operator: str | None, values: list[Any] | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = {name: value for name, value in (("operator", operator), ("values", values)) if value is not None}
+    found = found_in([changed(NODE_POOL, REQUIRED, [entry])], tmp_path, capsys)
+    assert ("error", "InvalidValue", f"{REQUIRED}[0].key") in {problem[:3] for problem in found}
+
+
 def test_an_object_that_is_twice_in_a_file_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Files of their own are variants, such as the overlays of a repository."""
     assert found_in([NODE_POOL, NODE_CLASS, NODE_POOL], tmp_path, capsys) == [
