@@ -64,11 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     read_scenario(arguments.scenario)  # report problems of the scenario before the simulator is imported
     from simulator.outcome.summary import VIOLATIONS
-    from simulator.run import run as simulated
+    from simulator.run import run as simulate
 
     with _ledger_folder(arguments) as ledger:
         with _functions_kept_quiet(), _progress() as progress:
-            result = simulated(
+            result = simulate(
                 arguments.scenario,
                 seed=arguments.seed,
                 record=arguments.record,

@@ -83,7 +83,7 @@ class DisruptionController:
         claims = self.stores.claims.all()
         self.skips.absent.note(now, are_absent=not claims)
         if not any(claim.is_settled for claim in claims):
-            report.count("candidates", 0)
+            report.count("skippedRuns")
             return ()
         return claims
 
