@@ -25,7 +25,7 @@ from core.model.policy import PodDisruptionBudget
 from core.model.storage import VolumeAttachment
 from core.pods.disposition import is_drainable
 from lambdas.controllers.nodes.node_lists import FRESH_FOR, JOINING, NodeLists, ObservedNode, seen_node
-from lambdas.observation.observer import UNBOUND
+from lambdas.observation.cluster_reader import UNBOUND
 from lambdas.ports import Clock, CloudProvider, DeniedError, Instance, Kubernetes, NotFoundError
 from lambdas.runtime.observability import logger
 

@@ -8,7 +8,7 @@ import pytest
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.nodes.node_lists import JOINING
 from lambdas.messages import work_on_claim
-from lambdas.observation.observer import UNBOUND
+from lambdas.observation.cluster_reader import UNBOUND
 from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_pending_pod
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.provisioning.pending_work import PendingWork, pending_work
-from lambdas.observation.observer import UNBOUND
+from lambdas.observation.cluster_reader import UNBOUND
 from lambdas.ports import JsonObject, TransientError
 from tests.builders import NOW, a_pod
 from tests.fakes.lab import Lab, a_pending_pod

@@ -14,7 +14,7 @@ from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import StoredDrain, StoredTarget
 from lambdas.messages import wake_up
-from lambdas.observation.observer import UNBOUND
+from lambdas.observation.cluster_reader import UNBOUND
 from lambdas.ports import JsonObject, TransientError
 from lambdas.store import PLANNER
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
