@@ -38,11 +38,12 @@ class SharedControllers:
     def claim_work(self) -> ClaimWork:
         """Advances a claim to its next step."""
         from lambdas.controllers.node_lifecycle.claim_launch import ClaimLaunch
+        from lambdas.controllers.node_lifecycle.claim_steps import ClaimSteps
         from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 
         given, wake_ups = self.adapters, self.adapters.queues.wake_ups
         launch = ClaimLaunch(given.stores.claims, self.launcher, self.observer, wake_ups, given.clock)
-        return ClaimWork(
+        claim_steps = ClaimSteps(
             given.kubernetes,
             given.stores,
             launch,
@@ -52,6 +53,7 @@ class SharedControllers:
             given.queues,
             given.clock,
         )
+        return ClaimWork(given.stores, claim_steps, given.queues, given.clock, binds=given.settings.bind_pods)
 
     @cached_property
     def claim_deletion(self) -> ClaimDeletion:

@@ -1,4 +1,4 @@
-"""Carries out a claim's next steps; the intent is stored first if its loss could lose an instance."""
+"""Advances a claim: finds its next step, checks the brakes and takes the step, until there is something to wait for."""
 
 from __future__ import annotations
 
@@ -8,38 +8,23 @@ from typing import Final
 import msgspec
 
 from core.brakes.steps import action_of_step
-from core.errors import invariant
 from core.lifecycle import steps
 from core.lifecycle.backoff import recheck_after
 from core.lifecycle.claims import needs_instance, next_claim_step
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
 from core.model.values.taints import DISRUPTED
-from core.reasons.decision import DecisionKind
-from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
-from lambdas.controllers.draining.drain_cancellation import DrainCancellation
-from lambdas.controllers.draining.draining import Draining
 from lambdas.controllers.draining.replacements import Replacing
-from lambdas.controllers.draining.surge import Surge
-from lambdas.controllers.launching.failed_starts import FailedStarts
 from lambdas.controllers.node_lifecycle.check_chains import CheckChains
-from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
-from lambdas.controllers.node_lifecycle.claim_launch import ClaimLaunch
-from lambdas.controllers.node_lifecycle.node_registration import NodeRegistration
+from lambdas.controllers.node_lifecycle.claim_steps import ClaimSteps
 from lambdas.controllers.node_lifecycle.ready_nodes import ReadyNodes
-from lambdas.controllers.nodes.node_events import NodeEvents
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.resync.run_requests import request_run
-from lambdas.messages import check_command, wake_up
+from lambdas.messages import wake_up
 from lambdas.observation.stores import Stores
-from lambdas.ports import (
-    Clock,
-    FunctionQueues,
-    Kubernetes,
-)
+from lambdas.ports import Clock, FunctionQueues
 from lambdas.run_report import RunReport
-from lambdas.settings import Settings
 
 MAX_STEPS: Final = 8
 """The most steps of one claim in one call; from a drained node to the deletion of the row it takes at most five."""
@@ -53,31 +38,17 @@ class ClaimWork:
     """Advances one claim as far as possible now."""
 
     def __init__(
-        self,
-        kubernetes: Kubernetes,
-        stores: Stores,
-        launch: ClaimLaunch,
-        failed_starts: FailedStarts,
-        deletion: ClaimDeletion,
-        settings: Settings,
-        queues: FunctionQueues,
-        clock: Clock,
+        self, stores: Stores, claim_steps: ClaimSteps, queues: FunctionQueues, clock: Clock, *, binds: bool
     ) -> None:
-        self._launch = launch
-        self._failed_starts = failed_starts
-        self._deletion = deletion
+        """`binds`: whether planned pods are bound to their nodes."""
+        self._claim_steps = claim_steps
         self._claims = stores.claims
         self._chains = CheckChains(stores.claims)
-        self._nodes = NodeRegistration(kubernetes, stores, settings, clock)
-        self._binds = settings.bind_pods
+        self._binds = binds
         self._ready_nodes = ReadyNodes()
-        self._node_events = NodeEvents(kubernetes, clock)
-        surge = Surge(kubernetes, is_on=settings.surge_restarts)
-        self._draining = Draining(kubernetes, stores.claims, surge, clock)
         self._replacing = Replacing(stores.claims)
-        self._cancellation = DrainCancellation(kubernetes, stores.claims, clock)
         self._brakes = stores.brakes
-        self._wake_ups, self._work, self._run_requests = queues.wake_ups, queues.work, queues.run_requests
+        self._wake_ups, self._run_requests = queues.wake_ups, queues.run_requests
         self._clock = clock
 
     def advance(
@@ -118,13 +89,11 @@ class ClaimWork:
             if _takes_pods(step) and _was_released(facts, reader):
                 return SOON
             if isinstance(step, steps.Drain):
-                return self._draining.drain(record, step, facts, report)
+                return self._claim_steps.drain(record, step, facts, report)
             if step == last:
                 return recheck_after(_since(record), self._clock.now())
             last, before = step, record
-            record = self._take(record, step, reader, report)
-            if record is None and before.machine is None and before.deletion is None and before.plan.made_by_hand:
-                self._node_events.not_launched(before.name, report.decisions)
+            record = self._claim_steps.take(record, step, reader, report)
             self._request_runs_for_capacity(before, record)
             if record is not None and record.attempts > before.attempts:
                 return recheck_after(record.requested_at, self._clock.now())
@@ -151,86 +120,6 @@ class ClaimWork:
         if brake is not None:
             skipped(brake, record.name, report)
         return brake is not None
-
-    def _take(
-        self, record: ClaimRecord, step: steps.ClaimStep, reader: NodeStateReader, report: RunReport
-    ) -> ClaimRecord | None:
-        """Take one step; return the claim after it, None if its row is deleted."""
-        match step:
-            case steps.Launch():
-                return self._launch.launch(record, reader, report)
-            case steps.Adopt():
-                return self._launch.adopt(record, step, reader, report)
-            case steps.Register():
-                return self._register(record, step, reader, report)
-            case steps.NoteUsable():
-                return self._nodes.note_usable(record)
-            case steps.MarkInitialized():
-                return self._initialize(record, step, reader, report)
-            case steps.ReportNode():
-                return self._report(record, step, reader, report)
-            case steps.BeginTermination():
-                return self._begin_termination(record, step, report)
-            case steps.Forget():
-                self._deletion.forget(record, step, report)
-                return None
-            case _:
-                return self._take_to_its_end(record, step, reader, report)
-
-    def _register(
-        self, record: ClaimRecord, step: steps.Register, reader: NodeStateReader, report: RunReport
-    ) -> ClaimRecord:
-        """Register the node; launches that waited for a node to join continue."""
-        registered = self._nodes.register(record, step, reader, report)
-        if record.tries:
-            self._failed_starts.disprove(record, report)
-            self._wake_ups.send([wake_up("a node joined")])
-        return registered
-
-    def _begin_termination(self, record: ClaimRecord, step: steps.BeginTermination, report: RunReport) -> ClaimRecord:
-        """Begin to remove the claim; if its instance ended before it joined, learn the reason first, for further launches."""
-        reason, message = step.reason, step.message
-        if reason is TerminationReason.INSTANCE_GONE:
-            reason, message = self._failed_starts.explain_loss(record, message, report)
-        return self._deletion.begin(record, reason, message, report)
-
-    def _initialize(
-        self, record: ClaimRecord, step: steps.MarkInitialized, reader: NodeStateReader, report: RunReport
-    ) -> ClaimRecord:
-        """Open the node; a command that waits for it continues at once."""
-        opened = self._nodes.mark_initialized(record, step, reader, report)
-        if opened.command:
-            self._work.send([check_command(opened.command)])
-        return opened
-
-    def _take_to_its_end(
-        self, record: ClaimRecord, step: steps.ClaimStep, reader: NodeStateReader, report: RunReport
-    ) -> ClaimRecord | None:
-        """Take one step of a leaving claim."""
-        match step:
-            case steps.CancelDrain():
-                return self._cancellation.carry_out(record, step, reader, report)
-            case steps.Escalate():
-                return self._draining.escalate(record, step, report)
-            case steps.TaintNode():
-                return self._draining.taint(record, step, reader)
-            case steps.TerminateInstance():
-                return self._deletion.terminate_instance(record, report)
-            case steps.DeleteNode():
-                return self._draining.delete_node(record, step, reader, report)
-            case _:
-                invariant(False, f"{step} is not a step of a claim")
-                return None
-
-    def _report(
-        self, record: ClaimRecord, step: steps.ReportNode, reader: NodeStateReader, report: RunReport
-    ) -> ClaimRecord | None:
-        """Store the report first, so that it is published only once."""
-        reported = msgspec.structs.replace(record, reason=step.reason, message=step.message)
-        changed = self._claims.change(record, reported)
-        report.decide(DecisionKind.SKIP, step.node, step.reason, step.message)
-        self._node_events.publish(step, reader.unbound_pods(step.pods) if step.pods else ())
-        return changed
 
     def _request_runs_for_capacity(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
         """Wake the functions that may wait for what a leaving claim has released.
