@@ -20,7 +20,7 @@ from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, any_v
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.diagnosis import Diagnosis
 from core.scheduling.explanation.findings import PodFinding
-from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.instance_types.min_values import cut
 from core.scheduling.pods.pending_pods import buffer_of, is_virtual
 from core.scheduling.primitives.handles import TypeMask

@@ -20,7 +20,7 @@ from core.scheduling.explanation.findings import PodFinding, PoolFinding, nearne
 from core.scheduling.explanation.new_node_refusal import NewNodeRefusal
 from core.scheduling.explanation.type_elimination import TypeElimination
 from core.scheduling.explanation.wording import closed_reservation, conflict, contradiction, own_conflict
-from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from core.model.pod import Pod
 from core.scheduling.capacity.claim_profile import ClaimProfiles
-from core.scheduling.capacity.in_flight_claim import InFlightClaim
-from core.scheduling.constraints.ec2_quotas import Ec2Quotas
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.existing_node_search import ExistingNodeSearch
 from core.scheduling.greedy.guided_steps import GuidedSteps
@@ -19,6 +15,7 @@ from core.scheduling.greedy.new_claims import NewClaims
 from core.scheduling.greedy.open_claim_search import OpenClaimSearch
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.greedy.queue import least_of, least_requests_from
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.pods.pending_pods import is_virtual
 from core.scheduling.pods.pod_group import PendingGroup, RelaxationStep, with_all_preferences
 from core.scheduling.primitives.handles import NO_CLAIMS, ClaimMask
@@ -26,41 +23,6 @@ from core.scheduling.primitives.resource_vector import Vector, minus
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.domain_counts import NO_DEPARTURES, Departures, DomainCounts
 from core.scheduling.topology.topology_group import AFFINITY
-
-
-class Solution(msgspec.Struct, eq=False):
-    """The places of all pods.
-
-    Attributes:
-        bound: (pod, position of the node) for pods that an existing node takes.
-        unplaced: Groups with pods left over.
-        state: The state after the placements.
-        before_buffers: The state before the virtual pods of capacity buffers, if real pods were left over then.
-        fixed_pods: Keys of pods that wait in any case, if a target moves others: their claims stay as they are.
-    """
-
-    claims: list[InFlightClaim]
-    bound: list[tuple[Pod, int]]
-    unplaced: list[PendingGroup]
-    state: PlanState
-    before_buffers: PlanState | None = None
-    fixed_pods: frozenset[str] = frozenset()
-
-    @property
-    def refusing_state(self) -> PlanState:
-        """The state in which unplaced pods were refused: without virtual pods, which are placed after them."""
-        return self.before_buffers or self.state
-
-    def settle_commitments(self) -> Solution:
-        """Let commitments cover the present claims, and return this solution.
-
-        With EC2's quotas among the constraints, no claim becomes on-demand capacity for this: the quotas chose its capacity
-        type.
-        """
-        constraints = self.state.constraints
-        if constraints.commitments is not None:
-            constraints.commitments.settle(self.claims, extends=Ec2Quotas not in map(type, constraints.all))
-        return self
 
 
 @dataclass(eq=False, slots=True)

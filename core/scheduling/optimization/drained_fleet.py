@@ -13,7 +13,7 @@ from core.model.pod import Pod
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import SearchSettings
 from core.scheduling.context import SchedulingContext
-from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.replanning.ec2_limits import cheaper_within_ec2_limits
 
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from core.model.plan import Cost
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import SearchSettings
 from core.scheduling.context import SchedulingContext
-from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.optimization.relaxed_pods import RelaxedPods, is_undercut
 
 

@@ -11,7 +11,7 @@ from core.packing.arithmetic_bound import Offer, OfferedItem, arithmetic_bound
 from core.packing.search_settings import SearchSettings
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
-from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.optimization.items.item_groups import ItemGroup, LaunchOption
 from core.scheduling.pods.pod_group import PodGroup, PodSignature, RelaxationStep
 from core.scheduling.pods.preferences import required_alternatives

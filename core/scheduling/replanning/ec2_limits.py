@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
-from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.primitives.handles import RequirementId, TypeMask
 
 Extra = TypeVar("Extra")

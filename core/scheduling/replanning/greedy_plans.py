@@ -7,7 +7,8 @@ import msgspec
 from core.model.pod import Pod
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
+from core.scheduling.greedy.scheduler import GreedyScheduler
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.replanning.ec2_limits import commitment_contexts, plan_rank
 from core.scheduling.replanning.requeue import RequeuingScheduler
 

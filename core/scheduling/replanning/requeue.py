@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from core.scheduling.context import SchedulingContext
-from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
+from core.scheduling.greedy.scheduler import GreedyScheduler
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.pods.pod_group import PendingGroup, PodGroup
 from core.scheduling.replanning.leftovers import Leftovers, leftovers_of
-from core.scheduling.replanning.varied_plans import VariedPlans
+from core.scheduling.replanning.varied_plans import GROUPS_MAX, VariedPlans
 from core.scheduling.topology.topology_group import AFFINITY
 
 RETRIES_MAX: Final = 4
@@ -31,9 +32,6 @@ SHARING_PODS_MAX: Final = 110
 
 The second plan takes some 50 µs a pod with 400 types, and 110 µs with 800.
 """
-
-GROUPS_MAX: Final = 16
-"""The most groups for which a separate plan determines whether they would gain."""
 
 
 class RequeuingScheduler:

@@ -14,7 +14,8 @@ from typing import Final
 
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.guided_steps import GuidedSteps
-from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
+from core.scheduling.greedy.scheduler import GreedyScheduler
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.pods.pending_pods import is_virtual
 from core.scheduling.pods.pod_group import PendingGroup, PodGroup
 from core.scheduling.primitives.memo import memo

@@ -6,7 +6,7 @@ from collections import Counter
 
 from core.scheduling.capacity.claim_profile import ClaimProfiles
 from core.scheduling.context import SchedulingContext
-from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.primitives.handles import TopologyGroupId
 from core.scheduling.topology.domain_counts import DomainCounts
 

@@ -15,7 +15,7 @@ from core.model.values.requirements import Requirement
 from core.scheduling import schedule
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.replanning.requeue import RequeuingScheduler
 from tests.builders import a_pod, a_pool, a_snapshot, a_type
 from tests.unit.packing.problems import SIZES

@@ -7,7 +7,7 @@ from core.model.values.commitment import ReservedInstances
 from core.model.values.vcpu_quotas import STANDARD
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas
 from core.scheduling.context import SchedulingContext
-from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.replanning.ec2_limits import commitment_contexts, plan_rank, planned_within_ec2_limits
 from core.scheduling.replanning.greedy_plans import planned
 from tests.builders import a_pod, a_type

@@ -8,7 +8,7 @@ from core import labels
 from core.model.values.requirements import Requirement
 from core.packing.problem import Packing
 from core.packing.search_settings import DEFAULT_SETTINGS
-from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps
 from core.scheduling.optimization.items.item_extraction import ItemExtraction
 from core.scheduling.optimization.subproblems.subproblem import Subproblem
