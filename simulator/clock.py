@@ -1,120 +1,18 @@
 """Virtual time: a queue of events in the order of their moments; ties keep the order in which they were added.
 
 Functions take time. A running function is a `Process`: if another event is due before the function continues, the process is
-parked and the rest of the world proceeds, so functions overlap as in Lambda. Only one thread runs at a time, and the queue
-alone decides which, so every run is identical.
+parked and the rest of the world proceeds, so functions overlap as in Lambda. The queue alone decides which process runs, so
+every run is identical.
 """
 
 from __future__ import annotations
 
 import heapq
-import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-
-class AbandonedError(BaseException):
-    """The simulation ended while this process was parked; it must unwind and touch nothing more."""
-
-
-class _Worker:
-    """A thread that runs one process after the other: starting one for each took a fortieth of a run."""
-
-    def __init__(self) -> None:
-        # Plain locks, acquired at the start: Python's semaphore is ten times as slow, and a run takes thousands of turns.
-        self.turn, self.yielded = threading.Lock(), threading.Lock()
-        self.turn.acquire()
-        self.yielded.acquire()
-        self.work: Callable[[], None] | None = None
-        """The work of the next turn; None ends the thread."""
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            self.turn.acquire()
-            work, self.work = self.work, None
-            if work is None:
-                return
-            work()
-            del work
-            self.yielded.release()
-
-
-class Process:
-    """A piece of work during which virtual time may pass. It runs in a thread, but never concurrently with another one.
-
-    Args:
-        idle: Idle threads. The process takes one, or starts a thread, and returns it at its end.
-    """
-
-    def __init__(self, work: Callable[[], None], idle: list[_Worker]) -> None:
-        self._work = work
-        self._idle = idle
-        self._worker: _Worker
-        self._failure: BaseException | None = None
-        self._abandoned = False
-        self._finished = False
-
-    def start(self) -> None:
-        """Run until it first waits or ends. Raises what the work raised."""
-        self._worker = self._idle.pop() if self._idle else _Worker()
-        self._worker.work = self._run
-        self._worker.turn.release()
-        self._await_yield()
-
-    def resume(self) -> None:
-        """Continue after a wait, until the next wait or the end."""
-        if not self._finished:
-            self._worker.turn.release()
-            self._await_yield()
-
-    def abandon(self) -> None:
-        """End the process: its current wait raises AbandonedError."""
-        self._abandoned = True
-        self.resume()
-
-    def wait(self) -> None:
-        """Return control to the clock; called by the process itself.
-
-        Raises:
-            AbandonedError: If the simulation is over.
-        """
-        if not self._abandoned:
-            self._worker.yielded.release()
-            self._worker.turn.acquire()
-        if self._abandoned:
-            raise AbandonedError
-
-    def must_live(self) -> None:
-        """Raise AbandonedError if the simulation is over."""
-        if self._abandoned:
-            raise AbandonedError
-
-    def _await_yield(self) -> None:
-        self._worker.yielded.acquire()
-        if self._finished:
-            self._idle.append(self._worker)
-            if self._failure is not None:
-                raise self._failure
-
-    def _run(self) -> None:
-        _own.process = self
-        try:
-            self._work()
-        except AbandonedError:
-            pass
-        except BaseException as failure:  # noqa: BLE001 - raised in the thread that waits for this process
-            self._failure = failure
-        finally:
-            self._finished = True
-
-
-class _Own(threading.local):
-    process: Process | None = None
-
-
-_own = _Own()
+from simulator.processes import Process, Worker, running_process
 
 
 class VirtualClock:
@@ -127,7 +25,7 @@ class VirtualClock:
         self._queue: list[tuple[datetime, int, Callable[[], None]]] = []
         self._parked: dict[int, Process] = {}
         self._parked_so_far = 0
-        self._idle: list[_Worker] = []
+        self._idle: list[Worker] = []
 
     def now(self) -> datetime:
         """Return the current virtual time."""
@@ -156,7 +54,7 @@ class VirtualClock:
         Inside a process, events due within this time happen within it; elsewhere they happen after the action.
         """
         until = self._now + duration
-        process = _own.process
+        process = running_process()
         if process is not None:
             process.must_live()
         if process is not None and self._must_yield(until):
@@ -166,7 +64,7 @@ class VirtualClock:
 
     def passes(self, duration: timedelta) -> bool:
         """Let time pass inside a process if no other event is due within it; return whether it passed."""
-        process, until = _own.process, self._now + duration
+        process, until = running_process(), self._now + duration
         if process is None or self._must_yield(until):
             return False
         process.must_live()
@@ -175,7 +73,7 @@ class VirtualClock:
 
     def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
         """Run these pieces of work of one process concurrently, and wait for all. None of them may raise."""
-        process, left = _own.process, len(works)
+        process, left = running_process(), len(works)
         if process is None or left < 2:
             for work in works:
                 work()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from cli.report.page import PageContent, render
+from cli.report.page import render
+from cli.report.page_data import PageContent
 
 __all__ = ["PageContent", "render"]

@@ -5,43 +5,21 @@ Charts are drawn by uPlot (MIT, `cli/assets/vendor`) at the device's width; text
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
-import msgspec
-
 from cli.report import series
-from cli.report.bands import Band, bands
 from cli.report.chains import Chain, chains, consolidated, replacements
-from cli.report.comparison import Comparison, sampled
-from cli.report.node_lifetimes import NodeLifetime, lives
+from cli.report.node_lifetimes import lives
+from cli.report.page_data import PODS_NAMED_MAX, PageContent, page_data
 from cli.report.paragraph import paragraph
 from simulator.outcome.summary import VIOLATIONS
 
 ROWS_MAX: Final = 2000
-NODES_MAX: Final = 1500
-PODS_NAMED_MAX: Final = 60
 _UPLOT: Final = "uPlot-1.6.32"
-
-
-class PageContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a page.
-
-    Attributes:
-        summary: The SimulationSummary of the contract.
-        events: The record: moment, event, fields.
-        decisions: The functions' decisions, in order: at, function, kind, subject, reason, message.
-        comparison: The comparison, None if it was not requested.
-    """
-
-    summary: Mapping[str, Any]
-    events: Sequence[tuple[datetime, str, Mapping[str, Any]]]
-    decisions: Sequence[Mapping[str, Any]]
-    comparison: Comparison | None = None
 
 
 def render(content: PageContent) -> str:
@@ -65,7 +43,7 @@ def render(content: PageContent) -> str:
             _charts(),
             _decisions(rows),
             _unplaced(content),
-            f'<script type="application/json" id="data">{_data(content, lines, found)}</script>',
+            f'<script type="application/json" id="data">{page_data(content, lines, found)}</script>',
             f"<script>{uplot}</script><script>{(assets / 'report.js').read_text()}</script></main></body></html>",
         )
     )
@@ -193,63 +171,3 @@ def _nearest(decision: Mapping[str, Any]) -> str:
     more = f"<details><summary>every NodePool</summary><ul>{rest}</ul></details>" if rest else ""
     code = f"<code>{escape(str(decision['reason']))}</code> " if decision.get("reason") else ""
     return f"{code}{escape(lines[0])}{more}"
-
-
-def _data(content: PageContent, lines: series.Series, found: Sequence[NodeLifetime]) -> str:
-    end = content.events[-1][0]
-    data: dict[str, Any] = {
-        "start": _seconds(content.events[0][0]),
-        "end": _seconds(end),
-        "t": [_seconds(at) for at in lines.times],
-        "pending": lines.pending,
-        "nodes": lines.nodes,
-        "hourly": [round(value, 4) for value in lines.hourly],
-        "kept": [round(value, 4) for value in lines.kept],
-        "spent": [round(value, 3) for value in lines.spent],
-        "bands": [_band(band) for band in bands(content.events)],
-        "lives": [_life(life, end) for life in found[:NODES_MAX]],
-    }
-    if content.comparison is not None:
-        data["karpenter"] = sampled(content.comparison.karpenter, lines.times)
-        data["minimum"] = sampled(content.comparison.minimum, lines.times)
-    return json.dumps(data, separators=(",", ":")).replace(
-        "<", "\\u003c"
-    )  # so that neither an end tag nor a comment starts in it
-
-
-def _band(band: Band) -> dict[str, Any]:
-    return {"from": _seconds(band.start), "to": _seconds(band.end), "kind": band.kind, "text": band.text}
-
-
-def _life(life: NodeLifetime, end: datetime) -> dict[str, Any]:
-    moments = {
-        key: _seconds(moment)
-        for key, moment in (
-            ("launched", life.launched),
-            ("joined", life.joined),
-            ("ready", life.ready),
-            ("noticed", life.noticed),
-            ("disrupted", life.disrupted),
-            ("ended", life.ended),
-        )
-        if moment is not None
-    }
-    return {
-        "name": life.name,
-        "claim": life.claim,
-        "pool": life.pool,
-        "type": life.instance_type,
-        "zone": life.zone,
-        "capacity": life.capacity_type,
-        "price": life.price,
-        "cost": round(life.cost(end), 4),
-        "reason": life.reason,
-        "pods": list(dict.fromkeys(life.pods))[:PODS_NAMED_MAX],
-        "podCount": len(set(life.pods)),
-        "evicted": len(life.evicted),
-        **moments,
-    }
-
-
-def _seconds(moment: datetime) -> int:
-    return round(moment.timestamp())

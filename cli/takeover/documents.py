@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cli.answers.plan_document import API_VERSION
-from cli.takeover.adopter import AdoptionCandidate, AdoptionSurvey
+from cli.takeover.adoption_survey import AdoptionCandidate, AdoptionSurvey
 from cli.takeover.releaser import Releasable, ReleaseSurvey
 from core.api.objects import JsonObject
 

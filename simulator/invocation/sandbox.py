@@ -13,6 +13,7 @@ import msgspec
 from lambdas.wiring import FunctionSpec
 from simulator.clock import VirtualClock
 from simulator.invocation.calls import CrashError, TimeoutExpiredError
+from simulator.invocation.context import Context
 from simulator.record import Recorder
 
 OK: Final = "ok"
@@ -235,29 +236,3 @@ def _traceback(error: BaseException) -> str:
     before = "" if cause is None else _traceback(cause)
     passed = (f"  {frame.f_code.co_filename}:{line}\n" for frame, line in traceback.walk_tb(error.__traceback__))
     return "".join((before, *passed, *traceback.format_exception_only(error)))
-
-
-class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """Lambda's context of an invocation."""
-
-    function_name: str
-    memory_limit_in_mb: int
-    aws_request_id: str
-    clock: VirtualClock
-    deadline: datetime
-    function_version: str = "$LATEST"
-    log_stream_name: str = "simulated"
-
-    @property
-    def log_group_name(self) -> str:
-        """Its log group."""
-        return f"/aws/lambda/{self.function_name}"
-
-    @property
-    def invoked_function_arn(self) -> str:
-        """Its ARN."""
-        return f"arn:aws:lambda:us-east-1:123456789012:function:{self.function_name}"
-
-    def get_remaining_time_in_millis(self) -> int:
-        """How long the invocation may still run."""
-        return max(0, round((self.deadline - self.clock.now()) / timedelta(milliseconds=1)))

@@ -19,7 +19,7 @@ from lambdas.ports import DeniedError, TransientError
 from lambdas.run_report import RunReport
 from lambdas.runtime import observability
 from simulator.clock import VirtualClock
-from simulator.invocation.sandbox import Context
+from simulator.invocation.context import Context
 from tests.builders import NOW
 
 
