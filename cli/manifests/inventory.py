@@ -90,7 +90,7 @@ def refused_version_of(document: Document) -> str:
     current = _CURRENT.get(document.kind)
     if document.object.get("apiVersion") == current or (current is None and document.kind not in _OLDER_KINDS):
         return ""
-    from core.manifests.api_versions import refused_version  # nearly all objects are of current versions
+    from core.manifests.wire.api_versions import refused_version  # nearly all objects are of current versions
 
     return refused_version(document.object)
 

@@ -24,9 +24,9 @@ from core.api.objects import group_and_version, is_ours, kind_of, mapping, seque
 from core.api.validation import problems
 from core.disruption.budgets.cron import Schedule
 from core.errors import InvalidInputError
-from core.manifests.api_versions import read_versions
 from core.manifests.assemble import assemble
 from core.manifests.wire.api_resources import PODS
+from core.manifests.wire.api_versions import read_versions
 from core.manifests.wire.decoding import from_object
 from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue

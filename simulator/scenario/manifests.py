@@ -12,7 +12,7 @@ import yaml
 from core.api.conversion import is_old
 from core.api.objects import JsonObject
 from core.errors import InvalidInputError
-from core.manifests.api_versions import refused_version
+from core.manifests.wire.api_versions import refused_version
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"

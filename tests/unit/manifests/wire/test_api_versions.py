@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.manifests.api_versions import refused_version
 from core.manifests.wire.api_resources import ALL
+from core.manifests.wire.api_versions import refused_version
 
 
 @pytest.mark.parametrize(
