@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -21,12 +21,20 @@ def _parts(found: Mapping[str, Any]) -> Iterator[str]:
     )
     for when, missed in (("before", sites["notBefore"]), ("after", sites["notAfter"])):
         if missed:
-            yield f"Not {when}: " + ", ".join(f"`{site}`" for site in missed) + "."
+            yield f"Not {when}: " + _listed(missed) + "."
+    if sites["directedWorlds"]:
+        left = ((when, sites[f"not{when.title()}BySeeds"]) for when in ("before", "after"))
+        told = "; ".join(f"{when} {_listed(missed)}" for when, missed in left if missed)
+        yield f"The seeds alone left some out, at which functions died in {sites['directedWorlds']} directed worlds: {told}."
     if not found["violated"]:
         yield "Nothing was violated."
         return
     rows = [f"| {row['seed']} | {row['law']} | {row['message'].replace('|', '/')} |" for row in found["violated"]]
     yield "\n".join(("| seed | law | first violation |", "| --- | --- | --- |", *rows))
+
+
+def _listed(sites: Sequence[str]) -> str:
+    return ", ".join(f"`{site}`" for site in sites)
 
 
 def _span(seconds: float) -> str:

@@ -12,6 +12,7 @@ import pytest
 from simulator.campaign import __main__ as campaign
 from simulator.campaign.call_sites import CRASHES, Crash, Meetings, Record, Site
 from simulator.campaign.directed import directed, directed_plans, recorded_plan
+from simulator.campaign.page import figures
 from simulator.campaign.report import line, report
 from simulator.campaign.trial import Outcome, plan_of, play
 from simulator.invocation import calls
@@ -80,6 +81,8 @@ def test_the_figures_tell_what_seeds_reached_from_what_directed_worlds_reached()
         "notAfterBySeeds": ["execute ec2:C"],
     }
     assert "crashAfter at execute ec2:C" in line(more)
+    page = figures(found | {"first": 1, "processes": 2, "wallSeconds": 61})
+    assert "in 1 directed worlds: before `execute ec2:C`; after `execute ec2:C`." in page
 
 
 @pytest.mark.parametrize("every_site", [True, False])
