@@ -52,17 +52,17 @@ class DrainReason(ReasonCode):
     BLOCKED = (
         "DrainBlocked",
         "No pod has left the node for 15 minutes.",
-        "Read the message: it names the pod that blocks the drain.",
+        "Read the message: it names the pod or volume that blocks the drain.",
     )
     LASTING = (
         "DrainLasting",
         "No pod has left the node for an hour; the drain is cancelled if the node may stay.",
-        "Read the message: it names the pod that blocks the drain.",
+        "Read the message: it names the pod or volume that blocks the drain.",
     )
     ALARMING = (
         "DrainAlarming",
         "No pod has left the node for a day, and the node must be removed.",
-        "Move or delete the pod that the message names.",
+        "Move or delete the pod that the message names, or detach the volume.",
     )
     NO_ROOM_TO_GIVE_BACK = (
         "LimitReached",

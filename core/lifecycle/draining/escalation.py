@@ -1,7 +1,8 @@
 """Escalates a drain that makes no progress: levels with deadlines, for nodes without a terminationGracePeriod.
 
-Time counts from the last pod that left, so a long drain with progress is not escalated. Escalation forces no pod off;
-only a terminationGracePeriod does that.
+Pods that do not leave hold a drain up, and volumes that are not detached after the last pod has left. Time counts from the
+last pod that left, so a long drain with progress is not escalated. Escalation forces no pod off; only a terminationGracePeriod
+does that.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.steps import Blocker, CancelDrain, Escalate
 from core.model.pod import Pod
+from core.model.storage import VolumeAttachment
 from core.reasons.code import ReasonCode
 from core.reasons.drain import EvictionReason, HeldPodReason
 from core.reasons.node import NodeReason
@@ -46,18 +48,28 @@ def next_escalation(
 ) -> Escalate | CancelDrain | None:
     """Return the step for a level that the drain has reached since the last check, None if none."""
     deletion, node = record.deletion, facts.node
-    if deletion is None or deletion.tainted_at is None or deletion.deadline is not None or node is None or not waiting:
+    if deletion is None or deletion.tainted_at is None or deletion.deadline is not None or node is None:
+        return None
+    if not waiting and not facts.attachments:
         return None
     since = max(deletion.tainted_at, deletion.evicted_at or deletion.tainted_at)
     reached = max((level for level, after in DEADLINES.items() if now - since >= after), default=0)
     if reached <= deletion.escalation_level:
         return None
     blockers = tuple(_blocker(pod, deletion, now) for pod in waiting)
-    first = min(blockers, key=lambda blocker: (blocker.reason in _PASSING, blocker.pod.key))
-    kept = f"{first.message}; no pod has left node {node.name} since {since:%Y-%m-%dT%H:%M:%SZ}"
+    first = min(blockers, key=lambda blocker: (blocker.reason in _PASSING, blocker.pod.key), default=None)
+    told = first.message if first is not None else _attached(facts.attachments)
+    kept = f"{told}; no pod has left node {node.name} since {since:%Y-%m-%dT%H:%M:%SZ}"
     if reached >= EscalationLevel.LASTING and may_be_cancelled(record) and node.deleted_at is None:
-        return CancelDrain(node.name, _BLOCKED_BY.get(first.reason, NodeReason.DRAIN_BLOCKED), kept)
+        reason = _BLOCKED_BY.get(first.reason) if first is not None else None
+        return CancelDrain(node.name, reason or NodeReason.DRAIN_BLOCKED, kept)
     return Escalate(reached, blockers, kept)
+
+
+def _attached(attachments: Sequence[VolumeAttachment]) -> str:
+    """Name the volumes that keep a node after its pods have left; their CSI driver may not be running."""
+    names = sorted(found.volume_name for found in attachments)
+    return f"{len(names)} volumes are still attached after their pods have left, the first is {names[0]}"
 
 
 def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:

@@ -13,6 +13,7 @@ from core.lifecycle.draining.escalation import DEADLINES, EscalationLevel
 from core.lifecycle.draining.evictions import identity
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import EvictionTry
+from core.model.storage import VolumeAttachment
 from tests.builders import NOW, a_pod
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_node
 
@@ -84,3 +85,31 @@ def test_the_protected_pod_is_named() -> None:
     assert isinstance(step, steps.Escalate)
     assert [blocker.reason for blocker in step.blockers] == ["NotAsked", "DoNotDisrupt"]
     assert step.message.startswith("pod default/p has karpenter.sh/do-not-disrupt")
+
+
+ATTACHED = ClaimFacts(
+    nodes=(LEAVING,),
+    attachments=tuple(VolumeAttachment(name=name, node_name="n", volume_name=f"pv-{name}") for name in ("b", "a")),
+)
+"""A node without pods whose volumes are not detached, as when its CSI driver is gone."""
+
+
+def test_volumes_that_are_not_detached_are_told_of() -> None:
+    """If this failed, an empty node would keep its place in the budgets for good, and nobody would know why."""
+    for since, expected in ((5 * MINUTE - SECOND, steps.Wait), (5 * MINUTE, steps.Escalate)):
+        step = next_claim_step(a_leaving(reason="NodePoolDeleted", tainted=since), ATTACHED, NOW)
+        assert isinstance(step, expected)
+    assert isinstance(step, steps.Escalate)
+    assert step.blockers == ()
+    assert step.message.startswith("2 volumes are still attached after their pods have left, the first is pv-a")
+
+
+def test_a_voluntary_drain_that_volumes_hold_up_is_cancelled_after_an_hour() -> None:
+    step = next_claim_step(a_leaving(reason="Empty", tainted=HOUR), ATTACHED, NOW)
+    assert isinstance(step, steps.CancelDrain)
+    assert step.reason == "DrainBlocked"
+
+
+def test_nothing_is_told_of_a_node_that_waits_for_nothing() -> None:
+    step = next_claim_step(a_leaving(reason="NodePoolDeleted", tainted=HOUR), ClaimFacts(nodes=(LEAVING,)), NOW)
+    assert isinstance(step, steps.TerminateInstance)
