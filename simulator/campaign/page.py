@@ -19,13 +19,13 @@ def _parts(found: Mapping[str, Any]) -> Iterator[str]:
         f"{_span(found['wallSeconds'])} in {found['processes']} processes. "
         f"Functions died before {sites['before']} and after {sites['after']} of {sites['total']} call sites."
     )
-    for when, missed in (("before", sites["notBefore"]), ("after", sites["notAfter"])):
-        if missed:
-            yield f"Not {when}: " + _listed(missed) + "."
+    for when, names in (("before", sites["notBefore"]), ("after", sites["notAfter"])):
+        if names:
+            yield f"Not {when}: " + _listed(names) + "."
     if sites["directedWorlds"]:
         left = ((when, sites[f"not{when.title()}BySeeds"]) for when in ("before", "after"))
-        told = "; ".join(f"{when} {_listed(missed)}" for when, missed in left if missed)
-        yield f"The seeds alone left some out, at which functions died in {sites['directedWorlds']} directed worlds: {told}."
+        missed = "; ".join(f"{when} {_listed(names)}" for when, names in left if names)
+        yield f"The seeds alone left some out, at which functions died in {sites['directedWorlds']} directed worlds: {missed}."
     if not found["violated"]:
         yield "Nothing was violated."
         return

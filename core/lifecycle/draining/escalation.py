@@ -58,8 +58,8 @@ def next_escalation(
         return None
     blockers = tuple(_blocker(pod, deletion, now) for pod in waiting)
     first = min(blockers, key=lambda blocker: (blocker.reason in _PASSING, blocker.pod.key), default=None)
-    told = first.message if first is not None else _attached(facts.attachments)
-    kept = f"{told}; no pod has left node {node.name} since {since:%Y-%m-%dT%H:%M:%SZ}"
+    cause = first.message if first is not None else _attached(facts.attachments)
+    kept = f"{cause}; no pod has left node {node.name} since {since:%Y-%m-%dT%H:%M:%SZ}"
     if reached >= EscalationLevel.LASTING and may_be_cancelled(record) and node.deleted_at is None:
         reason = _BLOCKED_BY.get(first.reason) if first is not None else None
         return CancelDrain(node.name, reason or NodeReason.DRAIN_BLOCKED, kept)
