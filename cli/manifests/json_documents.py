@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from typing import Any, Final, NoReturn
 
 from cli.manifests.yaml_documents import RepeatedKey
@@ -31,40 +30,35 @@ def documents(text: str) -> list[tuple[Any, list[RepeatedKey]]]:
         values.append(value)
     if _HALF_PAIR.search(text):
         json.dumps(values, ensure_ascii=False).encode()
-    if not mappings.repeated:
+    if not mappings.repeat_keys:
         return [(value, []) for value in values]
-    return _with_repeated_keys(text, values, mappings.repeated)
+    return _with_repeated_keys(text, values)
 
 
-def _with_repeated_keys(text: str, values: list[Any], repeated: list[str]) -> list[tuple[Any, list[RepeatedKey]]]:
-    from cli.manifests.positions import Positions  # most input repeats none
+def _with_repeated_keys(text: str, values: list[Any]) -> list[tuple[Any, list[RepeatedKey]]]:
+    from cli.manifests.json_positions import JsonPositions  # most input repeats none
 
-    positions = Positions(text)
-    found = [
+    positions = JsonPositions(text)
+    return [
         (value, [RepeatedKey(key, *place) for key, place in positions.repeated_keys(index)])
         for index, value in enumerate(values)
     ]
-    if not any(keys for _, keys in found):  # the text has no positions, as where YAML's reader cannot take it
-        found[0][1].extend(RepeatedKey(key, 0, 0) for key in repeated)
-    return found
 
 
 class _Mappings:
     """Builds mappings of their pairs, as Python's reader does, which gives a repeated key its last value.
 
     Attributes:
-        repeated: The keys that were repeated.
+        repeat_keys: Whether one of them has repeated a key.
     """
 
     def __init__(self) -> None:
-        self.repeated: list[str] = []
+        self.repeat_keys = False
 
     def build(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """Return a mapping."""
         found = dict(pairs)
-        if len(found) < len(pairs):
-            counts = Counter(key for key, _ in pairs)
-            self.repeated += [key for key, count in counts.items() if count > 1]
+        self.repeat_keys |= len(found) < len(pairs)
         return found
 
 

@@ -114,22 +114,26 @@ def _decompressed(raw: bytes, source: str) -> bytes:
         raise InputError(error.problem, source=source) from error
 
 
-def parse(text: str, source: str, *, repeats_keys: bool = False) -> list[Document]:
+def parse(text: str, source: str, repeated: dict[int, list[RepeatedKey]] | None = None) -> list[Document]:
     """Return the objects in a text; errors call it `source`.
 
     Args:
         text: The YAML or JSON.
         source: The file's name.
-        repeats_keys: Whether mappings may have a key twice; the last value counts then. kubectl refuses such objects.
+        repeated: Where to add the keys that mappings repeat, by the index of the document; the last value counts then.
+            Without it they are refused, as by kubectl.
 
     Raises:
-        InputError: If a document cannot be read or is not an object, or repeats a key without `repeats_keys`.
+        InputError: If a document cannot be read or is not an object, or repeats a key.
     """
     found: list[Document] = []
-    repeated: list[RepeatedKey] = []
-    for index, value in enumerate(_values(text, source, repeated)):
-        if repeated and not repeats_keys:
-            raise _refused(repeated, source, index)
+    keys: list[RepeatedKey] = []
+    for index, value in enumerate(_values(text, source, keys)):
+        if keys and repeated is None:
+            raise _refused(keys, source, index)
+        if keys and repeated is not None:
+            repeated[index] = [*keys]
+            keys.clear()
         if value is None:
             continue
         if not isinstance(value, dict):
@@ -164,7 +168,7 @@ def _is_manifest(file: Path) -> bool:
 def _refused(repeated: list[RepeatedKey], source: str, index: int) -> InputError:
     first, more = repeated[0], len(repeated) - 1
     others = f" (and {counted(more, 'other key')})" if more else ""
-    place = f"line {first.line}, column {first.column}" if first.line else ""
+    place = f"line {first.line}, column {first.column}"
     problem = f"its mapping has {first.key!r} already{others}: readers differ in which of the two they take"
     return InputError(problem, source=source, index=index, place=place, hint="delete one of the two")
 

@@ -29,7 +29,7 @@ Next = Callable[[], Any]
 
 
 class RepeatedKey(NamedTuple):
-    """A key that its mapping has already, with its position from 1, 0 if unknown. YAML forbids it; the last value counts."""
+    """A key that its mapping has already, with its position from 1. YAML forbids it; the last value counts."""
 
     key: str
     line: int

@@ -16,12 +16,12 @@ import msgspec
 from core.counterfactual.broken_rules import BrokenRule, broken_rules
 from core.counterfactual.simulated_fleet import Placement, SimulatedFleet
 from core.disruption.budgets.next_change import next_change
-from core.disruption.decision import disrupt, startable
+from core.disruption.decision import run, startable
 from core.disruption.fleet_cost import fleet_price
 from core.errors import InvalidInputError
 from core.model.snapshot import Snapshot
 from core.model.values.duration import HOUR, MICROSECOND, MICROSECONDS_PER_HOUR
-from core.scheduling import schedule
+from core.scheduling.planner import Planner
 
 TICK: Final = timedelta(minutes=5)
 """Time between two plans while the fleet changes: about as long as a command takes."""
@@ -154,13 +154,16 @@ class FleetSimulation:
         if now == asked.now:
             self._fleet.meet(asked)
         snapshot = self._fleet.in_snapshot(asked, now, karpenter_moves_only=only)
-        plan = schedule(snapshot)
+        planner = Planner(snapshot)
+        plan = planner.without_reasons().plan()
         self._fleet.place(plan, snapshot)
         self._unplaced = tuple(found.pod for found in plan.unschedulable)
         self._has_changed = False
         if self._rules.consolidates and self._fleet.claims:
-            snapshot = self._fleet.in_snapshot(asked, now, karpenter_moves_only=only)
-            commands = startable(disrupt(snapshot))
+            if plan.claims or plan.bindings:
+                snapshot = self._fleet.in_snapshot(asked, now, karpenter_moves_only=only)
+                planner = Planner(snapshot)
+            commands = startable(run(snapshot, planner).commands)
             self._broken += broken_rules(commands, snapshot)
             self._fleet.carry_out(commands, snapshot)
             self._has_changed = bool(commands)

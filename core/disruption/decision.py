@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from core.disruption.blocked_nodes import blocked_nodes
@@ -89,15 +89,15 @@ def disrupt(
     )
 
 
-def startable(plan: DisruptionPlan) -> tuple[Command, ...]:
-    """Return the commands that can begin at once.
+def startable(commands: Iterable[Command]) -> tuple[Command, ...]:
+    """Return those of a decision's commands that can begin at once.
 
     A command waits if it moves pods to another's replacement, or removes a node to which an earlier one moves pods.
     """
     launched: set[str] = set()
     expecting: set[str] = set()
     found: list[Command] = []
-    for command in plan.commands:
+    for command in commands:
         targets = {move.to for move in command.moves}
         if not targets & launched and not expecting.intersection(command.nodes):
             found.append(command)

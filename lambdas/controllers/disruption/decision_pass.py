@@ -165,7 +165,7 @@ class DecisionPass:
     ) -> None:
         """Store the commands that may start now, and propose those that wait for approval."""
         plan, snapshot, now = decided.plan, decided.snapshot, decided.at
-        admitted = self.gate.admit(startable(plan), view, given.claims, given.brakes, now, report)
+        admitted = self.gate.admit(startable(plan.commands), view, given.claims, given.brakes, now, report)
         commands = [(command_id(command, now), command) for command in admitted]
         kept = self.approvals.by_approval(commands, proposals.waiting, report)
         if decided.is_new:

@@ -72,7 +72,7 @@ class ObservedCommands:
         bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound, is_observed=True)
         concerned = _concerns(snapshot, pools)
-        commands = [command for command in startable(plan) if concerned(command)]
+        commands = [command for command in startable(plan.commands) if concerned(command)]
         shown = plan if pools is None else msgspec.structs.replace(plan, blocked=())
         summary = observed(of_disruption(shown, [(f"{PLAN_ID}-{n}", command) for n, command in enumerate(commands)]))
         is_new, self._last_recorded = summary.what != self._last_recorded, summary.what

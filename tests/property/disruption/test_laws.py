@@ -140,7 +140,7 @@ def test_a_fresh_plan_is_valid(snapshot: Snapshot) -> None:
     if plan.commands and plan.commands[0].reason != TerminationReason.DRIFTED:
         rest = after_commands(plan.target, plan.commands, snapshot.pods, {}) if plan.target is not None else None
         stored = msgspec.structs.replace(snapshot, stored_target=rest)
-        assert Validation(startable(plan), stored).check(plan.commands[0]) == ValidCommand(plan.commands[0])
+        assert Validation(startable(plan.commands), stored).check(plan.commands[0]) == ValidCommand(plan.commands[0])
 
 
 @few
@@ -151,7 +151,7 @@ def test_the_commands_of_a_fresh_target_are_valid_together(snapshot: Snapshot) -
     if snapshot.options.karpenter_moves_only:
         return  # Karpenter's commands follow each other: a later one is decided after the earlier ones
     rest = after_commands(plan.target, plan.commands, snapshot.pods, {}) if plan.target is not None else None
-    commands = startable(plan)
+    commands = startable(plan.commands)
     validation = Validation(commands, msgspec.structs.replace(snapshot, stored_target=rest))
     for command in commands:
         assert validation.check(command) == ValidCommand(command)
@@ -163,7 +163,7 @@ def test_the_commands_of_a_fresh_target_are_valid_together(snapshot: Snapshot) -
 def test_commands_checked_together_stay_within_the_budgets_together(snapshot: Snapshot) -> None:
     """Budget that one command uses is not available to the next."""
     plan = disrupt(snapshot)
-    commands = startable(plan)
+    commands = startable(plan.commands)
     validation, gone = Validation(commands, snapshot), dict.fromkeys(plan.budgets, 0)
     pools = pool_of(snapshot)
     for command in commands:

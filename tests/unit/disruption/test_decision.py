@@ -36,7 +36,7 @@ def test_commands_that_rely_on_others_wait() -> None:
     )
     free = Command(reason=TerminationReason.EMPTY, method="emptiness", nodes=("c",), claims=("cc",))
     plan = DisruptionPlan(now=NOW, commands=(launch, onto, free))
-    assert startable(plan) == (launch, free)
+    assert startable(plan.commands) == (launch, free)
 
 
 @pytest.mark.parametrize(("options", "gone"), [(Options(), ("n1",)), (KARPENTER, ())])

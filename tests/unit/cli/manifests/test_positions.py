@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from cli.manifests.positions import Position, Positions
+from cli.manifests import json_documents, yaml_documents
+from cli.manifests.json_positions import Position
+from cli.manifests.positions import Positions
+from cli.manifests.yaml_documents import RepeatedKey
 
 YAML = """\
 kind: A
@@ -63,23 +68,47 @@ def test_consecutive_json_values_have_positions_in_the_whole_text(text: str, sec
 def test_text_that_is_neither_has_none() -> None:
     assert Positions("{a: [").of(0, "a") is None
     assert Positions("").of(0, "a") is None
-    assert list(Positions("{a: [").repeated_keys(0)) == []
 
 
 @pytest.mark.parametrize(
     ("text", "repeated"),
     [
-        ("a: 1\nb: 2\na: 3\n", [("a", (3, 1))]),
-        ("a: {b: 1, b: 2, b: 3}\n", [("b", (1, 11)), ("b", (1, 17))]),
+        ("a: 1\nb: 2\na: 3\n", [("a", 3, 1)]),
+        ("a: {b: 1, b: 2, b: 3}\n", [("b", 1, 11), ("b", 1, 17)]),
         ("- {a: 1}\n- {a: 1}\n", []),
         ("x: &x {a: 1}\ny: &y {a: 2}\nz: {<<: *x, <<: *y}\n", []),
-        ("x: &x {a: 1, a: 2}\ny: *x\n", [("a", (1, 14))]),
-        ('[{"a": 1}, {"b": 1, "b": 1}]', [("b", (1, 21))]),
-        ('{"a": 1}\n{"a": 1}', []),
-        ('{"a": {"b": 1}, "b": 1}', []),
+        ("x: &x {a: 1, a: 2}\ny: *x\n", [("a", 1, 14)]),
     ],
 )
-def test_keys_that_a_mapping_repeats_are_found_at_the_repetition(
-    text: str, repeated: list[tuple[str, Position]]
+def test_keys_that_a_mapping_of_yaml_repeats_are_found_at_the_repetition(
+    text: str, repeated: list[tuple[str, int, int]]
 ) -> None:
-    assert list(Positions(text).repeated_keys(0)) == repeated
+    found: list[RepeatedKey] = []
+    assert len(list(yaml_documents.documents(text, found))) == 1
+    assert found == repeated
+
+
+@pytest.mark.parametrize(
+    ("text", "repeated"),
+    [
+        ('[{"a": 1}, {"b": 1, "b": 1}]', [[("b", 1, 21)]]),
+        ('{"a": 1}\n{"a": 1}', [[], []]),
+        ('{"a": 1}\n{"a": 1, "c": {"d": 1,\n"d": 2}, "a": 3}', [[], [("d", 3, 1), ("a", 3, 10)]]),
+        ('{"a": {"b": 1}, "b": 1}', [[]]),
+    ],
+)
+def test_keys_that_a_mapping_of_json_repeats_are_found_at_the_repetition(
+    text: str, repeated: list[list[tuple[str, int, int]]]
+) -> None:
+    assert [keys for _, keys in json_documents.documents(text)] == repeated
+
+
+def test_every_field_of_json_is_found_in_any_layout() -> None:
+    value = {"a": {"b": [{"c": i, "d e": [[], {}]} for i in range(3)]}, "f": ""}
+    for indent in (None, 1):
+        text = json.dumps(value, indent=indent)
+        positions, lines = Positions(text), text.split("\n")
+        for path, key in (("a.b[2].c", '"c"'), ("a.b[1].d e[1]", "{}"), ("f", '"f"'), ("a.b", '"b"')):
+            found = positions.of(0, path)
+            assert found is not None
+            assert lines[found[0] - 1][found[1] - 1 :].startswith(key)

@@ -10,6 +10,7 @@ import pytest
 
 from cli.errors import InputError
 from cli.manifests.reading import parse, read
+from cli.manifests.yaml_documents import RepeatedKey
 from core.ledger.compression import compressed
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
@@ -157,13 +158,19 @@ def test_a_pair_of_surrogates_is_one_character() -> None:
         ),
         ("a.json", '{"kind": "Pod",\t"kind": "Node"}', "document 0: line 1, column 17: its mapping has 'kind' already"),
         ("-", '{"kind": "Pod", "kind": "Node"}', "document 0: line 1, column 17: its mapping has 'kind' already"),
-        ("a.json", '{"kind": "\\u007f\x7f", "kind": "Node"}', "document 0: its mapping has 'kind' already"),
+        (
+            "a.json",
+            '{"kind": "\\u007f\x7f", "kind": "Node"}',
+            "document 0: line 1, column 21: its mapping has 'kind' already",
+        ),
     ],
 )
 def test_repeated_keys_are_refused(name: str, text: str, said: str) -> None:
     """A limit or a label that stands twice is lost without a word otherwise; `kubectl apply` refuses it, too."""
     assert fault(text, name).startswith(f"{name}: {said}")
-    assert [document.kind for document in parse(text, name, repeats_keys=True)]
+    repeated: dict[int, list[RepeatedKey]] = {}
+    assert parse(text, name, repeated)
+    assert [len(keys) for keys in repeated.values()] == [1 + ("other" in said)]
 
 
 def test_packed_manifests_are_read_from_a_folder(tmp_path: Path) -> None:

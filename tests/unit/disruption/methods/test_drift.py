@@ -65,7 +65,7 @@ def test_pods_of_a_drifted_node_move_to_no_other_drifted_node() -> None:
     assert [command.nodes for command in found] == [("node-1",), ("node-2",)]
     assert [len(command.replacements) for command in found] == [1, 1]
     assert (
-        startable(disrupt(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+        startable(disrupt(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))).commands)
         == disrupt(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))).commands
     )
 

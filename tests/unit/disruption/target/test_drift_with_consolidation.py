@@ -50,7 +50,7 @@ def test_no_pod_moves_twice_and_no_node_that_goes_receives_one(nodes: int, share
     moves, receivers, gone = Counter[str](), set[str](), set[str]()
     for _ in range(ROUNDS_MAX):
         plan = disrupt(snapshot, proves=False)
-        commands = startable(plan)
+        commands = startable(plan.commands)
         if not commands:
             break
         moves.update(move.pod for command in commands for move in command.moves)
@@ -92,4 +92,4 @@ def test_a_drifted_node_without_a_place_in_the_target_goes_as_it_went_before() -
     pods = (pod_on("node-1", cpu="7"), pod_on("node-2", cpu="7"))
     snapshot = world(*nodes, pods=pods, node_pools=pools)
     plan = disrupt(msgspec.structs.replace(snapshot, catalogue=a_snapshot(types=TYPES).catalogue))
-    assert [command.nodes for command in startable(plan)] != []
+    assert [command.nodes for command in startable(plan.commands)] != []
