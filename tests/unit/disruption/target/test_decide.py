@@ -10,6 +10,7 @@ import pytest
 from core import labels
 from core.disruption import disrupt
 from core.disruption.consolidation.payback import WORTHWHILE
+from core.disruption.stored_targets import after_commands
 from core.model.node_pool import BALANCED, Budget, Disruption
 from core.model.plan import DisruptionPlan
 from core.model.pod import TopologySpread
@@ -204,3 +205,30 @@ def test_a_replacement_must_save_a_twentieth() -> None:
     snapshot = with_types(world(a_node_of(MIDDLE, "a"), pods=pods), ("t-4", "4", 0.2), ("other", "4", price))
     plan = disrupt(msgspec.structs.replace(snapshot, options=Options(moves="thorough")))
     assert (plan.commands, plan.target) == ((), None), "a target is stored that is never worth its first step"
+
+
+def test_while_a_wave_goes_and_after_it_the_nodes_of_later_waves_await_budgets_and_the_others_stay() -> None:
+    """Otherwise, people read of a node that goes in minutes that nothing cheaper is known for its pods."""
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("2"),)))
+    nodes = [a_node_of(MIDDLE, f"n{n}") for n in range(8)]
+    snapshot = world(*nodes, pods=tuple(pod_on(f"n{n}", cpu="400m") for n in range(8)), node_pools=(pool,))
+    first = disrupt(snapshot)
+    assert first.target is not None
+    rest = after_commands(first.target, first.commands, snapshot.pods, {})
+    assert rest is not None
+    later = {drain.node: drain.worth for drain in rest.drains}
+
+    def awaiting(plan: DisruptionPlan) -> dict[str, int]:
+        return {one.node: one.savings for one in plan.blocked if one.reason == "Budget"}
+
+    leaving = tuple(claim for command in first.commands for claim in command.claims)
+    during = disrupt(msgspec.structs.replace(snapshot, stored_target=rest, marked_for_deletion=leaving))
+    assert (during.commands, during.target, set(awaiting(during))) == ((), rest, set(later))
+
+    moved = {move.pod: move.to for command in first.commands for move in command.moves}
+    pods = tuple(msgspec.structs.replace(p, node_name=moved.get(p.key, p.node_name)) for p in snapshot.pods)
+    left = [pair for pair in nodes if pair[1].name not in nodes_gone(first)]
+    second = disrupt(world(*left, pods=pods, node_pools=(pool,), stored_target=rest))
+    assert len(nodes_gone(second)) == 2
+    assert nodes_gone(second) < set(later)
+    assert awaiting(second) == {name: worth for name, worth in later.items() if name not in nodes_gone(second)}

@@ -38,3 +38,19 @@ def test_every_planned_place_is_assigned() -> None:
     into[0, fleet.rows.rooms.groups[fleet.planner.context.positions["n1"]]] = 1
     slots = ProgramSlots(fleet, into, 0, is_gated=True).slots(np.array([False, True, True]))
     assert sum(pods for found in slots.values() for _, pods in found) == 1
+
+
+def test_stored_places_on_a_node_that_no_longer_suits_the_pods_are_given_up() -> None:
+    fleet = fleet_of(half_full(3, at_once=1))
+    kind, n2 = PodKinds().of(fleet.rows.pods[0][0]), fleet.planner.context.positions["n2"]
+    target = StoredTarget(
+        made_at=NOW,
+        settings="",
+        drains=(StoredDrain("n0", 1, 1),),
+        kept_price=0,
+        drained_price=1,
+        new_price=0,
+        slots=(StoredSlots(kind, "n2", 4),),
+    )
+    fleet.rows.rooms.suits[:, n2] = False
+    assert StoredTargetSlots(fleet, target).slots(np.array([False, True, True])) == {}
