@@ -15,7 +15,7 @@ from cli.ledger.storage import LedgerStorage
 from cli.terminal.output import rfc3339
 from core import codec
 from core.explain import Explanation, explain_node, explain_pod
-from core.ledger.entry import DISRUPT, PROVISION, LedgerEntry
+from core.ledger.entry import DISRUPT, LedgerEntry
 from core.ledger.log import concerns, log_entry
 from core.ledger.object_keys import DecisionKey
 from core.ledger.reading import LedgerReader
@@ -147,6 +147,5 @@ def _as_decided(found: Explanation, entry: LedgerEntry, pod: str) -> Explanation
 
 
 def _with_origin(found: Explanation, entry: LedgerEntry) -> Explanation:
-    by = "provision" if entry.function == PROVISION else entry.function
-    origin = f"decision {entry.id} of {by}, {rfc3339(entry.at)}, version {entry.version}: {entry.what}"
+    origin = f"decision {entry.id} of {entry.function}, {rfc3339(entry.at)}, version {entry.version}: {entry.what}"
     return msgspec.structs.replace(found, details=(*found.details, origin))

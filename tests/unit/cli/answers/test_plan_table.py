@@ -127,6 +127,7 @@ def test_pods_without_a_place_are_grouped_by_reason() -> None:
     assert not any("--all" in line for line in every)
     many = a_plan(unschedulable=[lost(f"a/{number}", message=str(number)) for number in range(12)])
     assert "and 2 more reasons: --all" in shown(plan_table(many))
+    assert sum(line.startswith("no place for") for line in shown(plan_table(many))) == 10
     assert not any("more reasons" in line for line in shown(plan_table(many, shows_all=True)))
 
 

@@ -142,3 +142,9 @@ def test_a_question_that_one_cluster_cannot_answer_is_answered_by_the_others(ask
 def test_what_could_not_be_read_is_named(cluster: str | None, region: str | None, role: str | None, text: str) -> None:
     assert unreadable_text([{"cluster": cluster, "region": region, "role": role, "problem": "denied"}]) == text
     assert unreadable_text([]) == ""
+
+
+def test_a_cluster_that_was_found_has_its_installation(asked_for: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(organisation, "installation_in", lambda session, name: (session.region_name, name))
+    (found,) = searched("a").clusters
+    assert found.installation() == ("a", "in-a")  # type: ignore[comparison-overlap]

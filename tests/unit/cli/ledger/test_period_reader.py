@@ -9,7 +9,9 @@ import pytest
 
 from cli.errors import InputError
 from cli.ledger.period_reader import REACHED_BACK, PeriodReader
+from tests.builders import NOW
 from tests.unit.cli.ledger.stored import MemoryLedger, an_entry, asked
+from tests.unit.cli.ledger.test_past import PLAN, WORLD, disrupted, provisioned
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -66,3 +68,14 @@ def test_a_period_without_records_or_of_several_clusters_is_refused(given: dict[
     with pytest.raises(InputError, match=problem):
         PeriodReader(ledger, asked(**given))
     assert len(PeriodReader(ledger, asked(cluster="test"))) == 1
+
+
+def test_decisions_come_with_their_snapshots_and_those_to_disrupt_with_their_plans() -> None:
+    """A snapshot that was current when the period began counts from there."""
+    ledger = provisioned(disrupted(MemoryLedger(), at=NOW), at=NOW + timedelta(hours=1))
+    first, second = PeriodReader(ledger, asked()).decisions()
+    assert (first.entry.id, first.plan, second.entry.id, second.plan) == ("bbbb1", PLAN, "aaaa1", None)
+    assert first.snapshot.pods == WORLD.pods
+    later = NOW + timedelta(minutes=30)
+    snapshots = list(PeriodReader(ledger, asked(since=later), reaches_back=True))
+    assert [snapshot.now for snapshot in snapshots] == [later, later]

@@ -55,6 +55,7 @@ def test_a_row_has_its_steps_its_nodes_and_its_reason() -> None:
     assert "<summary>decided → replaced → disrupted → drained → gone</summary>" in row
     assert "<li><time>02:02:00</time> <b>disrupted</b> no new pods come</li>" in row
     assert "<code>Underutilized</code> saves $0.2000 an hour" in row
+    assert "<code></code>" not in text
     (lost,) = re.findall(r'<tr class="unschedulable".*?</tr>', text)
     assert "<details>" not in lost
     (batch,) = re.findall(r'<tr class="launch".*?</tr>', text)[:1]

@@ -63,6 +63,7 @@ def test_an_amount_that_is_hardly_meant_is_a_warning(kind: str, resource: str, a
         ("1", "2", False),
         ("1", None, False),
         ("x", "1", False),
+        ("x", "0", False),
     ],
 )
 def test_a_request_above_its_limit_is_refused(request_: str, limit: object, is_more: bool) -> None:

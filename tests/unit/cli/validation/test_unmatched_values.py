@@ -51,6 +51,8 @@ ELSEWHERE = "is in the catalogue that was asked; give another with --region or -
             "error",
             f"no instance type has {labels.CAPACITY_TYPE} 'Spot' (did you mean 'spot'?)",
         ),
+        (labels.INSTANCE_TYPE, "us-east-1", "error", f"no instance type has {labels.INSTANCE_TYPE} 'us-east-1'"),
+        (labels.INSTANCE_TYPE, "use1-az1", "error", f"no instance type has {labels.INSTANCE_TYPE} 'use1-az1'"),
         (labels.INSTANCE_TYPE, "zzz", "error", f"no instance type has {labels.INSTANCE_TYPE} 'zzz'"),
         (
             labels.INSTANCE_TYPE,
