@@ -7,6 +7,7 @@ import pytest
 
 from core import labels
 from core.disruption import disrupt, startable
+from core.disruption.decision import default_steps
 from core.model.plan import Command, DisruptionPlan, Move
 from core.model.pod import NodeSelectorTerm
 from core.model.snapshot import Options
@@ -96,6 +97,17 @@ def test_the_search_ends_at_its_own_time_or_at_the_deadline() -> None:
     disrupt(half_full(8, at_once=2), out_of_time=lambda: clock("search"), deadline=lambda: clock("deadline"))
     assert asked.count("search") > 0
     assert asked.count("deadline") < outside
+
+
+@pytest.mark.parametrize(
+    ("nodes", "steps"),
+    [(1, 40), (120, 40), (300, 100), (500, 160), (1_000, 160), (1_480, 100), (1_960, 40), (9_000, 40)],
+)
+def test_the_steps_of_the_search_grow_with_the_fleet_and_shrink_again_where_rounding_costs_little(
+    nodes: int, steps: int
+) -> None:
+    """Each step of 2,000 nodes takes hundredths of a second, and saves a ten-thousandth of their price."""
+    assert default_steps(nodes) == steps
 
 
 def test_the_plan_says_what_the_fleet_costs_before_and_after_and_what_it_must_cost() -> None:
