@@ -111,6 +111,11 @@ class NodeReason(ReasonCode):
         "Its last drain was blocked and cancelled, so it is not disrupted for a while.",
         "Read the events of its pods: they say what blocked the drain.",
     )
+    TAINT_REMOVED = (
+        "TaintRemoved",
+        "Its disrupted taint was removed during its last drain, which was cancelled, so it is not disrupted for a while.",
+        "Nothing: the node stays. A restored table may also have held a drain that was over.",
+    )
     RECENTLY_MOVED = (
         "RecentlyMoved",
         "Disruption recently moved one of its pods, or the last move of its workload saved nothing.",

@@ -1,4 +1,4 @@
-"""Decides whether to cancel a voluntary removal; checked once more before the first eviction.
+"""Decides whether to cancel a voluntary removal: before the first eviction, and if the node has lost its taint.
 
 Since the decision, a pod that must not be disrupted may have arrived, or a PodDisruptionBudget that never allows an eviction.
 The drain would stop half-way and leave a node that accepts no pods.
@@ -14,7 +14,9 @@ from core import labels
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.steps import CancelDrain
+from core.model.node import Node
 from core.model.pod import Pod
+from core.model.values.taints import DISRUPTED
 from core.pods.disruption_budgets import DisruptionBudgets
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
@@ -33,6 +35,9 @@ For those in `LASTING`, a pod blocks the drain only without a terminationGracePe
 """
 
 FIRST_HOLD: Final = timedelta(minutes=15)
+TAINT_SEEN_WITHIN: Final = timedelta(minutes=1)
+"""After this time, a list of nodes is recent enough to have the taint; a node that has none has lost it."""
+
 LONGEST_HOLD: Final = timedelta(hours=24)
 """The longest time without voluntary disruption of a node after its drain was cancelled; it doubles each time."""
 
@@ -63,6 +68,23 @@ def last_check(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], n
         if why:
             return CancelDrain(node.name, NodeReason.POD_DISRUPTION_BUDGET, why)
     return None
+
+
+def open_again(record: ClaimRecord, node: Node, now: datetime) -> CancelDrain | None:
+    """Return the cancellation if the node has lost its taint during a drain with a deadline, None if it gets the taint again.
+
+    The table may have been restored to a time before an earlier cancellation: that deadline has passed or soon will, and pods
+    would be forced off a working node. Without a deadline, no pod is forced, and the taint is restored as Karpenter does.
+    """
+    deletion = record.deletion
+    if deletion is None or deletion.deadline is None or not may_be_cancelled(record) or node.deleted_at is not None:
+        return None
+    if deletion.tainted_at is None or DISRUPTED in node.taints or now - deletion.tainted_at < TAINT_SEEN_WITHIN:
+        return None
+    since = f"{deletion.tainted_at:%Y-%m-%dT%H:%M:%SZ}"
+    return CancelDrain(
+        node.name, NodeReason.TAINT_REMOVED, f"the node has no {DISRUPTED.key} taint though it was tainted at {since}"
+    )
 
 
 def hold_for(cancelled_drains: int) -> timedelta:

@@ -9,7 +9,7 @@ from typing import Final
 from core import labels
 from core.errors import invariant
 from core.lifecycle.backoff import recheck_after
-from core.lifecycle.draining.cancellation import last_check
+from core.lifecycle.draining.cancellation import last_check, open_again
 from core.lifecycle.draining.disruption_taint import lacks_marks, taint_of
 from core.lifecycle.draining.escalation import next_escalation
 from core.lifecycle.draining.evictions import drain, next_check
@@ -53,7 +53,7 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
     if node is None or not has_registered(record, node):
         return TerminateInstance()
     if deletion.tainted_at is None or lacks_marks(node, deletion.reason):
-        return taint_of(node, deletion.reason)
+        return open_again(record, node, now) or taint_of(node, deletion.reason)
     kept = last_check(record, facts, waiting, now) or wait_for_replacements(record, facts, waiting, now)
     return (
         kept

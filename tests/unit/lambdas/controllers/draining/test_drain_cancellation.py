@@ -96,6 +96,48 @@ def test_a_node_whose_pool_is_gone_is_kept_only_if_it_was_made_by_hand(made_by_h
     assert (lab.claim.deletion is None) is made_by_hand
 
 
+def a_restored_drain(reason: str = "Underutilized", **template: Any) -> Lab:
+    """A working node with a pod that a budget protects; the table is restored to a drain of two days ago, since cancelled."""
+    lab = Lab()
+    pool = a_node_pool()
+    pool["spec"]["template"]["spec"].update(template)
+    lab.kubernetes.put(pool)
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    lab.kubernetes.protected.add("default/p")
+    lab.app.shared.claim_deletion.begin(lab.claim, reason, "test", RunReport())
+    work(lab)
+    assert lab.claim.deletion is not None
+    assert lab.claim.deletion.tries
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    lab.kubernetes.patch(kinds.NODES, node, {"spec": {"taints": []}})
+    lab.clock.advance(minutes=2 * 24 * 60)
+    return lab
+
+
+def test_a_drain_of_a_restored_table_does_not_force_pods_off_a_working_node() -> None:
+    """Its deadline has passed, so the pod would be deleted within a second, past its budget."""
+    lab = a_restored_drain(terminationGracePeriod="1h")
+    report = work(lab)
+    assert [(found.kind, found.reason) for found in report.decisions] == [("abandon", "TaintRemoved")]
+    assert lab.claim.deletion is None
+    assert lab.claim.hold is not None
+    assert lab.kubernetes.names(kinds.PODS) == ["p"]
+    work(lab)
+    assert lab.kubernetes.names(kinds.PODS) == ["p"]
+
+
+def test_a_drain_that_must_go_on_taints_its_node_again() -> None:
+    """If this failed, whoever removes a taint could keep an instance that EC2 is about to take."""
+    lab = a_restored_drain(reason="SpotInterrupted")
+    work(lab)
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    assert [taint["key"] for taint in lab.kubernetes.raw(kinds.NODES, node)["spec"]["taints"]] == [
+        labels.DISRUPTED_TAINT
+    ]
+
+
 def a_guard(name: str, **spec: Any) -> JsonObject:
     """A PodDisruptionBudget for the pods of app `late`, of which it counts one."""
     return {
