@@ -11,7 +11,8 @@ import pytest
 
 from cli.report import render
 from cli.report.comparison import Comparison
-from cli.report.page import NODES_MAX, PODS_NAMED_MAX, ROWS_MAX
+from cli.report.page import ROWS_MAX
+from cli.report.page_data import NODES_MAX, PODS_NAMED_MAX
 from simulator.outcome.summary import VIOLATIONS
 from tests.unit.cli.report.test_report import DECISIONS, START, SUMMARY, content, decision, events, launched
 
