@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Show what would be removed, or remove it; negative while something remains."""
     from cli.cluster.installation import find_installation
-    from cli.removal.documents import drain_table, remaining_names
+    from cli.removal.documents import all_that_remains, drain_table, remaining_names
     from cli.removal.draining import drain_all
     from cli.removal.owned_resources import open_owned_resources
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     document, is_done = drain_all(
         open_owned_resources(installation), is_acting=arguments.yes, grace=grace, timeout=timeout
     )
-    output.show(document, arguments.output, drain_table, drain_table, remaining_names)
+    output.show(document, arguments.output, drain_table, all_that_remains, remaining_names)
     return DONE if is_done else NEGATIVE
 
 

@@ -105,7 +105,7 @@ def log_table(document: dict[str, Any]) -> str:
     """Format the log for people, with the total."""
     rows: list[tuple[object, ...]] = [_row(line) for line in document["entries"]]
     if not rows:
-        nothing = "no decision is about that; pods are named NAMESPACE/NAME"
+        nothing = "no such decision; pods are named NAMESPACE/NAME, and --since looks further back"
         return "\n\n".join(filter(None, [nothing, unreadable_text(document["unreadable"])]))
     prices = [line["hourly"] for line in document["entries"]]
     moves = sum(line["moves"] for line in document["entries"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from cli.answers.plan_document import API_VERSION
 from cli.removal.owned_resources import RemainingResources
@@ -10,6 +12,15 @@ from cli.terminal import output
 from cli.terminal.output import counted
 from core.api.objects import JsonObject
 from core.lifecycle.records import ClaimRecord
+
+_COLUMNS: Final = {
+    "STATE": "state",
+    "SUBJECT": "subject",
+    "NODE": "node",
+    "INSTANCE": "instance",
+    "NODEPOOL": "nodePool",
+    "WHY": "message",
+}
 
 
 def drain_document(
@@ -32,14 +43,32 @@ def drain_document(
     }
 
 
-def drain_table(document: JsonObject) -> str:
-    """Format what remains, what prevents its removal, and what to do next."""
-    rows = [
-        tuple(item[key] for key in ("state", "subject", "node", "nodePool", "message")) for item in document["items"]
-    ]
-    parts = [output.table(("STATE", "SUBJECT", "NODE", "NODEPOOL", "WHY"), rows) if rows else ""]
-    parts += ["\n".join(document["leftovers"]), _next(document)]
-    return output.wrapped("\n\n".join(part for part in parts if part))
+def drain_table(document: JsonObject, *, shows_all: bool = False) -> str:
+    """Format what remains, what prevents its removal, and what to do next; objects of the listed nodes are not named again."""
+    items = document["items"]
+    columns = {
+        heading: key
+        for heading, key in _COLUMNS.items()
+        if any(item[key] for item in items) and (shows_all or key != "instance")
+    }
+    rows = [tuple(item[key] for key in columns.values()) for item in items]
+    parts = [output.table(tuple(columns), rows) if rows else ""]
+    parts += ["\n".join(document["leftovers"]) if shows_all else output.wrapped(_others(document))]
+    return "\n\n".join(part for part in (*parts, output.wrapped(_next(document))) if part)
+
+
+all_that_remains = partial(drain_table, shows_all=True)
+
+
+def _others(document: JsonObject) -> str:
+    listed = {item["subject"] for item in document["items"]}
+    listed |= {f"Node/{item['node']}" for item in document["items"]}
+    by_kind: dict[str, list[str]] = {}
+    for subject in document["leftovers"]:
+        kind, _, name = subject.partition("/")
+        if subject not in listed:
+            by_kind.setdefault(kind, []).append(name)
+    return "\n".join(f"{kind}: {output.several(names)}" for kind, names in by_kind.items())
 
 
 def remaining_names(document: JsonObject) -> str:

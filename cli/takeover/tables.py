@@ -10,20 +10,32 @@ from cli.terminal import output
 from cli.terminal.output import counted
 from core.api.objects import JsonObject
 
-_HEADINGS: Final = ("STATE", "SUBJECT", "NODE", "INSTANCE", "TYPE", "NODEPOOL", "DRIFT")
+_COLUMNS: Final = {
+    "STATE": "state",
+    "SUBJECT": "subject",
+    "NODE": "node",
+    "INSTANCE": "instance",
+    "TYPE": "instanceType",
+    "NODEPOOL": "nodePool",
+    "DRIFT": "drift",
+}
+_WIDE_ALONE: Final = ("INSTANCE", "TYPE")
+"""Columns that make rows longer than a line, and that nobody needs to decide."""
 _OURS: Final = "ours"
 
 
 def adoption_table(document: JsonObject, *, shows_all: bool = False) -> str:
     """Format the nodes that can be adopted, those that cannot and why, and the next steps."""
-    parts = [_rows(document, shows_all=shows_all), _reasons(document), _next_of_adoption(document)]
-    return output.wrapped("\n\n".join(part for part in parts if part))
+    said = [_reasons(document), _next_of_adoption(document)]
+    parts = [_rows(document, shows_all=shows_all), *(output.wrapped(part) for part in said)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def release_table(document: JsonObject, *, shows_all: bool = False) -> str:
     """Format the nodes that can be released, those that cannot and why, and the next steps."""
-    parts = [_rows(document, shows_all=shows_all), _reasons(document), _next_of_release(document)]
-    return output.wrapped("\n\n".join(part for part in parts if part))
+    said = [_reasons(document), _next_of_release(document)]
+    parts = [_rows(document, shows_all=shows_all), *(output.wrapped(part) for part in said)]
+    return "\n\n".join(part for part in parts if part)
 
 
 all_of_adoption = partial(adoption_table, shows_all=True)
@@ -37,33 +49,44 @@ def subject_names(document: JsonObject) -> str:
 
 def _rows(document: JsonObject, *, shows_all: bool) -> str:
     items = [item for item in document["items"] if shows_all or item["state"] != _OURS]
-    rows = [
-        tuple(item[key] for key in ("state", "subject", "node", "instance", "instanceType", "nodePool", "drift"))
-        for item in items
-    ]
-    rows += [(part["state"], part["subject"], "", "", "", "", "") for part in document.get("nodeClasses", ())]
-    return output.table(_HEADINGS, rows) if rows else ""
+    items = [*items, *document.get("nodeClasses", ())]
+    columns = {
+        heading: key
+        for heading, key in _COLUMNS.items()
+        if (shows_all or heading not in _WIDE_ALONE) and any(item.get(key) for item in items)
+    }
+    rows = [tuple(item.get(key, "") for key in columns.values()) for item in items]
+    return output.table(tuple(columns), rows) if rows else ""
 
 
 def _reasons(document: JsonObject) -> str:
-    lines = [item for item in (*document["items"], *document.get("nodeClasses", ())) if item.get("message")]
-    return "\n".join(
-        f"{item['subject']}: {item['reason'] + ': ' if item.get('reason') else ''}{item['message']}" for item in lines
-    )
+    """Return the reasons, each once with the objects that it is about."""
+    subjects: dict[str, list[str]] = {}
+    for item in (*document["items"], *document.get("nodeClasses", ())):
+        if item.get("message"):
+            reason = f"{item['reason']}: " if item.get("reason") else ""
+            subjects.setdefault(f"{reason}{item['message']}", []).append(item["subject"])
+    return "\n".join(f"{output.several(found)}: {reason}" for reason, found in subjects.items())
 
 
 def _summary(document: JsonObject) -> str:
     counts = Counter(item["state"] for item in document["items"])
-    return ", ".join(f"{number} {state}" for state, number in sorted(counts.items())) or "nothing found"
+    return ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
 
 
 def _hindrances(document: JsonObject) -> list[str]:
     return [f"Not now: {text}." for text in document["hindrances"]]
 
 
+def _run(document: JsonObject) -> str:
+    return "Then run" if document["hindrances"] else "Run"
+
+
 def _next_of_adoption(document: JsonObject) -> str:
     cluster, states = document["cluster"], Counter(item["state"] for item in document["items"])
-    lines = [_summary(document)]
+    lines = [_summary(document) or "No node of Karpenter's was found."]
+    if states[_OURS] and states[_OURS] == states.total():
+        lines.append("There is nothing left to adopt.")
     drifted = sum(1 for item in document["items"] if item["drift"])
     if drifted:
         lines.append(
@@ -72,7 +95,11 @@ def _next_of_adoption(document: JsonObject) -> str:
     lines += _hindrances(document)
     waiting = states["adoptable"] + states["begun"]
     if not document["acting"] and waiting:
-        lines.append(f"Run `fleetwright adopt --cluster {cluster} --yes` to adopt {counted(waiting, 'node')}.")
+        lines.append(
+            f"{_run(document)} `fleetwright adopt --cluster {cluster} --yes` to adopt {counted(waiting, 'node')}."
+        )
+    elif waiting and document["hindrances"]:
+        lines.append("Nothing was changed.")
     elif waiting or states["failed"]:
         lines.append("The rest is unchanged: run the command again.")
     elif document["acting"]:
@@ -82,15 +109,15 @@ def _next_of_adoption(document: JsonObject) -> str:
 
 def _next_of_release(document: JsonObject) -> str:
     cluster, states = document["cluster"], Counter(item["state"] for item in document["items"])
-    lines = [_summary(document)]
+    lines = [_summary(document) or "No node is Fleetwright's: there is nothing to release."]
     if document["commands"]:
         lines.append(f"{counted(document['commands'], 'command')} of disruption under way: dropped with the release.")
     lines += _hindrances(document)
     left = sum(states.values()) - states["released"]
     if not document["acting"] and states["releasable"]:
+        nodes = counted(states["releasable"], "node")
         lines.append(
-            f"Run `fleetwright release --cluster {cluster} --yes` to release {counted(states['releasable'], 'node')} "
-            "to Karpenter."
+            f"{_run(document)} `fleetwright release --cluster {cluster} --yes` to release {nodes} to Karpenter."
         )
     elif document["acting"] and left:
         lines.append("Do not start Karpenter yet: it terminates instances with its tags that have no NodeClaim.")

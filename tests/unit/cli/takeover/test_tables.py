@@ -1,99 +1,68 @@
-"""The answers of `adopt` and `release` say what is found, why some cannot, and what to do next."""
+"""The answers of `adopt` and `release` for people."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from cli.takeover.tables import adoption_table, all_of_adoption, release_table
 
-from cli.takeover.tables import adoption_table, all_of_adoption, all_of_release, release_table, subject_names
-
-
-def item(state: str, name: str = "a", **more: str) -> dict[str, Any]:
-    place = {"node": f"node-{name}", "instance": f"i-{name}", "instanceType": "m5.large", "nodePool": "general"}
-    return {"state": state, "subject": f"NodeClaim/{name}", **place, "drift": "", **more}
+HINDRANCE = "Karpenter runs: stop it"
 
 
-def document(*items: dict[str, Any], acting: bool = False, **more: Any) -> dict[str, Any]:
-    return {"cluster": "prod", "acting": acting, "items": list(items), "hindrances": [], "commands": 0, **more}
+def item(number: int, state: str, **more: str) -> dict[str, str]:
+    found = {
+        "subject": f"NodeClaim/default-{number}",
+        "state": state,
+        "node": f"ip-10-0-0-{number}.ec2.internal",
+        "instance": f"i-{number:017x}",
+        "instanceType": "m5.xlarge",
+        "nodePool": "default",
+        "reason": "",
+        "message": "",
+        "drift": "",
+    }
+    return found | more
 
 
-def told(text: str) -> str:
-    return " ".join(text.split())
+def answer(*items: dict[str, str], acting: bool = False, hindrances: tuple[str, ...] = ()) -> dict[str, Any]:
+    found = {"cluster": "prod", "acting": acting, "hindrances": list(hindrances), "items": list(items), "commands": 0}
+    return {**found, "nodeClasses": [{"subject": "EC2NodeClass/default", "state": "adoptable"}] if items else []}
 
 
-ADOPT = "Run `fleetwright adopt --cluster prod --yes` to adopt"
-AGAIN = "The rest is unchanged: run the command again."
-RESUME = "`fleetwright resume --cluster prod` lets the functions look after them."
+def test_a_row_is_a_line_and_empty_columns_are_left_out() -> None:
+    """Seven columns did not fit: half of each row was on a second line."""
+    lines = adoption_table(answer(item(4, "adoptable"), item(5, "adoptable"))).splitlines()
+    assert [line.split() for line in lines[:4]] == [
+        ["STATE", "SUBJECT", "NODE", "NODEPOOL"],
+        ["adoptable", "NodeClaim/default-4", "ip-10-0-0-4.ec2.internal", "default"],
+        ["adoptable", "NodeClaim/default-5", "ip-10-0-0-5.ec2.internal", "default"],
+        ["adoptable", "EC2NodeClass/default"],
+    ]
+    wide = all_of_adoption(answer(item(4, "ours", drift="NodePoolDrifted"))).splitlines()
+    assert wide[0].split() == ["STATE", "SUBJECT", "NODE", "INSTANCE", "TYPE", "NODEPOOL", "DRIFT"]
 
 
-@pytest.mark.parametrize(
-    ("states", "acting", "next_step"),
-    [
-        ((), False, "nothing found"),
-        (("refused",), False, "1 refused"),
-        (("adoptable", "begun", "ours"), False, f"1 adoptable, 1 begun, 1 ours {ADOPT} 2 nodes."),
-        (("begun",), False, f"1 begun {ADOPT} 1 node."),
-        (("adopted", "adoptable"), True, f"1 adoptable, 1 adopted {AGAIN}"),
-        (("adopted", "failed"), True, f"1 adopted, 1 failed {AGAIN}"),
-        (("adopted", "adopted"), True, f"2 adopted {RESUME}"),
-    ],
-)
-def test_the_next_step_of_an_adoption(states: tuple[str, ...], acting: bool, next_step: str) -> None:
-    items = [item(state, str(number)) for number, state in enumerate(states)]
-    assert told(adoption_table(document(*items, acting=acting))).endswith(next_step)
+def test_one_reason_of_many_nodes_is_told_once() -> None:
+    refused = [
+        item(number, "refused", reason="NodeLeaves", message="it is being deleted. Wait.") for number in range(5)
+    ]
+    text = adoption_table(answer(*refused))
+    named = "NodeClaim/default-0, NodeClaim/default-1, NodeClaim/default-2 +2"
+    assert f"{named}: NodeLeaves: it is being deleted. Wait." in text.replace("\n    ", " ")
+    assert text.count("it is being deleted") == 1
 
 
-RELEASE = "Run `fleetwright release --cluster prod --yes` to release"
-NOT_YET = "Do not start Karpenter yet: it terminates instances with its tags that have no NodeClaim."
-NOW = "Now start Karpenter, and remove the stacks once its NodeClaims are Ready."
+def test_what_to_do_next_follows_what_prevents_it() -> None:
+    """The command was offered at once, and then refused."""
+    looked = adoption_table(answer(item(4, "adoptable"), hindrances=(HINDRANCE,)))
+    assert looked.endswith(f"Not now: {HINDRANCE}.\nThen run `fleetwright adopt --cluster prod --yes` to adopt 1 node.")
+    acted = adoption_table(answer(item(4, "adoptable"), acting=True, hindrances=(HINDRANCE,)))
+    assert acted.endswith(f"Not now: {HINDRANCE}.\nNothing was changed.")
+    given = release_table(answer(item(4, "releasable"), hindrances=(HINDRANCE,)))
+    assert given.endswith("Then run `fleetwright release --cluster prod --yes` to release 1 node to Karpenter.")
 
 
-@pytest.mark.parametrize(
-    ("states", "acting", "next_step"),
-    [
-        ((), False, "nothing found"),
-        (("refused",), False, "1 refused"),
-        (("releasable", "releasable", "refused"), False, f"1 refused, 2 releasable {RELEASE} 2 nodes to Karpenter."),
-        (("released", "failed"), True, f"1 failed, 1 released {NOT_YET}"),
-        (("released", "released"), True, f"2 released {NOW}"),
-        ((), True, f"nothing found {NOW}"),
-    ],
-)
-def test_the_next_step_of_a_release(states: tuple[str, ...], acting: bool, next_step: str) -> None:
-    items = [item(state, str(number)) for number, state in enumerate(states)]
-    assert told(release_table(document(*items, acting=acting))).endswith(next_step)
-
-
-def test_what_hinders_and_what_is_lost_stands_between_the_totals_and_the_next_step() -> None:
-    text = told(release_table(document(item("releasable"), hindrances=["Karpenter runs"], commands=1)))
-    assert f"1 command of disruption under way: dropped with the release. Not now: Karpenter runs. {RELEASE}" in text
-    drifted = (item("adoptable", drift="NodeClassDrift"), item("adoptable", "b"))
-    text = told(adoption_table(document(*drifted, hindrances=["Karpenter runs"])))
-    assert (
-        "2 adoptable 1 node of them count as drifted for us: their NodePools' budgets say when they are replaced. "
-        f"Not now: Karpenter runs. {ADOPT} 2 nodes." in text
-    )
-
-
-@pytest.mark.parametrize(("some", "every"), [(adoption_table, all_of_adoption), (release_table, all_of_release)])
-def test_nodes_that_are_ours_already_are_shown_on_demand(some: Any, every: Any) -> None:
-    found = document(item("ours"), item("refused", "b", drift="NodeClassDrift"))
-    assert "NodeClaim/a" not in some(found)
-    lines = [told(line) for line in every(found).splitlines()]
-    assert lines[0] == "STATE SUBJECT NODE INSTANCE TYPE NODEPOOL DRIFT"
-    assert lines[1] == "ours NodeClaim/a node-a i-a m5.large general"
-    assert lines[2] == "refused NodeClaim/b node-b i-b m5.large general NodeClassDrift"
-    assert not some(document(item("ours"))).startswith("STATE")
-
-
-def test_reasons_have_their_code_where_there_is_one_and_classes_are_rows_too() -> None:
-    classes = [{"state": "begun", "subject": "EC2NodeClass/default", "message": "its role is Karpenter's"}]
-    found = document(item("refused", reason="NoInstance", message="no instance"), nodeClasses=classes)
-    text = adoption_table(found)
-    assert "begun    EC2NodeClass/default" in text
-    assert "NodeClaim/a: NoInstance: no instance\nEC2NodeClass/default: its role is Karpenter's\n" in text
-
-
-def test_the_objects_have_the_names_of_kubectl() -> None:
-    assert subject_names(document(item("ours"), item("refused", "b"))) == "nodeclaim/a\nnodeclaim/b"
+def test_an_answer_about_nothing_says_so() -> None:
+    assert adoption_table(answer()) == "No node of Karpenter's was found."
+    assert release_table(answer()) == "No node is Fleetwright's: there is nothing to release."
+    assert adoption_table(answer(item(4, "ours"))).endswith("1 ours\nThere is nothing left to adopt.")
