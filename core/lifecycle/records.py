@@ -124,6 +124,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         token: Idempotency token of the launch; a new one after each definite refusal.
         shares: How many claims share the launch, and its token (`core.lifecycle.launching.shared_launch`).
         share: The index of this claim's instance in the launch, from zero.
+        first: Name of the launch's first claim; empty if the claim shares none, and in rows older than this field.
         offerings: The launch order's offerings, stored so that the same token always means the same request.
         subnets: Zone → the subnet of its launch (`core.lifecycle.launching.subnet_assignment`); other zones use the first one
             of the EC2NodeClass. Empty in rows older than this field, and once it is launched.
@@ -155,6 +156,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     shares: int = 1
     share: int = 0
+    first: str = ""
     offerings: tuple[Offering, ...] = ()
     subnets: dict[str, str] = {}
     is_ranked: bool = False

@@ -169,6 +169,7 @@ class Adapters(TableAdapters):
     def cloud(self) -> CloudProvider:
         """EC2 and the other services that a launch needs."""
         from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
+        from lambdas.adapters.aws.ec2.launch_turns import PacedTurns
 
         services = AwsServices(
             ec2=self._service("ec2"),
@@ -183,7 +184,7 @@ class Adapters(TableAdapters):
             cluster=self.settings.cluster_name,
             clock=self.clock,
             uses_reservations=gates.reserved_capacity,
-            take_turn=self._take_turn,
+            turns=PacedTurns(self.launch_pace, self.clock, self.pause),
             types_for=self._types_for,
         )
 
@@ -193,12 +194,6 @@ class Adapters(TableAdapters):
             return self.catalogues.catalogue([node_class]).types_for(name_of(node_class))
         except NotFoundError:
             return ()
-
-    def _take_turn(self) -> None:
-        """Wait until EC2 accepts a further launch. Raises ThrottledError."""
-        wait = self.launch_pace.wait(self.clock.now())
-        if wait:
-            self.pause(wait)
 
     @cached_property
     def catalogues(self) -> CatalogueStore:

@@ -41,8 +41,8 @@ class SharedControllers:
         from lambdas.controllers.node_lifecycle.claim_steps import ClaimSteps
         from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 
-        given, wake_ups = self.adapters, self.adapters.queues.wake_ups
-        launch = ClaimLaunch(given.stores.claims, self.launcher, self.observer, wake_ups, given.clock)
+        given = self.adapters
+        launch = ClaimLaunch(given.stores.claims, self.launcher, self.observer, given.queues, given.clock)
         claim_steps = ClaimSteps(
             given.kubernetes,
             given.stores,

@@ -16,6 +16,7 @@ from lambdas.ports.errors import (
     SeveralBudgetsError,
     ThrottledError,
     TransientError,
+    UnfulfilledError,
     reason_of,
 )
 from lambdas.ports.kubernetes import Kubernetes, Listing
@@ -52,6 +53,7 @@ __all__ = [
     "ThrottledError",
     "Topic",
     "TransientError",
+    "UnfulfilledError",
     "WindowSchedules",
     "reason_of",
 ]

@@ -3,7 +3,8 @@
     PortError
     ├── TransientError               throttled, timed out, 5xx: fail this item, the queue tries again
     │   ├── LostReplyError           it may have happened: check before doing it again
-    │   └── ThrottledError           asked too often: wait as long as it says
+    │   ├── ThrottledError           asked too often: wait as long as it says
+    │   └── UnfulfilledError         a launch ended without an instance, for a cause that passes: order again with a new token
     ├── InsufficientCapacityError    no capacity in these offerings: remember them, plan again without them
     ├── NotFoundError                already gone: success when deleting
     ├── ConflictError                another writer won: drop the work, the next run decides again
@@ -60,13 +61,23 @@ class LostReplyError(TransientError):
 
 
 class ThrottledError(TransientError):
-    """The other side is overloaded. `retry_after` is the delay that it requests, zero if it requests none."""
+    """The other side is overloaded, and did nothing.
+
+    Attributes:
+        retry_after: The delay that it requests, zero if it requests none.
+        answers: How many attempts of the SDK it refused; the earlier ones may have failed otherwise.
+    """
 
     reason: ClassVar[FailureReason] = FailureReason.THROTTLED
 
-    def __init__(self, call: str, detail: str, retry_after: timedelta = timedelta(0)) -> None:
+    def __init__(self, call: str, detail: str, retry_after: timedelta = timedelta(0), *, answers: int = 1) -> None:
         super().__init__(call, detail)
         self.retry_after = retry_after
+        self.answers = answers
+
+
+class UnfulfilledError(TransientError):
+    """EC2 answered a launch, and launched nothing for a cause that passes. It repeats the answer to the same token."""
 
 
 class NotFoundError(PortError):

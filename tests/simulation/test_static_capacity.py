@@ -64,3 +64,17 @@ def test_at_the_limit_a_drifted_node_goes_before_its_replacement_comes(tmp_path:
     assert nodes(result) == (4, 2, 2)
     assert result.summary["limitViolations"] == 0
     assert_lawful(result)
+
+
+def test_replicas_keep_within_the_free_addresses_of_subnets(tmp_path: Path) -> None:
+    """EC2 refused the rest, which closed the subnets for pods, too."""
+    few = [
+        {"at": "0s", "subnet": {"zone": zone, "freeAddresses": free}} for zone, free in (("zone-a", 3), ("zone-b", 2))
+    ]
+    steps = [*few, {"at": "8m", "subnet": {"zone": "zone-b", "freeAddresses": 50}}]
+    result = play(tmp_path, static_pool(9), steps=steps, duration="20m", featureGates=GATE)
+    assert_lawful(result)
+    assert not named(result, "launchRefused")
+    joined = [event.t[11:16] for event in result.events if event.event == "nodeJoined"]
+    assert len([minute for minute in joined if minute < "00:08"]) == 5
+    assert nodes(result) == (9, 0, 9)

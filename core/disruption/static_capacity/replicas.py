@@ -6,6 +6,8 @@ until it is gone.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from core.disruption.candidates.eviction_cost import reschedule_cost
@@ -28,16 +30,34 @@ def lacks_nodes(snapshot: Snapshot) -> bool:
     return is_on and any(_lacking(snapshot, pool) > 0 for pool in snapshot.node_pools)
 
 
-def static_claims(snapshot: Snapshot) -> tuple[PlannedClaim, ...]:
-    """Return the claims that static NodePools lack, made from their templates; none while the gate is off."""
+def static_claims(snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()) -> tuple[PlannedClaim, ...]:
+    """Return the claims that static NodePools lack, made from their templates; none while the gate is off.
+
+    They stay within the free addresses of subnets. `planned`: the claims for pods of the same plan, which go first.
+    """
     if not snapshot.options.feature_gates.static_capacity:
         return ()
-    found: list[PlannedClaim] = []
-    for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name):
-        number = _lacking(snapshot, pool)
-        claim = template_claim(pool, snapshot) if number else None
-        found += [claim] * number if claim is not None else []
-    return tuple(found)
+    lacking = [
+        (claim, number)
+        for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name)
+        if (number := _lacking(snapshot, pool)) and (claim := template_claim(pool, snapshot)) is not None
+    ]
+    if not lacking or not snapshot.subnet_addresses:
+        return tuple(claim for claim, number in lacking for _ in range(number))
+    from core.disruption.static_capacity.address_room import AddressRoom
+
+    room = AddressRoom(snapshot, planned)
+    return tuple(found for claim, number in lacking for found in room.fitting(claim, number))
+
+
+def waiting_for_addresses(snapshot: Snapshot, claims: Iterable[PlannedClaim]) -> dict[str, int]:
+    """Return static NodePool → how many of its nodes are not among these claims for lack of free addresses."""
+    if not snapshot.options.feature_gates.static_capacity or not snapshot.subnet_addresses:
+        return {}
+    found = Counter(claim.node_pool for claim in claims)
+    short = {pool.name: _lacking(snapshot, pool) - found[pool.name] for pool in snapshot.node_pools}
+    launchable = (pool.name for pool in snapshot.node_pools if short[pool.name] > 0 and template_claim(pool, snapshot))
+    return {name: short[name] for name in sorted(launchable)}
 
 
 def surplus(snapshot: Snapshot) -> tuple[NodeClaim, ...]:

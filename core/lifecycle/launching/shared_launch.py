@@ -3,7 +3,8 @@
 Their requests differ only in some offerings: pods of one claim may fit a small type that is too small for another's. The
 request has the offerings that all claims accept in the same subnets, always including the cheapest.
 
-Before the request, each claim stores the token, the number of claims that share it, and the index of its instance. If the
+Before the request, each claim stores the token, the number of claims that share it, the index of its instance, and the name of
+the first one, which requests the launch again for all if EC2 did nothing. If the
 response is lost, each claim takes an instance of the launch that no claim has; without one, it is launched alone. Instances
 start with the launch's name instead of a claim's; `reconcile` names them after their claims.
 """
@@ -21,7 +22,7 @@ from core.catalogue.capacity import EFA
 from core.launch.placement import tenancy
 from core.launch.render import NITRO_SANDBOX
 from core.lifecycle.rebuilding import claim_tags
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.catalogue import Offering
 
 SHARES_MAX: Final = 50
@@ -78,6 +79,7 @@ def share_launches(
                 token=token,
                 shares=len(launch.members),
                 share=share,
+                first=given[launch.members[0]].name,
                 offerings=launch.offerings,
                 subnets=launch.subnets,
             )
@@ -124,6 +126,13 @@ def in_launches(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
     for record in records:
         launches.setdefault(record.token, []).append(record)
     return list(launches.values())
+
+
+def is_unanswered(record: ClaimRecord | None, token: str) -> bool:
+    """Whether the claim takes part in the launch with this token and knows no answer to it."""
+    if record is None or record.token != token or record.attempts:
+        return False
+    return record.phase is ClaimPhase.REQUESTED and record.deletion is None
 
 
 def _kind(record: ClaimRecord) -> tuple[Any, ...]:

@@ -79,7 +79,7 @@ def nanodollars(dollars: str | float) -> int:
     """
     try:
         return int((Decimal(str(dollars)) * NANODOLLARS).to_integral_value(rounding=ROUND_HALF_EVEN))
-    except ArithmeticError as error:
+    except (ArithmeticError, ValueError) as error:  # not a number raises ValueError, infinity OverflowError
         raise InvalidInputError(f"{dollars!r} is not an amount of dollars") from error
 
 

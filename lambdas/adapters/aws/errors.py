@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -15,7 +16,15 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from lambdas.ports import ConflictError, DeniedError, LostReplyError, NotFoundError, PortError, TransientError
+from lambdas.ports import (
+    ConflictError,
+    DeniedError,
+    LostReplyError,
+    NotFoundError,
+    PortError,
+    ThrottledError,
+    TransientError,
+)
 
 _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
     NotFoundError: frozenset(
@@ -51,28 +60,32 @@ _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
     TransientError: frozenset(
         {
             "BandwidthLimitExceeded",
-            "EC2ThrottledException",
             "InternalError",
             "InternalFailure",
             "InternalServerError",
             "LimitExceededException",
             "PriorRequestNotComplete",
             "ProvisionedThroughputExceededException",
-            "RequestLimitExceeded",
-            "RequestThrottled",
-            "RequestThrottledException",
             "RequestTimeout",
             "RequestTimeoutException",
             "ServiceUnavailable",
+            "TransactionCanceledException",
+            "TransactionConflictException",
+            "TransactionInProgressException",
+            "Unavailable",
+        }
+    ),
+    ThrottledError: frozenset(
+        {
+            "EC2ThrottledException",
+            "RequestLimitExceeded",
+            "RequestThrottled",
+            "RequestThrottledException",
             "SlowDown",
             "Throttling",
             "ThrottledException",
             "ThrottlingException",
             "TooManyRequestsException",
-            "TransactionCanceledException",
-            "TransactionConflictException",
-            "TransactionInProgressException",
-            "Unavailable",
         }
     ),
 }
@@ -90,6 +103,8 @@ def translate(call: str, error: ClientError | BotoCoreError) -> PortError:
         meaning = meaning_of(code, status_of(error))
         if meaning is DeniedError:
             return DeniedError(call, f"{code}: {message}", code=code, said=message)
+        if meaning is ThrottledError:
+            return ThrottledError(call, f"{code}: {message}", answers=1 + retries_of(error.response))
         return meaning(call, f"{code}: {message}")
     if isinstance(error, ReadTimeoutError | ConnectionClosedError | ResponseStreamingError):
         return LostReplyError(call, str(error))
@@ -110,6 +125,11 @@ def meaning_of(code: str, status: int = 400) -> type[PortError]:
 def code_of(error: ClientError) -> str:
     """Return the service's error code, such as `RequestLimitExceeded`."""
     return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def retries_of(answer: Mapping[str, Any]) -> int:
+    """Return how many attempts of the SDK came before the answer."""
+    return int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))
 
 
 def status_of(error: ClientError) -> int:

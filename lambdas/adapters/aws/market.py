@@ -145,9 +145,10 @@ class AwsMarket:
             StartTime=now,
             MaxResults=1000,
         ):
-            where = (entry["InstanceType"], entry["AvailabilityZone"])
-            price = (entry["Timestamp"], quantity.nanodollars(entry["SpotPrice"]))
-            latest[where] = max(latest.get(where, price), price)
+            amount = _charged(entry.get("SpotPrice"))
+            if amount:
+                where, price = (entry["InstanceType"], entry["AvailabilityZone"]), (entry["Timestamp"], amount)
+                latest[where] = max(latest.get(where, price), price)
         _must_have(bool(latest), "ec2:DescribeSpotPriceHistory")
         found: dict[str, dict[str, int]] = {}
         for (instance_type, zone), (_, price_now) in sorted(latest.items()):
@@ -217,14 +218,22 @@ def _listed(text: str) -> dict[str, int]:
     entry = msgspec.json.decode(text)
     name = ((entry.get("product") or {}).get("attributes") or {}).get("instanceType")
     prices = [
-        quantity.nanodollars(amount)
+        _charged(amount)
         for term in ((entry.get("terms") or {}).get("OnDemand") or {}).values()
         for dimension in (term.get("priceDimensions") or {}).values()
         for currency, amount in (dimension.get("pricePerUnit") or {}).items()
         if currency in _CURRENCIES
     ]
-    charged = [price for price in prices if price > 0]
+    charged = [price for price in prices if price]
     return {name: charged[-1]} if name and charged else {}
+
+
+def _charged(amount: object) -> int:
+    """Return a price in nano-dollars; 0 for one that is empty, unreadable or not positive: it must not hide the others."""
+    try:
+        return max(0, quantity.nanodollars(str(amount)))
+    except InvalidInputError:
+        return 0
 
 
 def _must_have(found: bool, call: str) -> None:

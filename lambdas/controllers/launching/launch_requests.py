@@ -29,7 +29,9 @@ from lambdas.ports import (
     JsonObject,
     LaunchDeniedError,
     RefusedOffering,
+    ThrottledError,
     TransientError,
+    UnfulfilledError,
 )
 from lambdas.run_report import RunReport
 
@@ -84,6 +86,9 @@ class LaunchRequests:
         except DeniedError as error:
             self._gate.learn(first, node_class, admission, _denied_offerings(first, error), error.call, now, report)
             count_failure(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
+            return LaunchAnswer(asked=asked, error=error, is_try=is_try)
+        except (ThrottledError, UnfulfilledError) as error:
+            self._gate.learn(first, node_class, admission, (), error.call, now, report)
             return LaunchAnswer(asked=asked, error=error, is_try=is_try)
         except (TransientError, ConflictError) as error:
             return LaunchAnswer(asked=asked, error=error, is_try=is_try)

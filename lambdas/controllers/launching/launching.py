@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
@@ -21,6 +22,7 @@ from core.reasons.claim import ClaimReason
 from core.reasons.code import ReasonCode
 from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
+from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching.claim_record import requested
 from lambdas.controllers.launching.instance_description import machine_of
 from lambdas.controllers.launching.instance_outcomes import launch_outcome
@@ -33,7 +35,9 @@ from lambdas.ports import (
     InsufficientCapacityError,
     JsonObject,
     PortError,
+    ThrottledError,
     TransientError,
+    UnfulfilledError,
 )
 from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
@@ -60,16 +64,43 @@ class Launcher:
         return share_launches(placed, lambda first: self._token(f"{first}/shared", 0), at_most=at_most)
 
     def launch(
-        self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, now: datetime, report: RunReport
-    ) -> ClaimRecord | None:
-        """Launch the instance of one claim and store it, as `settle`."""
-        answer = self._requests.ask([record], node_class, catalogue, now, report)
-        return self.settle(record, answer, catalogue, now, report)
+        self,
+        records: Sequence[ClaimRecord],
+        node_class: JsonObject,
+        catalogue: Catalogue,
+        now: datetime,
+        report: RunReport,
+    ) -> dict[str, ClaimRecord]:
+        """Request one claim, or the claims that share a launch, and store EC2's answer for each as `settle`.
+
+        Returns:
+            The claims that are not deleted, by name. Of several, one whose answer cannot be stored stays as it was requested.
+
+        Raises:
+            PortError: If the request cannot be stored, or the answer for a single claim.
+        """
+        answer = self._requests.ask(records, node_class, catalogue, now, report)
+        if len(records) == 1:
+            settled = self.settle(records[0], answer, catalogue, now, report)
+            return {} if settled is None else {settled.name: settled}
+        left = {record.name: record for record in records}
+
+        def settle(record: ClaimRecord) -> None:
+            settled = self.settle(record, answer, catalogue, now, report)
+            if settled is None:
+                del left[record.name]
+            else:
+                left[record.name] = settled
+
+        boundary = Boundary(report)
+        for record in records:
+            boundary.attempt(record.name, partial(settle, record))
+        return left
 
     def alone(self, record: ClaimRecord) -> ClaimRecord:
         """Store that the claim no longer shares its launch, which was not requested yet. Raises PortError."""
         return self._claims.change(
-            record, msgspec.structs.replace(record, token=self._token(record.name, 0), shares=1, share=0)
+            record, msgspec.structs.replace(record, token=self._token(record.name, 0), shares=1, share=0, first="")
         )
 
     def settle(
@@ -96,7 +127,7 @@ class Launcher:
             report.count("deniedLaunches")
             return self._forgotten(record, ClaimReason.LAUNCH_DENIED, str(error), now, report)
         if error is not None:
-            report.count("unclearLaunches")
+            report.count(_count_of(error))
             return self._claims.change(record, self._tried(record, error))
         instance = answer.instance_of(record)
         if instance is None:
@@ -161,28 +192,37 @@ class Launcher:
 
         The token stays, so that the same order cannot launch twice; it is replaced only if EC2 knows it from another order. A
         claim that shares a launch then checks once whether an instance of the launch is left for it.
+        A throttled or unfulfilled request launched nothing: the claims go on sharing it, as if it had not been sent. EC2 would
+        repeat its answer to the token of an unfulfilled one.
         """
+        failed = msgspec.structs.replace(record, reason=ClaimReason.LAUNCH_FAILED, message=str(error)[:300])
+        if isinstance(error, ThrottledError):
+            return failed
+        if isinstance(error, UnfulfilledError):
+            return msgspec.structs.replace(failed, token=self._digest(f"{record.token}/again"))
         attempts = record.attempts + 1
-        tried = msgspec.structs.replace(
-            record, attempts=attempts, reason=ClaimReason.LAUNCH_FAILED, message=str(error)[:300]
-        )
+        tried = msgspec.structs.replace(failed, attempts=attempts)
         if not isinstance(error, ConflictError) or (record.shares > 1 and not record.attempts):
             return tried
         return msgspec.structs.replace(
-            tried, token=self._token(record.name, attempts, record.plan.made_by_hand), shares=1, share=0
+            tried, token=self._token(record.name, attempts, record.plan.made_by_hand), shares=1, share=0, first=""
         )
 
     def _token(self, name: str, attempt: int, made_by_hand: str = "") -> str:
         """Return the token. Our names are unique, but users may reuse one for another NodeClaim, with another UID."""
-        subject = (
-            f"{self._cluster}/{name}/{made_by_hand}/{attempt}" if made_by_hand else f"{self._cluster}/{name}/{attempt}"
-        )
-        return blake2b(subject.encode(), digest_size=16).hexdigest()
+        return self._digest(f"{name}/{made_by_hand}/{attempt}" if made_by_hand else f"{name}/{attempt}")
+
+    def _digest(self, subject: str) -> str:
+        return blake2b(f"{self._cluster}/{subject}".encode(), digest_size=16).hexdigest()
 
 
 def refused(record: ClaimRecord, reason: ReasonCode, message: str, now: datetime) -> DecisionOutcome:
     """Return the outcome of a failed claim for the ledger."""
     return _ended(record, OutcomeState.REFUSED, reason, message, now)
+
+
+def _count_of(error: PortError) -> str:
+    return "throttledLaunches" if isinstance(error, ThrottledError) else "unclearLaunches"
 
 
 def _ended(

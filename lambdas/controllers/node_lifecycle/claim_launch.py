@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from core.lifecycle import steps
+from core.lifecycle.claims import BOOT_AT_LEAST
+from core.lifecycle.launching.shared_launch import is_unanswered
 from core.lifecycle.records import ClaimRecord
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
+from core.reasons.refusal import Refusal
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.messages import wake_up
+from lambdas.messages import wake_up, work_on_claims
 from lambdas.observation.observer import Observer
-from lambdas.ports import Clock, ConflictError, NotFoundError, Queue
+from lambdas.ports import Clock, ConflictError, FunctionQueues, NotFoundError
 from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
 
@@ -19,46 +24,69 @@ class ClaimLaunch:
     """Launches claims whose pods still wait, within the limits of their NodePools."""
 
     def __init__(
-        self, claims: ClaimStore, launcher: Launcher, observer: Observer, wake_ups: Queue, clock: Clock
+        self, claims: ClaimStore, launcher: Launcher, observer: Observer, queues: FunctionQueues, clock: Clock
     ) -> None:
         self._claims = claims
         self._launcher = launcher
         self._observer = observer
-        self._wake_ups = wake_ups
+        self._wake_ups, self._work = queues.wake_ups, queues.work
         self._clock = clock
 
     def launch(self, record: ClaimRecord, reader: NodeStateReader, report: RunReport) -> ClaimRecord | None:
         """Launch the claim's instance; None if the claim is deleted instead, with the reason in the report.
 
-        Before the first attempt: its pods must wait, and its NodePool must have room within its limits. Raises PortError.
+        Before the first attempt: its pods must wait, and its NodePool must have room within its limits. A shared launch without
+        an answer is requested for all of its claims by the first one; the others stay unchanged until then. Raises PortError.
         """
-        now = self._clock.now()
-        if record.awaits_pods and not record.attempts and not reader.unbound_pods(record.plan.pods):
-            report.decide(
-                DecisionKind.FORGET,
-                record.name,
-                ClaimReason.PODS_PLACED_ELSEWHERE,
-                "none of its pods waits for a node any more",
-            )
-            self._claims.forget(record)
-            return None
-        objection = self._limit_in_the_way(record, reader) if not record.attempts else ""
-        if objection:
-            report.decide(DecisionKind.FORGET, record.name, ClaimReason.LIMIT_REACHED, objection)
-            self._claims.forget(record)
-            self._wake_ups.send([wake_up("limit reached")])
-            return None
+        members = [record]
+        if record.first and not record.attempts:
+            if record.first != record.name and is_unanswered(self._claims.get(record.first), record.token):
+                return record
+            members = self._members(record)
+        wanted = [member for member in members if member.attempts or not self._ends(member, reader, report)]
+        launched = self._request(wanted, report) if wanted else {}
+        return launched.get(record.name)
+
+    def _members(self, record: ClaimRecord) -> list[ClaimRecord]:
+        """Return the claims for which the first one requests the launch; another is alone, since the first has an answer."""
+        if record.first != record.name:
+            return [record]
+        found = (one for one in self._claims.all() if is_unanswered(one, record.token))
+        return sorted(found, key=lambda one: one.share)
+
+    def _request(self, members: Sequence[ClaimRecord], report: RunReport) -> dict[str, ClaimRecord]:
+        """Request the launch that these claims share; return those that remain, by name."""
+        now, name = self._clock.now(), members[0].plan.node_class.name
         try:
-            node_class = self._observer.node_class(record.plan.node_class.name)
+            node_class = self._observer.node_class(name)
         except NotFoundError as error:
-            report.decide(DecisionKind.FORGET, record.name, ClaimReason.NODE_CLASS_NOT_FOUND, str(error))
-            self._claims.forget(record)
-            return None
+            for member in members:
+                self._forget(member, Refusal(ClaimReason.NODE_CLASS_NOT_FOUND, str(error)), report)
+            return {}
         catalogue = self._observer.open_market.catalogue([node_class], now)
-        launched = self._launcher.launch(record, node_class, catalogue, now, report)
-        if launched is None:
+        launched = self._launcher.launch(members, node_class, catalogue, now, report)
+        if len(launched) < len(members):
             self._wake_ups.send([wake_up("refused launch")])
+        booting = [found.name for found in launched.values() if found.machine is not None and found.share]
+        if booting:
+            self._work.send(work_on_claims(booting, now), delay=BOOT_AT_LEAST)
         return launched
+
+    def _ends(self, record: ClaimRecord, reader: NodeStateReader, report: RunReport) -> bool:
+        """Whether the claim must not be launched any more and was therefore deleted."""
+        if record.awaits_pods and not reader.unbound_pods(record.plan.pods):
+            said = "none of its pods waits for a node any more"
+            self._forget(record, Refusal(ClaimReason.PODS_PLACED_ELSEWHERE, said), report)
+            return True
+        objection = self._limit_in_the_way(record, reader)
+        if objection:
+            self._forget(record, Refusal(ClaimReason.LIMIT_REACHED, objection), report)
+            self._wake_ups.send([wake_up("limit reached")])
+        return bool(objection)
+
+    def _forget(self, record: ClaimRecord, cause: Refusal, report: RunReport) -> None:
+        report.decide(DecisionKind.FORGET, record.name, cause.reason, cause.message)
+        self._claims.forget(record)
 
     def _limit_in_the_way(self, record: ClaimRecord, reader: NodeStateReader) -> str:
         """Return the limit of its NodePool that is exceeded by now, empty for none; rows may be lost, or the limit lowered."""

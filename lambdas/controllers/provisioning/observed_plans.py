@@ -46,9 +46,8 @@ class ObservedPlans:
             return
         self._planned = digest
         plan, bound = self._decision.improved(snapshot, report)
-        claims = [
-            claim for claim in (*plan.claims, *static_claims(snapshot)) if pools is None or claim.node_pool in pools
-        ]
+        every = (*plan.claims, *static_claims(snapshot, plan.claims))
+        claims = [claim for claim in every if pools is None or claim.node_pool in pools]
         bindings = () if pools is not None else ((found.pod, found.node) for found in plan.bindings)
         refused = () if pools is not None else ((found.pod, found.reason) for found in plan.unschedulable)
         summary = observed(of_provisioning(claims, bindings, refused))

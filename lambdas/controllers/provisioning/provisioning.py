@@ -10,7 +10,9 @@ from typing import Final
 import msgspec
 
 from core.brakes.brake import Action
-from core.disruption.static_capacity.replicas import lacks_nodes, static_claims
+from core.disruption.static_capacity.replicas import lacks_nodes, static_claims, waiting_for_addresses
+from core.model.plan import Plan
+from core.model.snapshot import Snapshot
 from core.reasons.decision import DecisionKind
 from core.reasons.pod import PodReason
 from core.reasons.run import RunReason
@@ -171,7 +173,7 @@ class Provisioning:
             view = self._with_target(view)
             plan, draft = self.decision.plan(view, digest, report)
             report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
-            plan = msgspec.structs.replace(plan, claims=(*plan.claims, *static_claims(view.snapshot)))
+            plan = _with_static_claims(plan, view.snapshot, report)
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
             used += len(records)
             summary = self.decision.keep(draft, records, plan, report)
@@ -205,3 +207,12 @@ class Provisioning:
 
     def _poll(self) -> timedelta:
         return timedelta(seconds=self.settings.poll_seconds)
+
+
+def _with_static_claims(plan: Plan, snapshot: Snapshot, report: RunReport) -> Plan:
+    """Return the plan with the claims that static NodePools lack; those that wait for free addresses are reported."""
+    found = static_claims(snapshot, plan.claims)
+    for name, number in waiting_for_addresses(snapshot, found).items():
+        message = f"{number} of its replicas wait: no subnet of its EC2NodeClass has a free address for them"
+        report.decide(DecisionKind.SKIP, f"NodePool {name}", PodReason.NO_FREE_ADDRESS, message)
+    return msgspec.structs.replace(plan, claims=(*plan.claims, *found))

@@ -16,6 +16,7 @@ from moto.ssm.models import Parameter, ssm_backends
 from core.model.catalogue import InstanceType
 from core.model.launch_order import LaunchOrder
 from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
+from lambdas.adapters.aws.ec2.launch_turns import UNPACED, LaunchTurns
 from lambdas.adapters.aws.ec2.launch_validator import TypesFor, unread
 from lambdas.adapters.aws.service import PATIENT, AwsService
 from lambdas.ports import JsonObject
@@ -74,10 +75,10 @@ class Account:
         self.tries: list[JsonObject] = []
         self.called: list[str] = []
 
-    def new_sandbox(self, types_for: TypesFor = unread) -> Ec2Cloud:
+    def new_sandbox(self, types_for: TypesFor = unread, turns: LaunchTurns = UNPACED) -> Ec2Cloud:
         """The adapter as a cold function has it, after this reading of the market."""
         services = AwsServices(*self._services, region=REGION)
-        return Ec2Cloud(services, cluster=CLUSTER, clock=self.clock, types_for=types_for)
+        return Ec2Cloud(services, cluster=CLUSTER, clock=self.clock, types_for=types_for, turns=turns)
 
     def _service(self, name: str) -> Any:
         service = AwsService(boto3.client(name, region_name=REGION, config=PATIENT))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from core.launch.template import NAME_PREFIX
 from core.model.catalogue import OfferingKey
 from lambdas.adapters.aws.ec2 import launch_templates
 from lambdas.adapters.aws.ec2.launch_templates import KEPT_FOR
+from lambdas.adapters.aws.ec2.launch_turns import LaunchTurns
 from lambdas.ports import (
     ConflictError,
     DeniedError,
@@ -23,6 +24,8 @@ from lambdas.ports import (
     LaunchDeniedError,
     LostReplyError,
     RefusedOffering,
+    ThrottledError,
+    UnfulfilledError,
 )
 from tests.builders import a_type
 from tests.integration.ec2.conftest import CLUSTER, Account, a_manifest, an_order
@@ -305,3 +308,45 @@ def test_one_unknown_id_does_not_prevent_other_terminations(account: Account) ->
     assert account.cloud.instances() == ()
     account.cloud.terminate([instance])
     account.cloud.terminate([])
+
+
+class TestThrottling:
+    """Whatever EC2 throttles slows down all launches of the account."""
+
+    @pytest.fixture
+    def turns(self, account: Account) -> NotedTurns:
+        turns = NotedTurns()
+        account.cloud = account.new_sandbox(turns=turns)
+        return turns
+
+    def test_of_a_call(self, account: Account, turns: NotedTurns) -> None:
+        account.denied = {"CreateFleet": ("RequestLimitExceeded", "Request limit exceeded.")}
+        with pytest.raises(ThrottledError):
+            account.cloud.launch(an_order())
+        assert turns.slowed == [1]
+
+    def test_of_a_fleet_that_launched_nothing(self, account: Account, turns: NotedTurns) -> None:
+        account.answer_fleet = lambda request: fleet_answer(request, launched=None, codes={0: "RequestLimitExceeded"})
+        with pytest.raises(UnfulfilledError):
+            account.cloud.launch(an_order())
+        assert turns.slowed == [1]
+
+    def test_of_a_part_of_a_fleet(self, account: Account, turns: NotedTurns) -> None:
+        account.answer_fleet = lambda request: fleet_answer(request, launched=1, codes={0: "RequestLimitExceeded"})
+        assert account.cloud.launch(an_order()).refused == ()
+        assert turns.slowed == [1]
+
+    def test_no_answer_of_another_kind(self, account: Account, turns: NotedTurns) -> None:
+        account.answer_fleet = lambda request: fleet_answer(request, launched=1, codes={0: "Unsupported"})
+        account.cloud.launch(an_order())
+        assert turns.slowed == [0]
+
+
+class NotedTurns(LaunchTurns):
+    """Notes what it learns."""
+
+    def __init__(self) -> None:
+        self.slowed: list[int] = []
+
+    def slow_down(self, sent: datetime | None, answers: int) -> None:
+        self.slowed.append(answers)

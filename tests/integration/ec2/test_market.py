@@ -49,6 +49,7 @@ class Region:
         self.spot = {("m5.large", "us-east-1a"): "0.031", ("c7g.xlarge", "us-east-1b"): "0.05"}
         self.on_demand = {"m5.large": "0.096", "c7g.xlarge": "0.145", "m5.metal": "4.608"}
         self.types = [DESCRIBED[name] for name in TYPES]
+        self.history_is_empty_for = ("", "")
 
     def items(self, operation: str, key: str, **arguments: Any) -> Iterator[Any]:
         self.asked.append(operation)
@@ -69,10 +70,13 @@ class Region:
         older = {"Timestamp": NOW - timedelta(days=1), "SpotPrice": "9.99"}
         now = {"Timestamp": NOW}
         return [
-            {"InstanceType": name, "AvailabilityZone": zone, "SpotPrice": price, **when}
+            {"InstanceType": name, "AvailabilityZone": zone, "SpotPrice": price, **when, **self._emptied(name, zone)}
             for (name, zone), price in self.spot.items()
             for when in (now, older)
         ]
+
+    def _emptied(self, name: str, zone: str) -> JsonObject:
+        return {"SpotPrice": ""} if (name, zone) == self.history_is_empty_for else {}
 
     def _products(self, filters: list[JsonObject]) -> list[str]:
         wanted = {entry["Field"]: entry["Value"] for entry in filters}
@@ -232,6 +236,27 @@ def test_without_a_price_list_the_shipped_one_stands_in_until_there_is_one(marke
     assert again.market.on_demand["m5.large"] == 96_000_000
     region.broken.add("GetProducts")
     assert not market.read(again).prices_are_estimates
+
+
+@pytest.mark.parametrize("price", ["", "0", "0.0000000000", "-1", "NaN", "Infinity", "free"])
+def test_a_price_that_is_none_counts_as_not_listed(price: str, market: AwsMarket, region: Region, clock: Clock) -> None:
+    """The whole reading failed, so that every price became old; and at a price of zero, plans would choose nothing else."""
+    region.spot[("m5.large", "us-east-1a")] = region.on_demand["m5.large"] = price
+    facts = market.read(None)
+    assert facts.problems == ()
+    assert facts.market.spot_price("c7g.xlarge", "us-east-1b") == 50_000_000
+    assert facts.market.on_demand == {"c7g.xlarge": 145_000_000, "m5.metal": 4_608_000_000}
+
+
+def test_a_spot_price_that_becomes_empty_is_launched_at_no_more(
+    market: AwsMarket, region: Region, clock: Clock
+) -> None:
+    facts = market.read(None)
+    region.history_is_empty_for = ("m5.large", "us-east-1a")
+    clock.time += PRICES_FRESH_FOR
+    facts = market.read(facts)
+    assert facts.market.spot_price("m5.large", "us-east-1a") == 31_000_000
+    assert facts.market.unlisted_spot == {"m5.large": ("us-east-1a",)}
 
 
 def test_without_spot_prices_a_first_reading_uses_on_demand_prices(market: AwsMarket, region: Region) -> None:

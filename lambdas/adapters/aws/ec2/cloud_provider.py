@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ from lambdas.adapters.aws.coalesced_calls import CoalescedCalls
 from lambdas.adapters.aws.ec2.fleet import FleetLauncher, not_rendered
 from lambdas.adapters.aws.ec2.instances import Instances
 from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
+from lambdas.adapters.aws.ec2.launch_turns import UNPACED, LaunchTurns
 from lambdas.adapters.aws.ec2.launch_validator import LaunchValidator, TypesFor, unread
 from lambdas.adapters.aws.ec2.status_checks import InstanceStatuses
 from lambdas.adapters.aws.eks import EksCluster
@@ -52,13 +53,10 @@ class Ec2Cloud:
         cluster: str,
         clock: Clock,
         uses_reservations: bool = True,
-        take_turn: Callable[[], None] = lambda: None,
+        turns: LaunchTurns = UNPACED,
         types_for: TypesFor = unread,
     ) -> None:
-        """`types_for` returns the types as sized for a class.
-
-        `take_turn` waits until a launch may be requested; raises ThrottledError if that takes too long.
-        """
+        """`types_for` returns the types as sized for a class."""
         self._clock = clock
         self._cluster = EksCluster(services.eks, cluster, clock)
         self._statuses = InstanceStatuses(services.ec2)
@@ -66,7 +64,7 @@ class Ec2Cloud:
         self._described = CoalescedCalls(self._instances.some)
         self._terminated = CoalescedCalls(self._instances.terminate)
         self._templates = LaunchTemplates(services.ec2, cluster=cluster)
-        self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock, take_turn)
+        self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock, turns)
         validator = LaunchValidator(
             services.ec2, self._templates, clock, types_for, uses_reservations=uses_reservations
         )

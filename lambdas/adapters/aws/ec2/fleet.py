@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from core.ami_families.bootstrap import Cluster
@@ -12,9 +12,11 @@ from core.launch.denials.codes import NO_IMAGE_OR_SUBNET, NOT_RENDERED
 from core.launch.render import RenderedLaunch, render_launch
 from core.model.catalogue import Offering
 from core.model.launch_order import LaunchOrder
-from lambdas.adapters.aws.ec2.fleet_errors import failure, refusal, refused_offerings
+from lambdas.adapters.aws.ec2.fleet_errors import failure, has_throttled, refusal, refused_offerings
 from lambdas.adapters.aws.ec2.instances import Instances, efa_interfaces
 from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
+from lambdas.adapters.aws.ec2.launch_turns import UNPACED, LaunchTurns
+from lambdas.adapters.aws.errors import retries_of
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import (
     Clock,
@@ -26,6 +28,7 @@ from lambdas.ports import (
     Launched,
     NotFoundError,
     RefusedOffering,
+    ThrottledError,
     TransientError,
 )
 
@@ -46,10 +49,9 @@ class FleetLauncher:
         templates: LaunchTemplates,
         instances: Instances,
         clock: Clock,
-        take_turn: Callable[[], None] = lambda: None,
+        turns: LaunchTurns = UNPACED,
     ) -> None:
-        """`take_turn` waits until the next request may be sent; raises ThrottledError if that takes too long."""
-        self._take_turn = take_turn
+        self._turns = turns
         self._ec2 = ec2
         self._templates = templates
         self._instances = instances
@@ -87,13 +89,17 @@ class FleetLauncher:
         request = rendered.request
         for attempt in range(1, ATTEMPTS_MAX + 1):
             self._templates.ensure(rendered.templates)
-            self._take_turn()
+            sent = self._turns.take()
             try:
                 answer = self._ec2.call("CreateFleet", **request)
+            except ThrottledError as error:
+                self._turns.slow_down(sent, error.answers)
+                raise
             except NotFoundError as error:
                 if attempt == ATTEMPTS_MAX or not error.detail.startswith(_TEMPLATE_CODES):
                     raise
             else:
+                self._turns.slow_down(sent, retries_of(answer) + has_throttled(answer))
                 if attempt == ATTEMPTS_MAX or not _lacks_template(answer):
                     return answer
                 request = {**request, "ClientToken": f"{request['ClientToken']}-{attempt + 1}"}

@@ -14,7 +14,9 @@ from lambdas.ports import (
     LaunchDeniedError,
     PortError,
     RefusedOffering,
+    ThrottledError,
     TransientError,
+    UnfulfilledError,
 )
 
 _NO_SPOT_AT_ALL: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
@@ -55,7 +57,7 @@ def refused_offerings(
     refused: dict[OfferingKey, RefusedOffering] = {}
     for error in errors:
         code, message = str(error.get("ErrorCode", "")), str(error.get("ErrorMessage", ""))
-        if meaning_of(code) is not TransientError:
+        if not issubclass(meaning_of(code), TransientError):
             for key in tried:
                 if _concerns(error, key, zone_of_subnet):
                     refused.setdefault(key, RefusedOffering(key, code, message, _subnet_of(error)))
@@ -74,9 +76,9 @@ def failure(
     if not errors:
         said = "EC2 launched nothing and returned no error"
         return InsufficientCapacityError(call, said, [RefusedOffering(key, _SILENCE, said) for key in tried])
-    lasting = [error for error in errors if meaning_of(str(error.get("ErrorCode", ""))) is not TransientError]
+    lasting = [error for error in errors if not issubclass(_meaning(error), TransientError)]
     if not lasting:
-        return TransientError(call, said)
+        return UnfulfilledError(call, said)
     code, message = str(lasting[0].get("ErrorCode", "")), str(lasting[0].get("ErrorMessage", ""))
     return refusal(call, said, refused or [RefusedOffering(key, code, message) for key in tried])
 
@@ -87,11 +89,20 @@ def refusal(call: str, said: str, refused: Sequence[RefusedOffering]) -> PortErr
     return (InsufficientCapacityError if may_go_elsewhere else LaunchDeniedError)(call, said, refused)
 
 
+def has_throttled(answer: Mapping[str, Any]) -> bool:
+    """Whether EC2 throttled the fleet's own requests for instances, whatever else it launched."""
+    return any(_meaning(error) is ThrottledError for error in answer.get("Errors") or ())
+
+
 def describe(error: Mapping[str, Any]) -> str:
     """Return one fleet error for people: our reason, EC2's code and its message."""
     code, message = str(error.get("ErrorCode", "")), str(error.get("ErrorMessage", ""))
     reason = next((reason for text, reason in _REASONS if text in code or text in message), "LaunchFailed")
     return f"{reason} ({code}: {message})"
+
+
+def _meaning(error: Mapping[str, Any]) -> type[PortError]:
+    return meaning_of(str(error.get("ErrorCode", "")))
 
 
 def _subnet_of(error: Mapping[str, Any]) -> str:

@@ -26,7 +26,9 @@ from lambdas.ports import (
     NotFoundError,
     PortError,
     RefusedOffering,
+    ThrottledError,
     TransientError,
+    UnfulfilledError,
 )
 
 TRIED = (
@@ -46,8 +48,8 @@ def a_fleet_error(code: str, instance_type: str | None = None, subnet: str | Non
 @pytest.mark.parametrize(
     ("code", "status", "error"),
     [
-        ("RequestLimitExceeded", 503, TransientError),
-        ("ThrottlingException", 400, TransientError),
+        ("RequestLimitExceeded", 503, ThrottledError),
+        ("ThrottlingException", 400, ThrottledError),
         ("SomethingNew", 500, TransientError),
         ("SomethingNew", 400, DeniedError),
         ("UnauthorizedOperation", 403, DeniedError),
@@ -115,7 +117,7 @@ def test_a_failed_fleet_says_what_to_do_next() -> None:
     planned_again = failure("c", [ice, denied], refused, TRIED)
     assert isinstance(planned_again, InsufficientCapacityError)
     assert planned_again.refused == refused
-    assert type(failure("c", [throttled], (), TRIED)) is TransientError
+    assert type(failure("c", [throttled], (), TRIED)) is UnfulfilledError
     of_both = refused_offerings([throttled, denied], TRIED, ZONES)
     assert type(failure("c", [throttled, denied], of_both, TRIED)) is LaunchDeniedError
     silence = failure("c", [], (), TRIED)
@@ -127,3 +129,14 @@ def test_reasons_are_given_in_words() -> None:
     """An operator should not have to know EC2's codes."""
     assert describe({"ErrorCode": "VcpuLimitExceeded", "ErrorMessage": "m"}).startswith("VcpuQuotaExceeded")
     assert describe({"ErrorCode": "New", "ErrorMessage": "m"}) == "LaunchFailed (New: m)"
+
+
+def test_the_attempts_of_the_sdk_that_were_throttled_are_counted() -> None:
+    """Each took a token of the account's bucket."""
+    response: Any = {
+        "Error": {"Code": "RequestLimitExceeded", "Message": "m"},
+        "ResponseMetadata": {"HTTPStatusCode": 503, "RetryAttempts": 2},
+    }
+    error = translate("ec2:CreateFleet", ClientError(response, "CreateFleet"))
+    assert isinstance(error, ThrottledError)
+    assert error.answers == 3

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from lambdas.ports import DeniedError, JsonObject, TransientError
+from core.manifests.wire import api_resources as kinds
+from lambdas.ports import DeniedError, JsonObject, ThrottledError, TransientError
 from lambdas.runtime.parallel_tasks import Task, TaskRunners, in_turn
 from lambdas.store import Requested
 from tests.fakes.lab import Lab, a_pending_pod
@@ -174,3 +175,51 @@ def test_a_launch_that_lost_a_claim_to_a_limit_launches_no_instance_for_it(
     lab.provision()
     assert sorted(claim.instance_id for claim in lab.claims) == [i.instance_id for i in lab.cloud.instances()]
     assert len(lab.claims) == 5
+
+
+class TestAThrottledLaunch:
+    """EC2 did nothing, so it is requested again as a whole; split, a launch of 50 would be 50 requests."""
+
+    @pytest.fixture(autouse=True)
+    def throttle(self, lab: Lab) -> None:
+        self.asked = 0
+
+        def refuse(call: str) -> None:
+            if call == "launch":
+                self.asked += 1
+                raise ThrottledError("ec2:CreateFleet", "RequestLimitExceeded")
+
+        lab.cloud.before_call = refuse
+        lab.provision()
+        assert len(lab.claims) == 6
+
+    def end(self, lab: Lab) -> None:
+        lab.cloud.before_call = lambda _: None
+
+    def test_is_requested_by_one_claim_for_all(self, lab: Lab) -> None:
+        lab.tick(3)
+        assert self.asked <= 4
+        assert {claim.shares for claim in lab.claims} == {6}
+        self.end(lab)
+        lab.tick(1)
+        assert [order.count for order in lab.cloud.orders] == [6]
+        assert len({claim.instance_id for claim in lab.claims}) == 6
+
+    def test_leaves_out_a_claim_whose_pods_have_found_a_place(self, lab: Lab) -> None:
+        """The others are launched alone: the token stands for six instances."""
+        self.end(lab)
+        gone = lab.claims[3]
+        namespace, _, name = gone.plan.pods[0].partition("/")
+        lab.kubernetes.amend(kinds.PODS, name, {"spec": {"nodeName": "elsewhere"}}, namespace)
+        lab.tick(3)
+        assert gone.name not in {claim.name for claim in lab.claims}
+        assert [order.count for order in lab.cloud.orders] == [1] * 5
+        assert len({claim.instance_id for claim in lab.claims}) == 5
+
+    def test_does_not_wait_for_a_first_claim_that_is_gone(self, lab: Lab) -> None:
+        """Somebody may have deleted it."""
+        self.end(lab)
+        del lab.rows.claims[min(lab.claims, key=lambda claim: claim.share).name]
+        lab.tick(3)
+        assert len(lab.claims) == 5
+        assert sorted(claim.instance_id for claim in lab.claims) == [i.instance_id for i in lab.cloud.instances()]

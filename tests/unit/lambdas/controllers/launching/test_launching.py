@@ -24,7 +24,9 @@ from lambdas.ports import (
     LaunchDeniedError,
     PortError,
     RefusedOffering,
+    ThrottledError,
     TransientError,
+    UnfulfilledError,
 )
 from lambdas.run_report import RunReport
 from lambdas.store import PoolUsage
@@ -68,7 +70,8 @@ class World:
 
     def launch(self, record: ClaimRecord | None = None) -> ClaimRecord | None:
         record = record or self.stored()[0]
-        return self.launcher.launch(record, self.node_class, self.snapshot.catalogue, NOW, self.report)
+        found = self.launcher.launch([record], self.node_class, self.snapshot.catalogue, NOW, self.report)
+        return found.get(record.name)
 
     def answering(self, error: PortError) -> None:
         def fail(call: str) -> None:
@@ -243,6 +246,65 @@ class TestUnclear:
         assert again is not None
         assert (again.shares, again.share, world.cloud.orders) == (1, 0, [])
         assert again.token != first.token
+
+
+class TestLaunchedNothing:
+    """EC2 launched nothing for a cause that passes: the claims go on sharing the launch."""
+
+    def settled(self, world: World, error: PortError) -> list[ClaimRecord]:
+        records = world.stored(shared=True)
+        world.answering(error)
+        found = world.launcher.launch(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
+        assert found == world.rows.claims
+        return list(found.values())
+
+    def test_a_throttled_request_is_sent_again_unchanged(self, world: World) -> None:
+        before = world.stored(shared=True)[0]
+        found = self.settled(world, ThrottledError(CALL, "RequestLimitExceeded"))
+        assert [(one.shares, one.share, one.attempts) for one in found] == [(2, 0, 0), (2, 1, 0)]
+        assert {one.token for one in found} == {before.token}
+        assert world.report.counts == {"throttledLaunches": 2}
+        assert {one.reason for one in found} == {ClaimReason.LAUNCH_FAILED}
+
+    def test_an_unfulfilled_one_gets_a_token_that_ec2_does_not_know(self, world: World) -> None:
+        """EC2 repeats its answer to a token that it knows, for as long as it is asked."""
+        before = world.stored(shared=True)[0]
+        found = self.settled(world, UnfulfilledError(CALL, "RequestLimitExceeded"))
+        assert [(one.shares, one.share, one.attempts) for one in found] == [(2, 0, 0), (2, 1, 0)]
+        (token,) = {one.token for one in found}
+        assert token != before.token
+
+    def test_the_next_request_launches_all(self, world: World) -> None:
+        records = self.settled(world, UnfulfilledError(CALL, "RequestLimitExceeded"))
+        world.cloud.before_call = lambda _: None
+        world.launcher.launch(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
+        assert [order.count for order in world.cloud.orders] == [2]
+        assert len({one.instance_id for one in world.rows.claims.values()}) == 2
+
+    def test_a_row_that_another_run_has_changed_does_not_keep_the_others_from_their_instances(
+        self, world: World
+    ) -> None:
+        first, second = world.stored(shared=True)
+
+        def change(call: str) -> None:
+            if call == "launch":
+                world.rows.claims["c1"] = msgspec.structs.replace(second, version=9)
+
+        world.cloud.before_call = change
+        found = world.launcher.launch([first, second], world.node_class, world.snapshot.catalogue, NOW, world.report)
+        assert sorted(found) == ["c0", "c1"]
+        assert world.rows.claims["c0"].machine is not None
+
+    def test_offerings_that_it_tried_again_are_left_to_the_next_launch(self, world: World) -> None:
+        """EC2 has said nothing about them."""
+        record = world.stored()[0]
+        world.rows.refused = {offering.key: NOW for offering in record.offerings}
+        world.answering(ThrottledError(CALL, "RequestLimitExceeded"))
+        world.launch(record)
+        world.cloud.before_call = lambda _: None
+        found = world.launch(world.rows.claims["c0"])
+        assert found is not None
+        assert found.machine is not None
 
 
 class TestShared:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambdas.adapters.aws.dynamodb.request_pace import AT_ONCE, LONGEST_WAIT, DynamoRequestPace
+from core.launch.request_pace import AT_ONCE, LONGEST_WAIT, Pace, slowed, take_turn
+from lambdas.adapters.aws.dynamodb.request_pace import MILLISECOND, DynamoRequestPace
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.ports import ThrottledError, TransientError
 from simulator.aws.ec2.request_rates import WRITING
@@ -77,11 +78,11 @@ def test_a_launch_that_would_wait_long_goes_back_to_the_queue() -> None:
     """A function that waits is paid for, and may be killed. What goes back takes no token."""
     (pace,) = paces(1)
     for _ in range(AT_ONCE + 75):
-        assert pace.wait(NOW) <= LONGEST_WAIT
+        assert pace.wait(NOW) <= LONGEST_WAIT * MILLISECOND
     for _ in range(10):
         with pytest.raises(ThrottledError):
             pace.wait(NOW)
-    assert pace.wait(NOW + timedelta(milliseconds=200)) == LONGEST_WAIT
+    assert pace.wait(NOW + timedelta(milliseconds=200)) == LONGEST_WAIT * MILLISECOND
 
 
 def test_without_the_table_launches_go_on() -> None:
@@ -93,3 +94,29 @@ def test_without_the_table_launches_go_on() -> None:
 
     table: Any = DownTable()
     assert DynamoRequestPace(table, "ec2:CreateFleet").wait(NOW) == timedelta(0)
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 40_000), st.sampled_from(("take", "take", "take", "throttled"))), max_size=60
+    )
+)
+def test_the_table_decides_as_the_core_does(steps: list[tuple[int, str]]) -> None:
+    """At the fastest rate, the table's conditions decide without the core."""
+    first, second = paces(2)
+    state, now = Pace(), NOW
+    for number, (gap, kind) in enumerate(steps):
+        now += timedelta(milliseconds=gap)
+        moment = (now - datetime.fromtimestamp(0, UTC)) // MILLISECOND
+        pace = (first, second)[number % 2]
+        if kind == "throttled":
+            pace.slow_down(now, now, 2)
+            state = slowed(state, moment, moment, 2)
+            continue
+        turn = take_turn(state, moment)
+        if turn.pace is None:
+            with pytest.raises(ThrottledError):
+                pace.wait(now)
+        else:
+            assert pace.wait(now) == turn.wait * MILLISECOND
+            state = turn.pace
