@@ -28,6 +28,7 @@ from core.brakes.brake import ACTIONS, STOPS, Action, BrakeKind
 from core.launch.denials import instance_ends
 from core.launch.denials.codes import OTHER, RULES, LaunchErrorRule, Remembered
 from core.launch.denials.denial import FIRST_PAUSE, LONGEST_PAUSE
+from core.launch.request_pace import FASTEST, QUIET, SLOWEST
 from core.model.feature_gates import GATES, FeatureGates
 from core.reasons.binding import BindingReason
 from core.reasons.claim import ClaimReason
@@ -182,7 +183,10 @@ def launch_errors() -> str:
         f"{CALLS_MAX}. Codes without calls are ours.",
         _table(("code", "remembered", "told", "calls", "what to do"), rows),
         "Faults that pass (throttling, EC2's own errors, time-outs) are tried again with the same token, which cannot launch "
-        "twice, for five minutes.",
+        "twice, for five minutes. Each throttled or failed attempt halves the rate of requests of all clusters of the account "
+        f"and region, from {FASTEST // 1000} a second down to one in {round(1000 / SLOWEST)} seconds; "
+        f"{QUIET // 1000} seconds after the last one it rises again "
+        "([ADR 243](../adr/0243-the-pace-of-requests-learns-from-throttling.md)).",
         "## Instances that end while they start",
         "EC2 launches some instances that it ends seconds later: the key of a volume may not be used, a snapshot is gone, a "
         "host fails. `interrupt` hears of the end, `execute` reads `StateReason`, and the claim ends with that code: reason "

@@ -49,9 +49,13 @@ class PortError(FleetwrightError):
 
 
 class TransientError(PortError):
-    """Throttled, timed out or a fault on the other side."""
+    """Throttled, timed out or a fault on the other side. `answers`: how many attempts of the SDK failed."""
 
     reason: ClassVar[FailureReason] = FailureReason.TRANSIENT
+
+    def __init__(self, call: str, detail: str, *, answers: int = 1) -> None:
+        super().__init__(call, detail)
+        self.answers = answers
 
 
 class LostReplyError(TransientError):
@@ -61,19 +65,13 @@ class LostReplyError(TransientError):
 
 
 class ThrottledError(TransientError):
-    """The other side is overloaded, and did nothing.
-
-    Attributes:
-        retry_after: The delay that it requests, zero if it requests none.
-        answers: How many attempts of the SDK it refused; the earlier ones may have failed otherwise.
-    """
+    """The other side is overloaded, and did nothing. `retry_after` is the delay that it requests, zero if it requests none."""
 
     reason: ClassVar[FailureReason] = FailureReason.THROTTLED
 
     def __init__(self, call: str, detail: str, retry_after: timedelta = timedelta(0), *, answers: int = 1) -> None:
-        super().__init__(call, detail)
+        super().__init__(call, detail, answers=answers)
         self.retry_after = retry_after
-        self.answers = answers
 
 
 class UnfulfilledError(TransientError):

@@ -128,9 +128,9 @@ def in_launches(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
     return list(launches.values())
 
 
-def is_unanswered(record: ClaimRecord | None, token: str) -> bool:
-    """Whether the claim takes part in the launch with this token and knows no answer to it."""
-    if record is None or record.token != token or record.attempts:
+def is_unanswered(record: ClaimRecord | None, first: str) -> bool:
+    """Whether the claim takes part in the launch that begins with this claim, and knows no answer to it."""
+    if record is None or record.first != first or record.attempts:
         return False
     return record.phase is ClaimPhase.REQUESTED and record.deletion is None
 

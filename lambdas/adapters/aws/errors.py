@@ -103,8 +103,8 @@ def translate(call: str, error: ClientError | BotoCoreError) -> PortError:
         meaning = meaning_of(code, status_of(error))
         if meaning is DeniedError:
             return DeniedError(call, f"{code}: {message}", code=code, said=message)
-        if meaning is ThrottledError:
-            return ThrottledError(call, f"{code}: {message}", answers=1 + retries_of(error.response))
+        if issubclass(meaning, TransientError):
+            return meaning(call, f"{code}: {message}", answers=1 + retries_of(error.response))
         return meaning(call, f"{code}: {message}")
     if isinstance(error, ReadTimeoutError | ConnectionClosedError | ResponseStreamingError):
         return LostReplyError(call, str(error))

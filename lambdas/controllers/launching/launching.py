@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from core.ledger.outcome import DecisionOutcome, OutcomeState
-from core.lifecycle.launching.shared_launch import share_launches
+from core.lifecycle.launching.shared_launch import is_unanswered, share_launches
 from core.lifecycle.launching.subnet_assignment import with_subnets
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.model.catalogue import Catalogue
@@ -43,7 +43,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
 
 STORE_ATTEMPTS: Final = 3
-"""Attempts to store an instance. After the last one `execute` finds the instance by its tag and adopts it."""
+"""Attempts to store an answer. After the last one `execute` finds the instance by its tag and adopts it."""
 
 
 class Launcher:
@@ -103,6 +103,12 @@ class Launcher:
             record, msgspec.structs.replace(record, token=self._token(record.name, 0), shares=1, share=0, first="")
         )
 
+    def joined(self, record: ClaimRecord, first: ClaimRecord) -> ClaimRecord:
+        """Store the token of the launch's first claim: a run may have ended while it gave all a new one. Raises PortError."""
+        if record.token == first.token:
+            return record
+        return self._claims.change(record, msgspec.structs.replace(record, token=first.token))
+
     def settle(
         self, record: ClaimRecord, answer: LaunchAnswer, catalogue: Catalogue, now: datetime, report: RunReport
     ) -> ClaimRecord | None:
@@ -127,8 +133,11 @@ class Launcher:
             report.count("deniedLaunches")
             return self._forgotten(record, ClaimReason.LAUNCH_DENIED, str(error), now, report)
         if error is not None:
-            report.count(_count_of(error))
-            return self._claims.change(record, self._tried(record, error))
+            report.count("throttledLaunches" if isinstance(error, ThrottledError) else "unclearLaunches")
+            if isinstance(error, UnfulfilledError):
+                return self._renewed(record, error)
+            tried = self._tried(record, error)
+            return record if tried == record else self._claims.change(record, tried)
         instance = answer.instance_of(record)
         if instance is None:
             report.count("refusedLaunches")
@@ -192,21 +201,34 @@ class Launcher:
 
         The token stays, so that the same order cannot launch twice; it is replaced only if EC2 knows it from another order. A
         claim that shares a launch then checks once whether an instance of the launch is left for it.
-        A throttled or unfulfilled request launched nothing: the claims go on sharing it, as if it had not been sent. EC2 would
-        repeat its answer to the token of an unfulfilled one.
+        A throttled request launched nothing: the claims go on sharing it, as if it had not been sent. Only its first failure is
+        written, so that no writer meets another.
         """
-        failed = msgspec.structs.replace(record, reason=ClaimReason.LAUNCH_FAILED, message=str(error)[:300])
         if isinstance(error, ThrottledError):
-            return failed
-        if isinstance(error, UnfulfilledError):
-            return msgspec.structs.replace(failed, token=self._digest(f"{record.token}/again"))
+            return record if record.reason == ClaimReason.LAUNCH_FAILED else _failed(record, error)
         attempts = record.attempts + 1
-        tried = msgspec.structs.replace(failed, attempts=attempts)
+        tried = msgspec.structs.replace(_failed(record, error), attempts=attempts)
         if not isinstance(error, ConflictError) or (record.shares > 1 and not record.attempts):
             return tried
         return msgspec.structs.replace(
             tried, token=self._token(record.name, attempts, record.plan.made_by_hand), shares=1, share=0, first=""
         )
+
+    def _renewed(self, record: ClaimRecord, error: UnfulfilledError) -> ClaimRecord:
+        """Give a claim a new token, the same one to all that share its launch: EC2 repeats its answer to the old one.
+
+        Another run may have written the row in the meantime, for example since its request was throttled.
+        """
+        token, current = self._digest(f"{record.token}/again"), record
+        for attempt in range(1, STORE_ATTEMPTS + 1):
+            try:
+                return self._claims.change(current, msgspec.structs.replace(_failed(current, error), token=token))
+            except ConflictError:
+                latest = self._claims.get(record.name)
+                if attempt == STORE_ATTEMPTS or latest is None or not is_unanswered(latest, record.first):
+                    raise
+                current = latest
+        raise ConflictError("store", f"claim {record.name} was not tried to be stored")
 
     def _token(self, name: str, attempt: int, made_by_hand: str = "") -> str:
         """Return the token. Our names are unique, but users may reuse one for another NodeClaim, with another UID."""
@@ -216,13 +238,13 @@ class Launcher:
         return blake2b(f"{self._cluster}/{subject}".encode(), digest_size=16).hexdigest()
 
 
+def _failed(record: ClaimRecord, error: PortError) -> ClaimRecord:
+    return msgspec.structs.replace(record, reason=ClaimReason.LAUNCH_FAILED, message=str(error)[:300])
+
+
 def refused(record: ClaimRecord, reason: ReasonCode, message: str, now: datetime) -> DecisionOutcome:
     """Return the outcome of a failed claim for the ledger."""
     return _ended(record, OutcomeState.REFUSED, reason, message, now)
-
-
-def _count_of(error: PortError) -> str:
-    return "throttledLaunches" if isinstance(error, ThrottledError) else "unclearLaunches"
 
 
 def _ended(

@@ -40,7 +40,7 @@ class ClaimLaunch:
         """
         members = [record]
         if record.first and not record.attempts:
-            if record.first != record.name and is_unanswered(self._claims.get(record.first), record.token):
+            if record.first != record.name and is_unanswered(self._claims.get(record.first), record.first):
                 return record
             members = self._members(record)
         wanted = [member for member in members if member.attempts or not self._ends(member, reader, report)]
@@ -51,8 +51,10 @@ class ClaimLaunch:
         """Return the claims for which the first one requests the launch; another is alone, since the first has an answer."""
         if record.first != record.name:
             return [record]
-        found = (one for one in self._claims.all() if is_unanswered(one, record.token))
-        return sorted(found, key=lambda one: one.share)
+        found = sorted((r for r in self._claims.all() if is_unanswered(r, record.name)), key=lambda one: one.share)
+        if not found or found[0].name != record.name:
+            return [record]  # another run has had an answer since the record was read
+        return [self._launcher.joined(one, found[0]) for one in found]
 
     def _request(self, members: Sequence[ClaimRecord], report: RunReport) -> dict[str, ClaimRecord]:
         """Request the launch that these claims share; return those that remain, by name."""

@@ -28,7 +28,6 @@ from lambdas.ports import (
     Launched,
     NotFoundError,
     RefusedOffering,
-    ThrottledError,
     TransientError,
 )
 
@@ -92,7 +91,7 @@ class FleetLauncher:
             sent = self._turns.take()
             try:
                 answer = self._ec2.call("CreateFleet", **request)
-            except ThrottledError as error:
+            except TransientError as error:
                 self._turns.slow_down(sent, error.answers)
                 raise
             except NotFoundError as error:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.lifecycle.records import ClaimPhase, ClaimRecord
@@ -222,4 +223,23 @@ class TestAThrottledLaunch:
         del lab.rows.claims[min(lab.claims, key=lambda claim: claim.share).name]
         lab.tick(3)
         assert len(lab.claims) == 5
+        assert sorted(claim.instance_id for claim in lab.claims) == [i.instance_id for i in lab.cloud.instances()]
+
+    def test_is_requested_as_a_whole_after_a_run_died_while_it_gave_new_tokens(self, lab: Lab) -> None:
+        """EC2 repeats its answer to the old token, and the claims with the new one are not all."""
+        self.end(lab)
+        first, *others = sorted(lab.claims, key=lambda claim: claim.share)
+        for claim in (first, *others[:2]):
+            lab.rows.claims[claim.name] = msgspec.structs.replace(claim, token="new")
+        lab.tick(3)
+        assert [(order.token, order.count) for order in lab.cloud.orders] == [("new", 6)]
+        assert len({claim.instance_id for claim in lab.claims}) == 6
+
+    def test_does_not_launch_again_what_an_answer_is_known_to(self, lab: Lab) -> None:
+        """The first claim was settled, and the run died then: the others look for their instances."""
+        self.end(lab)
+        first, *_ = sorted(lab.claims, key=lambda claim: claim.share)
+        lab.rows.claims[first.name] = msgspec.structs.replace(first, attempts=1)
+        lab.tick(4)
+        assert all(claim.machine is not None for claim in lab.claims)
         assert sorted(claim.instance_id for claim in lab.claims) == [i.instance_id for i in lab.cloud.instances()]

@@ -295,6 +295,27 @@ class TestLaunchedNothing:
         assert sorted(found) == ["c0", "c1"]
         assert world.rows.claims["c0"].machine is not None
 
+    def test_a_new_token_is_stored_although_another_run_wrote_the_row(self, world: World) -> None:
+        """Otherwise, EC2 repeats its answer to the old token for as long as the claim lives."""
+        first, second = world.stored(shared=True)
+
+        def change(call: str) -> None:
+            if call == "launch":
+                world.rows.claims["c1"] = msgspec.structs.replace(second, version=9, message="written meanwhile")
+                raise UnfulfilledError(CALL, "RequestLimitExceeded")
+
+        world.cloud.before_call = change
+        world.launcher.launch([first, second], world.node_class, world.snapshot.catalogue, NOW, world.report)
+        (token,) = {one.token for one in world.rows.claims.values()}
+        assert token != first.token
+
+    def test_only_the_first_of_several_throttled_tries_is_written(self, world: World) -> None:
+        """Two runs that try the same claims would otherwise be in each other's way."""
+        found = self.settled(world, ThrottledError(CALL, "the next request may be sent in 20 s"))
+        world.answering(ThrottledError(CALL, "the next request may be sent in 10 s"))
+        world.launcher.launch(found, world.node_class, world.snapshot.catalogue, NOW, world.report)
+        assert list(world.rows.claims.values()) == found
+
     def test_offerings_that_it_tried_again_are_left_to_the_next_launch(self, world: World) -> None:
         """EC2 has said nothing about them."""
         record = world.stored()[0]

@@ -41,6 +41,7 @@ def what_lasts(record: ClaimRecord) -> ClaimRecord:
         plan=plan,
         token="",
         shares=1,
+        first="",
         share=0,
         version=0,
         requested_at=NOW,
