@@ -28,6 +28,7 @@ from lambdas.ports import (
     InsufficientCapacityError,
     JsonObject,
     LaunchDeniedError,
+    PortError,
     RefusedOffering,
     ThrottledError,
     TransientError,
@@ -80,15 +81,12 @@ class LaunchRequests:
         order = self._order(first, node_class, catalogue, admission)
         try:
             launched = self._cloud.launch(msgspec.structs.replace(order, count=1) if is_try else order)
-        except InsufficientCapacityError as error:
-            self._gate.learn(first, node_class, admission, error.refused, error.call, now, report)
+        except (InsufficientCapacityError, ThrottledError, UnfulfilledError) as error:
+            self._gate.learn(first, node_class, admission, _refused(error), error.call, now, report)
             return LaunchAnswer(asked=asked, error=error, is_try=is_try)
         except DeniedError as error:
             self._gate.learn(first, node_class, admission, _denied_offerings(first, error), error.call, now, report)
             count_failure(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
-            return LaunchAnswer(asked=asked, error=error, is_try=is_try)
-        except (ThrottledError, UnfulfilledError) as error:
-            self._gate.learn(first, node_class, admission, (), error.call, now, report)
             return LaunchAnswer(asked=asked, error=error, is_try=is_try)
         except (TransientError, ConflictError) as error:
             return LaunchAnswer(asked=asked, error=error, is_try=is_try)
@@ -125,6 +123,11 @@ def _of_class(record: ClaimRecord, node_class: JsonObject) -> PlannedClaim:
         return with_class_hash(record.plan, [api.node_class(node_class)])
     except InvalidInputError:
         return record.plan  # EC2 denies the launch and states the reason
+
+
+def _refused(error: PortError) -> tuple[RefusedOffering, ...]:
+    """Return the offerings without capacity; none if EC2 did nothing."""
+    return error.refused if isinstance(error, InsufficientCapacityError) else ()
 
 
 def _denied_offerings(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from core.disruption.static_capacity.address_room import AddressRoom
 from core.disruption.static_capacity.replicas import static_claims, waiting_for_addresses
 from core.model.feature_gates import FeatureGates
 from core.model.node_pool import NodeClass
@@ -58,7 +59,7 @@ def test_the_subnets_of_a_zone_count_together() -> None:
     assert Counter(zones(fleet(9, {"a": 2, "a2": 1, "b": 1, "c": 0}, subnets="a a2 b c"))) == {(A,): 3, (B,): 1}
 
 
-def test_a_zone_with_one_roomy_subnet_has_plenty() -> None:
+def test_a_zone_counts_only_if_all_of_its_subnets_have_few_addresses() -> None:
     assert zones(fleet(9, {"a": 0, "b": 0, "c": 0}, subnets="a a2 b c")) == [(A,)] * 9
 
 
@@ -82,3 +83,10 @@ def test_classes_that_share_a_subnet_share_its_addresses() -> None:
 def test_without_the_gate_nothing_waits() -> None:
     snapshot = msgspec.structs.replace(fleet(3, {"a": 0, "b": 0, "c": 0}), options=Options())
     assert (static_claims(snapshot), waiting_for_addresses(snapshot, ())) == ((), {})
+
+
+def test_two_requests_take_from_the_same_addresses() -> None:
+    snapshot = fleet(1, {"a": 2, "b": 1, "c": 0})
+    (claim,) = static_claims(snapshot)
+    room = AddressRoom(snapshot)
+    assert [len(room.fitting(msgspec.structs.replace(claim, zones=(A, B)), 2)) for _ in range(3)] == [2, 1, 0]
