@@ -7,13 +7,19 @@ one that lasts longest began last.
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
 from core.lifecycle.records import ClaimRecord
+from lambdas.messages import CHECKED_FOR
 from lambdas.ports import ConflictError
 from lambdas.store import ClaimStore
+
+CLOCKS_APART: Final = timedelta(minutes=1)
+"""A stored chain that lasts longer than a new one by more than this is of a wrong clock (docs/adr/0226): all others would end for
+it, though it may go on nowhere."""
 
 
 class CheckChains:
@@ -22,7 +28,7 @@ class CheckChains:
     def __init__(self, claims: ClaimStore) -> None:
         self._claims = claims
 
-    def goes_on(self, record: ClaimRecord, until: datetime | None) -> bool:
+    def goes_on(self, record: ClaimRecord, until: datetime | None, now: datetime) -> bool:
         """Whether the chain that ends at `until` continues; `record` is the claim as the check read it.
 
         A chain that lasts longer than all before is stored, unless the check has changed the claim; then the next check stores
@@ -30,7 +36,8 @@ class CheckChains:
         """
         if until is None or record.checked_until == until:
             return True
-        if record.checked_until is not None and record.checked_until > until:
+        latest = max(until, now + CHECKED_FOR + CLOCKS_APART)
+        if record.checked_until is not None and until < record.checked_until <= latest:
             return False
         with suppress(ConflictError):
             self._claims.change(record, msgspec.structs.replace(record, checked_until=until))

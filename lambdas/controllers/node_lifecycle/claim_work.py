@@ -66,7 +66,7 @@ class ClaimWork:
         # Its removal has a cause of its own, which the reason and the message name.
         report.decision_id = record.decision if record.deletion is None else ""
         found = self._steps(record, reader, report)
-        return found if found is not None and self._chains.goes_on(record, until) else None
+        return found if found is not None and self._chains.goes_on(record, until, self._clock.now()) else None
 
     def _steps(
         self, claim: ClaimRecord, reader: NodeStateReader, report: RunReport

@@ -36,13 +36,18 @@ class Requeue(Sweep):
         stalled = [
             record
             for record in self._stores.claims.all()
-            if not record.is_settled and now - _last_moved(record) >= STALLED_AFTER
+            if not record.is_settled and _is_stalled(_last_moved(record), now)
         ]
-        commands = [record for record in self._stores.commands.all() if now - record.phase_since >= STALLED_AFTER]
+        commands = [record for record in self._stores.commands.all() if _is_stalled(record.phase_since, now)]
         names = [record.name for record in stalled]
         self._work.send(work_on_claims(names, now, at_most=LAUNCHES_A_MESSAGE))
         self._work.send(work_on_command(record.id, now, checked_for=COMMAND_CHECKED_FOR) for record in commands)
         round_.report.count("resumed", len(stalled) + len(commands))
+
+
+def _is_stalled(since: datetime, now: datetime) -> bool:
+    """Whether a minute has passed; a moment that is more than a minute ahead is of a wrong clock, and says nothing."""
+    return abs(now - since) >= STALLED_AFTER
 
 
 def _last_moved(record: ClaimRecord) -> datetime:

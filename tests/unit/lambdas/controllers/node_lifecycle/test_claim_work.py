@@ -45,6 +45,21 @@ def test_a_series_of_checks_ends_where_a_longer_one_goes_on(lab: Lab) -> None:
     assert lab.work.sent == []
 
 
+def test_a_series_that_a_wrong_clock_stored_ends_no_other(lab: Lab) -> None:
+    """If this failed, one sandbox whose clock is hours ahead would leave a spot node one look a minute until then."""
+    lab.kubernetes.protected = {"default/p"}
+    lab.interrupt()
+    far = lab.clock.now() + timedelta(hours=9)
+    lab.app.adapters.stores.claims.change(lab.claim, msgspec.structs.replace(lab.claim, checked_until=far))
+    lab.work.take()
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    (message,) = lab.work.take()
+    assert message["claim"] == lab.claim.name
+    lab.execute(message)
+    assert lab.claim.checked_until is not None
+    assert lab.claim.checked_until < far
+
+
 def test_a_node_carries_what_its_claim_was_launched_from(lab: Lab) -> None:
     """From these annotations a lost row is rebuilt, and drift is found."""
     written = lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["metadata"]["annotations"]

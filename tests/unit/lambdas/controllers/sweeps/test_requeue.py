@@ -31,6 +31,14 @@ def test_a_claim_in_the_midst_of_something_is_resumed_after_a_minute(age: timede
     assert [message for message, _ in lab.work.sent] == [work_on_claim("c", lab.clock.now())] * number
 
 
+@pytest.mark.parametrize(("ahead", "number"), [(JUST_BEFORE, 0), (timedelta(hours=9), 1)])
+def test_what_a_wrong_clock_wrote_is_resumed_too(ahead: timedelta, number: int) -> None:
+    """If this failed, a claim whose message was lost would stand still until that moment."""
+    lab = Lab()
+    lab.rows.claims["c"] = a_record(ClaimPhase.LAUNCHED, age=-ahead)
+    assert resumed(lab) == number
+
+
 def test_claims_that_stand_still_together_share_a_message() -> None:
     """A burst takes longer than a minute on a slow control plane: one message for each claim would keep it slow."""
     lab, names = Lab(), [f"c{number:02}" for number in range(LAUNCHES_A_MESSAGE + 2)]
