@@ -18,8 +18,8 @@ from lambdas.ports import ConflictError
 from lambdas.store import ClaimStore
 
 CLOCKS_APART: Final = timedelta(minutes=1)
-"""A stored chain that lasts longer than a new one by more than this is of a wrong clock (docs/adr/0226): all others would end for
-it, though it may go on nowhere."""
+"""A stored chain that lasts longer than a new one by more than this is of a wrong clock (docs/adr/0226): all others would end
+for it, though it may go on nowhere."""
 
 
 class CheckChains:
