@@ -29,6 +29,9 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import EFFECTS, TOLERATION_OPERATORS, Toleration
 
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+GRACE_SECONDS_MAX: Final = 100 * 365 * 24 * 3600
+"""A longer grace period counts as a hundred years: Kubernetes accepts any number of 64 bits, and moments must stay in range."""
+
 _ALL_ADDRESSES: Final = ("", "0.0.0.0", "::")  # noqa: S104 - Kubernetes' own notation for all addresses
 _canonical: Final = msgspec.msgpack.Encoder().encode
 
@@ -94,7 +97,7 @@ class PodSpecTranslator:
             priority_class=written.priority_class_name,
             scheduler_name=written.scheduler_name or DEFAULT_SCHEDULER,
             workload=written.workload_ref.name if written.workload_ref is not None else "",
-            termination_grace_seconds=written.termination_grace_period_seconds,
+            termination_grace_seconds=min(GRACE_SECONDS_MAX, max(0, written.termination_grace_period_seconds)),
             problem=_selection_fault(written, node, field),
         )
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests.pod_spec import PodSpecTranslator
+from core.lifecycle import steps
+from core.lifecycle.claims import next_claim_step
+from core.lifecycle.facts import ClaimFacts
+from core.manifests.pod_spec import GRACE_SECONDS_MAX, PodSpecTranslator
 from core.model.pod import HostPort, PodSpec, VolumeUse
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
+from tests.builders import NOW, a_pod
+from tests.unit.lifecycle.records_for_tests import a_leaving, a_node
 from tests.unit.manifests.pods_for_tests import WHOLE, a_wire_pod, translated
 
 
@@ -45,6 +51,18 @@ def test_node_affinity_becomes_requirements() -> None:
     one, other = (translated(affinity=node_affinity(*pair)) for pair in ((above, below), (below, above)))
     assert one.spec.required_terms == other.spec.required_terms
     assert [(r.gte, r.lte) for r in one.spec.required_terms[0].requirements] == [(None, 8), (5, None)]
+
+
+@pytest.mark.parametrize(("written", "seconds"), [(2**63 - 1, GRACE_SECONDS_MAX), (-(2**63), 0), (45, 45)])
+def test_any_grace_period_can_be_added_to_a_moment(written: int, seconds: int) -> None:
+    """If this failed, one pod would stop the drain of its node, so that all pods there end with a spot instance."""
+    spec = translated(terminationGracePeriodSeconds=written).spec
+    pod = a_pod("a", node_name="n", phase="Running", termination_grace_seconds=spec.termination_grace_seconds)
+    assert spec.termination_grace_seconds == seconds
+    for moments in ({"deadline": NOW + timedelta(hours=1)}, {"ends_at": NOW + timedelta(minutes=2)}):
+        record = a_leaving(reason="SpotInterrupted", tainted=timedelta(seconds=30), **moments)
+        step = next_claim_step(record, ClaimFacts(nodes=(a_node(leaving=True),), pods=(pod,)), NOW)
+        assert isinstance(step, steps.Drain | steps.Wait)
 
 
 def test_match_fields_are_marked() -> None:
