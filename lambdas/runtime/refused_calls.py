@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 NOT_NAMED: Final = "not named"
@@ -13,8 +14,14 @@ LENGTH_MAX: Final = 250
 
 _OF_AWS: Final = re.compile(r"not authorized to perform: ([\w-]+:\w+)(?:.*? on resource: (\S+))?", re.DOTALL)
 _OF_KUBERNETES: Final = re.compile(r'cannot (\w+) resource "([\w./-]+)"(?: in API group "([\w.-]*)")?')
-_OF_AN_OBJECT: Final = re.compile(r"(?<=/)[a-z]+-[0-9a-z]{8,17}$")
-"""The last part of an EC2 ARN: one refused action would have as many metrics as there are instances."""
+_CALL: Final = re.compile(r"[a-z][\w-]*:[\w/ -]+")
+
+_PARTS_MAX: Final[Mapping[str, int]] = {"ec2": 1, "iam:instance-profile": 4, "s3": 3, "scheduler": 2}
+"""Service, or service and kind, whose objects come and go → the most parts of a resource's path that are reported.
+
+The rest is `*`, as in the policies: otherwise a refused action would have as many metrics as there are instances, decisions in
+the ledger, or windows of budgets. Of a key in S3 the bucket and two folders remain.
+"""
 
 _NOT_ASCII: Final = re.compile(r"[^\x21-\x7e]+")
 
@@ -30,12 +37,25 @@ def refused_call(message: str) -> RefusedCall:
     """Return what a decision's message says is refused; without a missing permission in it, the call with which it begins."""
     by_aws = _OF_AWS.search(message)
     if by_aws:
-        return _named(by_aws[1], _OF_AN_OBJECT.sub("*", (by_aws[2] or "").rstrip(".,;")))
+        return _named(by_aws[1], _bounded((by_aws[2] or "").strip("\"'.,;")))
     by_kubernetes = _OF_KUBERNETES.search(message)
     if by_kubernetes:
         verb, resource, group = by_kubernetes.groups()
         return _named(f"kube:{verb}", f"{resource}.{group}" if group else resource)
-    return _named(message.partition(": ")[0], "")
+    call = message.partition(": ")[0]
+    return _named(call if _CALL.fullmatch(call) else "", "")
+
+
+def _bounded(arn: str) -> str:
+    """Return the ARN without what distinguishes one object from the next of its kind."""
+    *before, resource = arn.split(":", 5)
+    if len(before) < 5:
+        return arn
+    kind, *below = resource.split("/")
+    most = _PARTS_MAX.get(before[2]) or _PARTS_MAX.get(f"{before[2]}:{kind}")
+    if not most or not below:
+        return arn
+    return ":".join((*before, "/".join((kind, *below[:-1][: most - 1], "*"))))
 
 
 def _named(action: str, resource: str) -> RefusedCall:

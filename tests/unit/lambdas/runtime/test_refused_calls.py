@@ -47,11 +47,48 @@ FORBIDDEN = 'is forbidden: User "r" cannot'
             ("kube:list", "nodepools.karpenter.sh"),
         ),
         ("ec2:CreateFleet: VcpuLimitExceeded: more than 64", ("ec2:CreateFleet", NOT_NAMED)),
+        ("dynamodb", (NOT_NAMED, NOT_NAMED)),
         ("", (NOT_NAMED, NOT_NAMED)),
     ],
 )
 def test_action_and_resource_are_those_of_the_answer(message: str, refused: tuple[str, str]) -> None:
     assert refused_call(message) == refused
+
+
+@pytest.mark.parametrize(
+    ("resource", "reported"),
+    [
+        (
+            '"arn:aws:s3:::ledger-prod/ledger/decisions/prod/2026/11/27/053100.000000Z-disrupt-7f3a.json.gz"',
+            "arn:aws:s3:::ledger-prod/ledger/decisions/*",
+        ),
+        ('"arn:aws:s3:::market/catalogue/market.json.gz"', "arn:aws:s3:::market/catalogue/*"),
+        ('"arn:aws:s3:::market"', "arn:aws:s3:::market"),
+        (
+            "arn:aws:ec2:eu-west-1:1:fleet/fleet-73fbd2ce-aa30-494c-8788-1cee4aaaaaaa",
+            "arn:aws:ec2:eu-west-1:1:fleet/*",
+        ),
+        ("arn:aws:ec2:eu-west-1::image/ami-0abc", "arn:aws:ec2:eu-west-1::image/*"),
+        (
+            "arn:aws:iam::1:instance-profile/fleetwright/eu-west-1/prod/default-71a2",
+            "arn:aws:iam::1:instance-profile/fleetwright/eu-west-1/prod/*",
+        ),
+        (
+            "arn:aws:scheduler:eu-west-1:1:schedule/fleetwright-prod/w-1",
+            "arn:aws:scheduler:eu-west-1:1:schedule/fleetwright-prod/*",
+        ),
+        ("arn:aws:iam::1:role/team/Nodes.", "arn:aws:iam::1:role/team/Nodes"),
+        ("arn:aws:kms:eu-west-1:1:key/1234", "arn:aws:kms:eu-west-1:1:key/1234"),
+        ("arn:aws:ssm:eu-west-1:1:parameter/images/base", "arn:aws:ssm:eu-west-1:1:parameter/images/base"),
+        ("*", "*"),
+    ],
+)
+def test_one_refused_action_has_few_resources(resource: str, reported: str) -> None:
+    """S3 quotes its resources: each decision that the ledger could not store was a metric of its own."""
+    assert refused_call(f"x:Y: AccessDenied: {USER}: a:B on resource: {resource} because no policy") == (
+        "a:B",
+        reported,
+    )
 
 
 @given(st.text(max_size=600))
