@@ -8,21 +8,12 @@ from typing import Annotated, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-GATEWAYS: Final = ("dynamodb", "s3")
-"""Services with a gateway endpoint, which is free and needs entries in route tables."""
-
-INTERFACES: Final = ("arc-zonal-shift", "ec2", "eks", "monitoring", "scheduler", "sqs", "ssm")
-"""Services with an interface endpoint, which costs by hour and zone. IAM is missing: it has one in a single region only."""
-
-ANNOUNCING: Final = "sns"
-"""Service of the topic on which `disrupt` announces commands with `mode: approve`; no function calls it otherwise."""
-
-ENDPOINTS: Final = tuple(sorted((*GATEWAYS, *INTERFACES)))
+from lambdas.vpc_services import ANNOUNCING, GATEWAYS, SERVICES
 
 ALL: Final = "all"
 """Stands for each service that functions in the VPC call."""
 
-_NAMES: Final = tuple(sorted((*ENDPOINTS, ANNOUNCING)))
+_NAMES: Final = tuple(sorted((*SERVICES, ANNOUNCING)))
 
 _ENDPOINTS_EXPECTED: Final = f"{ALL}, or names among {', '.join(_NAMES)}"
 
@@ -111,4 +102,4 @@ class VpcConfig(BaseModel):
         """Return the services with an endpoint of the stack's. `announces`: whether `disrupt` announces commands."""
         if self.endpoints != (ALL,):
             return self.endpoints
-        return (*ENDPOINTS, ANNOUNCING) if announces else ENDPOINTS
+        return (*SERVICES, ANNOUNCING) if announces else SERVICES

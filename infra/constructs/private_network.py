@@ -10,7 +10,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.vpc import GATEWAYS, VpcConfig
+from infra.vpc import VpcConfig
+from lambdas.vpc_services import GATEWAYS
 
 HTTPS: Final = 443
 

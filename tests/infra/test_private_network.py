@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra.cluster_role import RULES_OF
-from infra.vpc import ANNOUNCING, ENDPOINTS
+from lambdas.vpc_services import ANNOUNCING, SERVICES
 from lambdas.wiring import BY_NAME
 from tests.access.template import Deployment
 from tests.infra.conftest import synthesize
@@ -63,10 +63,10 @@ def test_every_service_that_they_ask_has_an_endpoint_and_no_other(templates: dic
     allowed = [s for p in policies for s in p["PolicyDocument"]["Statement"] if s["Effect"] == "Allow"]
     actions = [action for statement in allowed for action in actions_of(statement)]
     services = {action.partition(":")[0] for action in actions} - NEEDS_NO_ENDPOINT.keys()
-    assert {NAMES.get(service, service) for service in services} == set(ENDPOINTS)
+    assert {NAMES.get(service, service) for service in services} == set(SERVICES)
     made = [str(endpoint["ServiceName"]) for endpoint in of_type(resources, "AWS::EC2::VPCEndpoint")]
-    assert len(made) == len(ENDPOINTS)
-    assert all(any(f".{service}" in name for name in made) for service in ENDPOINTS)
+    assert len(made) == len(SERVICES)
+    assert all(any(f".{service}" in name for name in made) for service in SERVICES)
 
 
 def test_a_topic_of_commands_that_wait_is_reached_from_the_vpc(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_topic_of_commands_that_wait_is_reached_from_the_vpc(tmp_path: Path) -
     assert publishes
     made = [str(endpoint["ServiceName"]) for endpoint in of_type(template["Resources"], "AWS::EC2::VPCEndpoint")]
     assert len([name for name in made if name.endswith(f".{ANNOUNCING}")]) == 1
-    assert len(made) == len(ENDPOINTS) + 1
+    assert len(made) == len(SERVICES) + 1
 
 
 def test_the_cluster_lets_their_group_in(resources: dict[str, dict[str, Any]]) -> None:

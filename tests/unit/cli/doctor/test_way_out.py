@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from cli.doctor import way_out
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
-from infra.vpc import ENDPOINTS
+from lambdas.vpc_services import BY_SETTING, GATEWAYS, SERVICES
 from tests.builders import NOW
 
 VPC = "vpc-0a1b2c3d"
 NAT = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1", "State": "active"}
 LOCAL = {"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local", "State": "active"}
+PEERED = {"DestinationCidrBlock": "0.0.0.0/0", "VpcPeeringConnectionId": "pcx-1", "State": "active"}
 PUBLIC = {"DestinationCidrBlock": "0.0.0.0/0", "GatewayId": "igw-1", "State": "active"}
 
 
 class Routed(Account):
-    """A deployed function, and the network that EC2 describes."""
+    """A deployed function, and the network that EC2 describes. A table's id is `rtb-` and the subnet that it is of."""
 
-    def __init__(self, *, routes: dict[str, Any], endpoints: tuple[str, ...] = (), **settings: str) -> None:
+    def __init__(
+        self, *, routes: dict[str, Any], endpoints: list[dict[str, Any]] | None = None, **settings: str
+    ) -> None:
         self.cluster, self.region, self.stack = "prod", "eu-west-1", "fleetwright-prod"
-        self._routes, self._endpoints, self._settings = routes, endpoints, settings
+        self._routes, self._endpoints, self._settings = routes, endpoints or [], settings
 
     def is_deployed(self) -> bool:
         return True
@@ -35,14 +38,29 @@ class Routed(Account):
     def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
         assert arguments["Filters"] == [{"Name": "vpc-id", "Values": [VPC]}]
         if operation == "DescribeVpcEndpoints":
-            return {"VpcEndpoints": [{"ServiceName": f"com.amazonaws.eu-west-1.{name}"} for name in self._endpoints]}
+            return {"VpcEndpoints": self._endpoints}
         whose = {"main": {"Main": True}}
         return {
             "RouteTables": [
-                {"Associations": [whose.get(of, {"SubnetId": of, "Main": False})], "Routes": [LOCAL, *found]}
+                {
+                    "RouteTableId": f"rtb-{of}",
+                    "Associations": [whose.get(of, {"SubnetId": of, "Main": False})],
+                    "Routes": [LOCAL, *found],
+                }
                 for of, found in self._routes.items()
             ]
         }
+
+
+def endpoint(service: str, **more: Any) -> dict[str, Any]:
+    """An endpoint that works for subnets with the main table."""
+    kind: dict[str, Any] = {"VpcEndpointType": "Interface", "PrivateDnsEnabled": True}
+    if service in GATEWAYS:
+        kind = {"VpcEndpointType": "Gateway", "PrivateDnsEnabled": False, "RouteTableIds": ["rtb-main"]}
+    return {"ServiceName": f"com.amazonaws.eu-west-1.{service}", "State": "available", **kind, **more}
+
+
+ALWAYS: Final = tuple(name for name in SERVICES if name not in BY_SETTING)
 
 
 def found(account: Account) -> AccountFinding:
@@ -59,23 +77,63 @@ def test_functions_outside_of_a_vpc_need_none() -> None:
 
 
 def test_a_subnet_without_a_way_is_named_with_the_missing_endpoints() -> None:
-    told = found(Routed(routes={"main": [], "subnet-a": [NAT]}, endpoints=("ec2", "eks", "s3", "sqs", "ssm")))
+    present = [endpoint(name) for name in ("ec2", "eks", "sqs", "ssm")]
+    told = found(Routed(routes={"main": [], "subnet-a": [NAT]}, endpoints=present))
     assert told.state == PROBLEM
-    assert told.says == "subnet-b have no route out, and the VPC no endpoint for dynamodb, scheduler: calls hang"
+    assert told.says == "subnet-b have no route out, and no endpoint for dynamodb, s3, scheduler: calls hang"
+    assert told.mends.endswith("vpc.endpoints: dynamodb, s3, scheduler; vpc.routeTables: rtb-main")
 
 
 def test_services_of_settings_that_are_off_are_not_missed() -> None:
-    always = tuple(name for name in ENDPOINTS if name not in way_out.BY_SETTING)
-    assert found(Routed(routes={"main": []}, endpoints=always)).state == OK
+    present = [endpoint(name) for name in ALWAYS]
+    assert found(Routed(routes={"main": []}, endpoints=present)).state == OK
     settings = {"PAUSING_ALARMS": "a", "APPROVAL_TOPIC_ARN": "arn:aws:sns:eu-west-1:1:t"}
-    assert "endpoint for monitoring, sns:" in found(Routed(routes={"main": []}, endpoints=always, **settings)).says
+    told = found(Routed(routes={"main": []}, endpoints=present, **settings))
+    assert "endpoint for monitoring, sns:" in told.says
+    assert told.mends.endswith("vpc.endpoints: monitoring, sns")
 
 
-@pytest.mark.parametrize("route", [PUBLIC, {**NAT, "State": "blackhole"}])
+def test_a_gateway_serves_only_the_route_tables_that_it_is_in() -> None:
+    """S3 and DynamoDB counted as reached wherever the VPC had a gateway, though the functions' subnets had no route to it."""
+    routes: dict[str, Any] = {"main": [], "subnet-b": []}
+    in_both = [endpoint(name, RouteTableIds=["rtb-main", "rtb-subnet-b"]) for name in GATEWAYS]
+    interfaces = [endpoint(name) for name in ALWAYS if name not in GATEWAYS]
+    assert found(Routed(routes=routes, endpoints=[*interfaces, *in_both])).state == OK
+    in_one = [*in_both[:1], endpoint("s3")]
+    assert "no endpoint for s3:" in found(Routed(routes=routes, endpoints=[*interfaces, *in_one])).says
+    apart = [*in_both[:1], endpoint("s3"), endpoint("s3", RouteTableIds=["rtb-subnet-b"])]
+    assert found(Routed(routes=routes, endpoints=[*interfaces, *apart])).state == OK
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"State": "pendingAcceptance"},
+        {"State": "failed"},
+        {"PrivateDnsEnabled": False},
+        {"DnsOptions": {"PrivateDnsOnlyForInboundResolverEndpoint": True}},
+    ],
+)
+def test_an_endpoint_to_which_no_call_leads_is_none(broken: dict[str, Any]) -> None:
+    present = [endpoint(name, **(broken if name == "sqs" else {})) for name in ALWAYS]
+    assert "no endpoint for sqs:" in found(Routed(routes={"main": []}, endpoints=present)).says
+
+
+def test_an_endpoint_works_however_the_state_is_spelled() -> None:
+    """The reference of the API writes `Available`, its answers `available`."""
+    present = [endpoint(name, State="Available") for name in ALWAYS]
+    assert found(Routed(routes={"main": []}, endpoints=present)).state == OK
+
+
+@pytest.mark.parametrize("route", [PUBLIC, PEERED, {**NAT, "State": "blackhole"}])
 def test_a_route_that_leads_nowhere_is_none(route: dict[str, Any]) -> None:
     """Functions have no public address; a NAT gateway that was deleted leaves its route behind."""
     assert found(Routed(routes={"main": [route]})).state == PROBLEM
 
 
-def test_the_endpoints_are_those_that_the_stack_creates() -> None:
-    assert set(way_out.ENDPOINTS) == set(ENDPOINTS)
+def test_functions_cannot_use_a_route_for_ipv6() -> None:
+    egress = {"DestinationIpv6CidrBlock": "::/0", "EgressOnlyInternetGatewayId": "eigw-1", "State": "active"}
+    told = found(Routed(routes={"main": [egress]}))
+    assert told.state == PROBLEM
+    assert told.says.endswith("A route for IPv6 does not help: functions have IPv4 addresses")
+    assert found(Routed(routes={"main": [egress, NAT]})).state == OK

@@ -1,0 +1,30 @@
+"""The services of AWS that functions in a VPC call: infra makes endpoints for them, and the command line looks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+GATEWAYS: Final = ("dynamodb", "s3")
+"""Services with a gateway endpoint, which is free and needs entries in route tables."""
+
+INTERFACES: Final = ("arc-zonal-shift", "ec2", "eks", "monitoring", "scheduler", "sqs", "ssm")
+"""Services with an interface endpoint, which costs by hour and zone. IAM is missing: it has one in a single region only."""
+
+ANNOUNCING: Final = "sns"
+"""Service of the topic on which `disrupt` announces commands with `mode: approve`; no function calls it otherwise."""
+
+SERVICES: Final = tuple(sorted((*GATEWAYS, *INTERFACES)))
+
+BY_SETTING: Final[Mapping[str, str]] = {
+    "arc-zonal-shift": "ZONAL_SHIFT_CLUSTER_ARN",
+    "monitoring": "PAUSING_ALARMS",
+    ANNOUNCING: "APPROVAL_TOPIC_ARN",
+}
+"""Service → the environment variable without which no function calls it."""
+
+
+def called(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the services that functions with these environment variables call."""
+    names = (*SERVICES, ANNOUNCING)
+    return tuple(name for name in names if name not in BY_SETTING or environment.get(BY_SETTING[name]))
