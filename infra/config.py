@@ -65,9 +65,17 @@ def _number(given: object) -> object:
     return number
 
 
+def _roles(given: object) -> object:
+    """IAM shows paths with a slash at the beginning; ARNs have one between `role` and the path."""
+    listed = names(given)
+    if isinstance(listed, list) and all(isinstance(name, str) for name in listed):
+        return list(dict.fromkeys(name.removeprefix("/") for name in listed))
+    return listed
+
+
 Flag = Annotated[bool, BeforeValidator(_flag), Field(strict=True)]
 Names = Annotated[tuple[str, ...], BeforeValidator(names)]
-RoleName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_+=,.@-]{1,64}$")]
+RoleName = Annotated[str, Field(pattern=r"^([a-zA-Z0-9_+=,.@-]+/)*[a-zA-Z0-9_+=,.@-]{1,64}$", max_length=576)]
 
 
 class ClusterConfig(BaseModel):
@@ -76,7 +84,7 @@ class ClusterConfig(BaseModel):
     Attributes:
         cluster: Its name, as EKS allows it.
         region, account: Where the cluster is; without an account, the templates are environment-agnostic.
-        node_roles: Names of the IAM roles of nodes; the functions may pass only these.
+        node_roles: Names of the IAM roles of nodes, behind their paths; the functions may pass only these.
         image_parameters: Paths of the SSM parameters that EC2NodeClasses may take image ids from (`ssmParameter`), besides
             AWS's own. A path that ends with an asterisk matches every path that begins with the part before it.
         node_access_entries: Whether the stack creates access entries of type EC2_LINUX, with which nodes of those roles join.
@@ -104,7 +112,9 @@ class ClusterConfig(BaseModel):
     region: Annotated[str, Field(pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", description="a region such as us-east-1")]
     account: Annotated[str | None, Field(pattern=r"^\d{12}$", description="twelve digits, as text")] = None
     node_roles: Annotated[
-        tuple[RoleName, ...], BeforeValidator(names), Field(min_length=1, description="names of IAM roles, not ARNs")
+        tuple[RoleName, ...],
+        BeforeValidator(_roles),
+        Field(min_length=1, description="names of IAM roles, with their path (team/Nodes) if they have one; not ARNs"),
     ] = ("FleetwrightNodeRole",)
     image_parameters: Annotated[
         tuple[Annotated[str, Field(pattern=r"^/[a-zA-Z0-9_.\-/]{1,1000}\*?$")], ...],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import boto3
 
+    from cli.doctor.cluster_api import ClusterApi
 
 PAGES_MAX: Final = 10
 """The most pages of a list, a hundred entries each: more than a stack may have resources."""
@@ -50,13 +52,14 @@ class Account:
     """One region of an account, and the cluster in it.
 
     Attributes:
+        session: Whose credentials are used.
         cluster: Name of the EKS cluster.
         region: Where it is.
         stack: Name of the stack that serves it; `infra.config` defines it.
     """
 
     def __init__(self, session: boto3.Session, cluster: str, stack: str) -> None:
-        self._session = session
+        self.session = session
         self.cluster = cluster
         self.region = str(session.region_name)
         self.stack = stack
@@ -72,7 +75,7 @@ class Account:
         from botocore import xform_name
         from botocore.exceptions import ClientError
 
-        client = self._session.client(service)
+        client = self.session.client(service)
         try:
             answer: dict[str, Any] = getattr(client, xform_name(operation))(**arguments)
         except ClientError as error:
@@ -132,6 +135,24 @@ class Account:
                 name = resource["PhysicalResourceId"]
                 return self.ask("lambda", "GetFunctionConfiguration", FunctionName=name) or {}
         return {}
+
+    def role(self, name: str) -> str:
+        """Return the ARN of a role of the account."""
+        caller = str((self.ask("sts", "GetCallerIdentity") or {})["Arn"])
+        partition, number = caller.split(":")[1], caller.split(":")[4]
+        return f"arn:{partition}:iam::{number}:role/{name}"
+
+    def settings(self) -> dict[str, str]:
+        """Environment variables of the deployed functions: all have the same; empty if there are none."""
+        variables: dict[str, str] = (self.provision().get("Environment") or {}).get("Variables") or {}
+        return variables
+
+    @cached_property
+    def api(self) -> ClusterApi:
+        """The cluster's API server."""
+        from cli.doctor.cluster_api import ClusterApi
+
+        return ClusterApi(self)
 
     def described(self) -> dict[str, Any]:
         """Return EKS's description of the cluster.

@@ -7,8 +7,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cli.doctor import network, stack
+from cli.doctor.access_entries import access_entries
 from cli.doctor.account import Account, NoClusterError, NotAllowedError, NotAnsweredError
+from cli.doctor.cluster_api import api_server
+from cli.doctor.cluster_roles import cluster_roles
+from cli.doctor.definitions import definitions
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
+from cli.doctor.node_roles import node_roles
 from cli.doctor.volume_key import volume_key
 from cli.doctor.way_out import way_out
 
@@ -26,16 +31,21 @@ MARKET_AGE_MAX: Final = timedelta(hours=2)
 
 
 def diagnose(account: Account, now: datetime) -> Iterator[AccountFinding]:
-    """Run every check. Its result is `unknown` if no call answers it: not permitted, no cluster, or the service fails."""
-    for name, check in CHECKS.items():
-        try:
-            yield check(name, account, now)
-        except NoClusterError:
-            yield AccountFinding(name, UNKNOWN, "there is no cluster to ask")
-        except NotAllowedError as error:
-            yield AccountFinding(name, UNKNOWN, f"these credentials may not call {error}")
-        except NotAnsweredError as error:
-            yield AccountFinding(name, UNKNOWN, str(error))
+    """Run every check, in order."""
+    for name in CHECKS:
+        yield finding_of(name, account, now)
+
+
+def finding_of(name: str, account: Account, now: datetime) -> AccountFinding:
+    """Run one check. Its result is `unknown` if no call answers it: not permitted, no cluster, or the service fails."""
+    try:
+        return CHECKS[name](name, account, now)
+    except NoClusterError:
+        return AccountFinding(name, UNKNOWN, "there is no cluster to ask")
+    except NotAllowedError as error:
+        return AccountFinding(name, UNKNOWN, f"these credentials may not call {error}")
+    except NotAnsweredError as error:
+        return AccountFinding(name, UNKNOWN, str(error))
 
 
 def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
@@ -115,7 +125,7 @@ def _spot_role(name: str, account: Account, _: datetime) -> AccountFinding:
 def _market(name: str, account: Account, now: datetime) -> AccountFinding:
     if not account.is_deployed():
         return AccountFinding(name, OK, "not deployed yet: the deployment reads prices")
-    settings = (account.provision().get("Environment") or {}).get("Variables") or {}
+    settings = account.settings()
     bucket = settings.get("SHARED_BUCKET_NAME") or settings.get("BUCKET_NAME")
     found = account.ask("s3", "ListObjectsV2", Bucket=bucket, Prefix="catalogue/") if bucket else None
     read = [entry["LastModified"] for entry in (found or {}).get("Contents", ())]
@@ -132,6 +142,11 @@ CHECKS: Final[dict[str, Callable[[str, Account, datetime], AccountFinding]]] = {
     "cluster": _cluster,
     "endpoint": network.endpoint,
     "way-out": way_out,
+    "api-server": api_server,
+    "definitions": definitions,
+    "cluster-roles": cluster_roles,
+    "access-entries": access_entries,
+    "node-roles": node_roles,
     "node-entries": network.node_entries,
     "audit-log": _audit_log,
     "subscription": _subscription,

@@ -71,10 +71,8 @@ def _shut_out(name: str, account: Account, key: str, roles: list[str]) -> Accoun
 
 def _launching_roles(account: Account) -> list[LaunchingRole]:
     """Return the roles that launch."""
-    caller = str((account.ask("sts", "GetCallerIdentity") or {})["Arn"])
-    partition, number = caller.split(":")[1], caller.split(":")[4]
-    names = [role_name(account.stack, account.region, function) for function in LAUNCHING]
-    return [LaunchingRole(f"arn:{partition}:iam::{number}:role/{name}", number, account.region) for name in names]
+    arns = [account.role(role_name(account.stack, account.region, function)) for function in LAUNCHING]
+    return [LaunchingRole(arn, arn.split(":")[4], account.region) for arn in arns]
 
 
 def _may_use(policy: Mapping[str, Any], grants: Sequence[Mapping[str, Any]], role: LaunchingRole) -> bool | None:

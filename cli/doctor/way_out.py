@@ -47,8 +47,7 @@ def way_out(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether each subnet of the deployed functions has a route out, or the endpoints."""
     if not account.is_deployed():
         return AccountFinding(name, OK, "not deployed yet")
-    function = account.provision()
-    vpc = function.get("VpcConfig") or {}
+    vpc = account.provision().get("VpcConfig") or {}
     if not vpc.get("SubnetIds"):
         return AccountFinding(name, OK, "the functions are in no VPC")
     tables = _tables(account, vpc)
@@ -59,9 +58,8 @@ def way_out(name: str, account: Account, _: datetime) -> AccountFinding:
     closed = {subnet: table for subnet, table in tables.items() if not table.target}
     if not closed:
         return AccountFinding(name, OK, "the functions' subnets have a route out of the VPC")
-    environment = (function.get("Environment") or {}).get("Variables") or {}
     ids = {table.id for table in closed.values()}
-    missing = missing_services(account, str(vpc.get("VpcId", "")), environment, ids)
+    missing = missing_services(account, str(vpc.get("VpcId", "")), account.settings(), ids)
     if not missing:
         return AccountFinding(name, OK, "the functions' subnets have an endpoint for each service that they call")
     return _unreachable(name, closed, missing)

@@ -11,7 +11,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_eks as eks
 from constructs import Construct
 
-from infra.cluster_role import RULES_OF, group_of
+from lambdas.cluster_roles import RULES_OF, group_of
 from infra.constructs.function import ProvisionerFunction
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from infra.cluster_role import RULES_FOR_APPROVAL, RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
+from lambdas.cluster_roles import RULES_FOR_APPROVAL, RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
 from lambdas.wiring import FUNCTIONS
 from tests.access.iam import Statement
 from tests.access.playing import played

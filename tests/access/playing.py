@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
-from infra.cluster_role import RULES_OF, verbs
+from lambdas.cluster_roles import RULES_OF, verbs
 from lambdas.application.controllers import Application
 from lambdas.wiring import BY_NAME, FunctionSpec
 from simulator.run import run

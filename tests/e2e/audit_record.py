@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from infra.cluster_role import Rule, verbs
+from lambdas.cluster_roles import Rule, verbs
 
 FORBIDDEN: Final = 403
 

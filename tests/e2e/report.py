@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from core.lifecycle.records import ClaimRecord
-from infra import cluster_role
+from lambdas import cluster_roles
 from tests.e2e.audit_record import Verb, unused
 from tests.e2e.functions.account import cold_starts, figures
 from tests.e2e.functions.sandbox import Invocation
@@ -95,10 +95,10 @@ class Report(msgspec.Struct, kw_only=True):
     def complaints(self, modules: Iterable[str]) -> Iterator[str]:
         """What is wrong with the functions' ClusterRole, where these test modules ran."""
         for verb in self.refused:
-            yield f"the ClusterRole lacks `{verb}`: a function was refused it (infra/cluster_role.py)"
+            yield f"the ClusterRole lacks `{verb}`: a function was refused it (lambdas/cluster_roles.py)"
         if set(modules) >= NEEDED:
-            for verb in unused(self.used, cluster_role.RULES_OF.values()):
-                yield f"no function ever asked to `{verb}`: the ClusterRole need not allow it (infra/cluster_role.py)"
+            for verb in unused(self.used, cluster_roles.RULES_OF.values()):
+                yield f"no function ever asked to `{verb}`: the ClusterRole need not allow it (lambdas/cluster_roles.py)"
 
     def table(self) -> str:
         """A row for each scene, for people; nothing without scenes."""
@@ -119,7 +119,7 @@ class Report(msgspec.Struct, kw_only=True):
             "momentSeconds": {moment: _spread(seconds) for moment, seconds in self.moments.items()},
             "decisionsRepeated": self.decisions,
             "coldStartMillis": cold_starts(self.invocations),
-            "unusedVerbs": [str(verb) for verb in unused(self.used, cluster_role.RULES_OF.values())],
+            "unusedVerbs": [str(verb) for verb in unused(self.used, cluster_roles.RULES_OF.values())],
             "missingVerbs": [str(verb) for verb in self.refused],
         }
         details = {"seconds": self.seconds, "functions": figures(self.invocations), "elsewhere": self.elsewhere}

@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from core.manifests.wire.api_resources import NODES
-from infra.cluster_role import RULES_OF
+from lambdas.cluster_roles import RULES_OF
 from lambdas.adapters.kube.client import HttpKubernetes
 from lambdas.adapters.kube.pool import Endpoint
 from lambdas.adapters.kube.token import EksToken, presigner

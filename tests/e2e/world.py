@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from core.api import crds
 from core.lifecycle.records import CommandRecord
-from infra import cluster_role
+from lambdas import cluster_roles
 from lambdas import wiring
 from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
@@ -170,7 +170,7 @@ class World(Together):
         webhook = self.authenticator.write_webhook_config(self.folder / "webhook.json")
         self.start_control_plane(authentication_webhook=webhook, has_hollow_kubelets=self._hollow is not None)
         self.cloud.host_cluster(HostedCluster(endpoint=self.control_plane.url, ca=self.control_plane.ca))
-        self.admin.apply([*crds.definitions(), *cluster_role.manifests()])
+        self.admin.apply([*crds.definitions(), *cluster_roles.manifests()])
         hollow = None
         if self._hollow is not None:
             kubeconfig = self.control_plane.kubelets_kubeconfig()
@@ -185,7 +185,7 @@ class World(Together):
         volumes.start()
         self.opened.callback(volumes.close)
         self.audit_record = AuditRecord(
-            self.control_plane.audit_log, frozenset(map(cluster_role.group_of, cluster_role.RULES_OF))
+            self.control_plane.audit_log, frozenset(map(cluster_roles.group_of, cluster_roles.RULES_OF))
         )
         table = DynamoTable(self.cloud.client("dynamodb"), self.cloud.settings.table_name)
         cluster = self.cloud.settings.cluster_name

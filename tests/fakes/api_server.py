@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -21,6 +21,12 @@ import msgspec
 from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.list_selectors import selection
+
+
+VERSION: Final = {"major": "1", "minor": "33", "gitVersion": "v1.33.1-eks-1"}
+
+GOT_BY_NAME: Final = ("pods", "nodes", "nodepools", "customresourcedefinitions", "clusterroles", "clusterrolebindings")
+"""Kinds of which single objects are asked for: otherwise a path below a collection is taken for a collection."""
 
 
 class Failure(msgspec.Struct):
@@ -61,6 +67,8 @@ class ApiServer:
         if self.accepted_token and request.headers.get("authorization") != f"Bearer {self.accepted_token}":
             return 401, _status(401, "Unauthorized")
         url = urlsplit(request.path)
+        if url.path == "/version":
+            return 200, VERSION
         if request.method == "GET" and url.path not in self.objects:
             return self._list(url.path, parse_qs(url.query))
         if request.method == "POST" and url.path.endswith("/eviction"):
@@ -74,8 +82,7 @@ class ApiServer:
         return {"GET": self._get, "PATCH": self._patch, "DELETE": self._delete}[request.method](url.path, request.body)
 
     def _list(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
-        is_object = path.split("/")[-2] in ("pods", "nodes", "nodepools")
-        if is_object:
+        if path.split("/")[-2] in GOT_BY_NAME:
             return 404, _status(404, "not found")
         fields, labels = (query.get(name, [""])[0] for name in ("fieldSelector", "labelSelector"))
         resource = next(kind for kind in kinds.ALL if path.endswith(f"/{kind.plural}"))

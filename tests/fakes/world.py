@@ -18,7 +18,7 @@ from core.model.catalogue import Catalogue
 from core.model.launch_order import LaunchOrder
 from core.model.node_pool import NodePool
 from core.model.values.instance_end import InstanceEnd
-from infra.cluster_role import RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
+from lambdas.cluster_roles import RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
 from lambdas.ports import (
     ConflictError,
     EvictionBlockedError,

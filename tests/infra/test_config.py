@@ -36,7 +36,7 @@ def test_a_setting_reads_alike_in_the_file_and_on_the_command_line(given: object
         ({"minValuesPolicy": "strict"}, "expected Strict or BestEffort"),
         ({"logRetentionDays": "31"}, 'logRetentionDays = "31" is not allowed: expected one of 1, 3, 5'),
         ({"region": "us"}, 'region = "us" is not allowed: expected a region such as us-east-1'),
-        ({"nodeRole": "arn:aws:iam::1:role/x"}, "expected names of IAM roles, not ARNs"),
+        ({"nodeRole": "arn:aws:iam::1:role/x"}, "expected names of IAM roles, with their path (team/Nodes) if they have one; not ARNs"),
         ({"account": 123456789012}, "account = 123456789012 is not allowed: expected twelve digits, as text"),
         ({"priceTerms": {"discount": []}}, "discount"),
         ({"schedulerConfig": "{"}, "schedulerConfig = { is not allowed"),
@@ -120,6 +120,17 @@ def test_a_name_that_is_given_twice_counts_once() -> None:
     """Otherwise, two access entries for one role end the synthesis with an error of the CDK."""
     assert one(nodeRoles=["Nodes", "GpuNodes", "Nodes"]).node_roles == ("Nodes", "GpuNodes")
     assert one(nodeRoles="Nodes, Nodes").node_roles == ("Nodes",)
+
+
+def test_a_role_may_have_a_path() -> None:
+    """Its ARN includes the path, so a role without it can neither be passed nor get an access entry."""
+    assert one(nodeRoles=["/team/eks/Nodes", "team/eks/Nodes", "Others"]).node_roles == ("team/eks/Nodes", "Others")
+
+
+@pytest.mark.parametrize("name", ["team/", "team//Nodes", "//Nodes", "a" * 65, "team/" + "a" * 65, "p" * 513 + "/a"])
+def test_a_path_leads_to_a_name(name: str) -> None:
+    with pytest.raises(ContextError, match="nodeRoles"):
+        one(nodeRoles=[name])
 
 
 def test_an_entry_takes_what_stands_beside_the_list_unless_it_says_otherwise() -> None:

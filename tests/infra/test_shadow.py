@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from infra.cluster_role import RULES_OF, SHADOW_RULES_OF, manifests, verbs
+from lambdas.cluster_roles import RULES_OF, SHADOW_RULES_OF, manifests, verbs
 from lambdas.wiring import SHADOW_FUNCTIONS
 from simulator.run import run
 from tests.access.playing import held_to

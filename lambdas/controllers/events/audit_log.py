@@ -32,7 +32,7 @@ NODES_MAY_GO: Final = frozenset((POD_DELETED, NODE_POOL_CHANGED))
 """Changes that may make nodes disruptable: `disrupt` runs soon."""
 
 OUR_GROUPS: Final = "fleetwright:"
-"""Prefix of the Kubernetes groups of our functions (`infra.cluster_role`)."""
+"""Prefix of the Kubernetes groups of our functions (`lambdas.cluster_roles`)."""
 
 _CHANGES: Final = ("create", "update", "patch", "delete")
 

@@ -10,7 +10,7 @@ import msgspec
 from moto.iam.models import iam_backends
 from moto.sts.models import AssumedRole, sts_backends
 
-from infra.cluster_role import RULES_OF, group_of
+from lambdas.cluster_roles import RULES_OF, group_of
 from lambdas.wiring import FUNCTIONS, FunctionSpec
 from simulator.aws.account import ACCOUNT_ID
 

@@ -27,7 +27,7 @@ from core import labels
 from core.api.crds import definitions
 from core.api.objects import JsonObject
 from core.model.catalogue import Catalogue, InstanceType
-from infra.cluster_role import SHADOW_RULES_OF
+from lambdas.cluster_roles import SHADOW_RULES_OF
 from lambdas.ports import DeniedError, PortError
 from simulator.aws.region import builtin_region
 from tests.e2e.audit_record import AuditRecord

@@ -10,7 +10,7 @@ import msgspec
 
 from core.api.objects import JsonObject
 from core.model.catalogue import Catalogue
-from infra import cluster_role
+from lambdas import cluster_roles
 from lambdas.adapters.kube.client import HttpKubernetes
 from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
@@ -57,13 +57,13 @@ class ShadowFunction:
 
 def install(admin: Admin) -> None:
     """Apply the ClusterRoles of a shadow, and bind each to a service account besides its group."""
-    names = sorted(cluster_role.SHADOW_RULES_OF)
+    names = sorted(cluster_roles.SHADOW_RULES_OF)
     service_accounts = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NAMESPACE}}
         for name in names
     ]
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    admin.apply([namespace, *service_accounts, *map(_bound, cluster_role.manifests(shadow=True))])
+    admin.apply([namespace, *service_accounts, *map(_bound, cluster_roles.manifests(shadow=True))])
 
 
 def queue_of(session: boto3.Session) -> str:
@@ -74,7 +74,7 @@ def queue_of(session: boto3.Session) -> str:
 def _bound(manifest: JsonObject) -> JsonObject:
     if manifest["kind"] != "ClusterRoleBinding":
         return manifest
-    function = manifest["metadata"]["name"].removeprefix(f"{cluster_role.NAME}-")
+    function = manifest["metadata"]["name"].removeprefix(f"{cluster_roles.NAME}-")
     account = {"kind": "ServiceAccount", "name": function, "namespace": NAMESPACE}
     return {**manifest, "subjects": [*manifest["subjects"], account]}
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from infra import cluster_role
+from lambdas import cluster_roles
 from tests.e2e.audit_record import Verb
 from tests.e2e.functions.sandbox import Invocation
 from tests.e2e.judge import Verdict
 from tests.e2e.report import NEEDED, Report
 from tests.e2e.suite import SHOWN, Suite
 
-ALL = [Verb(*found) for found in frozenset().union(*map(cluster_role.verbs, cluster_role.RULES_OF.values()))]
+ALL = [Verb(*found) for found in frozenset().union(*map(cluster_roles.verbs, cluster_roles.RULES_OF.values()))]
 FIRST, *OTHERS = sorted(ALL)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT_ID
+from moto.eks.models import eks_backends
 
 from cli.__main__ import main
 from cli.doctor import checks
@@ -19,6 +21,8 @@ from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from cli.doctor.volume_key import OPERATIONS
 from infra.context import clusters
 from lambdas.wiring import FUNCTIONS
+from tests.fakes.api_server import ApiServer, serving
+from tests.unit.cli.doctor.test_cluster import install
 
 REGION = "us-east-1"
 
@@ -49,6 +53,15 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
         yield made
 
 
+@pytest.fixture
+def api_server() -> Iterator[str]:
+    """The address of an API server in which everything is installed."""
+    server = ApiServer()
+    install(server)
+    with serving(server) as url:
+        yield url
+
+
 def concurrency(session: boto3.Session, free: int) -> None:
     answer(session, "lambda.GetAccountSettings", {"AccountLimit": {"UnreservedConcurrentExecutions": free}})
 
@@ -76,9 +89,11 @@ def deployed(session: boto3.Session, **configuration: Any) -> None:
 
 
 def a_cluster(session: boto3.Session, **more: Any) -> None:
+    """A cluster whose API server has no address yet; moto's has one that nobody answers."""
     session.client("eks").create_cluster(
         name="prod", roleArn="arn:aws:iam::123456789012:role/eks", version="1.33", **more
     )
+    eks_backends[ACCOUNT_ID][REGION].clusters["prod"].endpoint = ""
 
 
 def found(session: boto3.Session) -> dict[str, AccountFinding]:
@@ -120,8 +135,9 @@ def test_a_quota_is_raised_by_what_is_missing(session: boto3.Session, limit: int
     assert found(session)["concurrency"].mends.endswith(f"--desired-value {wanted}")
 
 
-def test_a_correct_account_has_no_problem(session: boto3.Session) -> None:
+def test_a_correct_account_has_no_problem(session: boto3.Session, api_server: str) -> None:
     described = {
+        "endpoint": api_server,
         "resourcesVpcConfig": {"endpointPublicAccess": True, "publicAccessCidrs": ["0.0.0.0/0"]},
         "accessConfig": {"authenticationMode": "API"},
         "logging": {"clusterLogging": [{"types": ["audit"], "enabled": True}]},

@@ -13,7 +13,10 @@ import pytest
 from moto import mock_aws
 
 from cli.__main__ import main
+from lambdas.cluster_roles import RULES_OF, group_of
+from tests.fakes.api_server import ApiServer, serving
 from tests.unit.cli.commands.test_doctor import answer, deployed
+from tests.unit.cli.doctor.test_cluster import install
 
 PAGE: Final = Path(__file__).parents[4] / "docs" / "how-to" / "deploy.md"
 REGION: Final = "eu-west-1"
@@ -27,7 +30,9 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
         made = boto3.Session(region_name=REGION)
         monkeypatch.setattr(boto3, "Session", lambda **_: made)
         answer(made, "eks.ListAccessEntries", {"accessEntries": ["arn:aws:iam::123456789012:role/Nodes"]})
-        answer(made, "eks.DescribeAccessEntry", {"accessEntry": {"type": "EC2_LINUX"}})
+        # One answer for every entry: that of nodes, and those of functions.
+        entry = {"type": "EC2_LINUX", "kubernetesGroups": [group_of(function) for function in RULES_OF]}
+        answer(made, "eks.DescribeAccessEntry", {"accessEntry": entry})
         answer(made, "logs.DescribeSubscriptionFilters", {"subscriptionFilters": []})
         yield made
 
@@ -48,19 +53,35 @@ def output_on_the_page(number: int) -> str:
     return re.findall(r"```\n(CHECK .*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[number]
 
 
-def test_an_account_in_which_much_is_missing(session: boto3.Session, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def server() -> ApiServer:
+    return ApiServer()
+
+
+@pytest.fixture
+def url(server: ApiServer) -> Iterator[str]:
+    with serving(server) as address:
+        yield address
+
+
+def test_an_account_in_which_much_is_missing(
+    session: boto3.Session, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     missing = {"Error": {"Code": "ValidationError", "Message": "Stack with id fleetwright-prod does not exist"}}
     answer(session, "cloudformation.DescribeStacks", missing, 400)
-    a_cluster(session, accessConfig={"authenticationMode": "CONFIG_MAP"})
+    a_cluster(session, endpoint=url, accessConfig={"authenticationMode": "CONFIG_MAP"})
     concurrency(session, 10, 10)
     assert main(["doctor", "--cluster", "prod", "--region", REGION]) == 1
     assert capsys.readouterr().out == output_on_the_page(0)
 
 
-def test_an_account_that_is_ready(session: boto3.Session, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_account_that_is_ready(
+    session: boto3.Session, server: ApiServer, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(server)
     deployed(session, Environment={"Variables": {"SHARED_BUCKET_NAME": "market"}})
     audit = {"clusterLogging": [{"types": ["audit"], "enabled": True}]}
-    a_cluster(session, accessConfig={"authenticationMode": "API"}, logging=audit)
+    a_cluster(session, endpoint=url, accessConfig={"authenticationMode": "API"}, logging=audit)
     concurrency(session, 1000, 981)
     answer(session, "iam.GetRole", {"Role": {"RoleName": "AWSServiceRoleForEC2Spot"}})
     session.client("logs").create_log_group(logGroupName="/aws/eks/prod/cluster")

@@ -1,0 +1,34 @@
+"""Checks that EKS knows the functions' roles: each has an access entry with its own group."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from cli.doctor.account import Account
+from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from lambdas.cluster_roles import RULES_OF, SHADOW_RULES_OF, group_of
+from lambdas.settings import SHADOW
+from lambdas.stack_names import role_name
+
+
+def access_entries(name: str, account: Account, _: datetime) -> AccountFinding:
+    """Whether the roles of the deployed functions that ask the API server are in their groups.
+
+    The deployment creates the entries, and does not notice that one was changed or deleted afterwards.
+    """
+    if not account.is_deployed():
+        return AccountFinding(name, OK, "not deployed yet: the deployment creates the functions' entries")
+    functions = SHADOW_RULES_OF if account.settings().get("MODE") == SHADOW else RULES_OF
+    problems, mends = [], []
+    for function in functions:
+        arn, group = account.role(role_name(account.stack, account.region, function)), group_of(function)
+        found = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn)
+        groups = ((found or {}).get("accessEntry") or {}).get("kubernetesGroups") or ()
+        if group not in groups:
+            verb = "update" if found else "create"
+            problems.append(f"the entry of {arn} lacks the group {group}" if found else f"{arn} has no entry")
+            names = f"--cluster-name {account.cluster} --principal-arn {arn}"
+            mends.append(f"aws eks {verb}-access-entry --region {account.region} {names} --kubernetes-groups {group}")
+    if problems:
+        return AccountFinding(name, PROBLEM, f"{'; '.join(problems)}: its calls are refused", " && ".join(mends))
+    return AccountFinding(name, OK, "each function that asks the API server is in its group")

@@ -1,0 +1,96 @@
+"""The cluster's API server for the checks: reads single objects with the AWS credentials of the account, and changes nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from cli.doctor.account import NotAllowedError, NotAnsweredError
+from cli.doctor.finding import OK, AccountFinding
+from core.manifests.wire.api_resources import Resource
+from lambdas.adapters.kube.errors import UNAUTHORIZED, of_answer
+from lambdas.adapters.kube.pool import Endpoint
+from lambdas.adapters.kube.token import EksToken, presigner
+from lambdas.adapters.kube.transport import Transport
+from lambdas.ports import PortError
+
+if TYPE_CHECKING:
+    from cli.doctor.account import Account
+
+DEFINITIONS: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+BINDINGS: Final = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
+
+_FORBIDDEN: Final = 403
+_NOT_FOUND: Final = 404
+
+
+class _Now:
+    """The clock of tokens (`lambdas.ports.Clock`)."""
+
+    def now(self) -> datetime:
+        """Return the time of this machine."""
+        return datetime.now(UTC)
+
+
+class ClusterApi:
+    """The API server of the account's cluster. It is connected at the first question."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        token = EksToken(presigner(account.session, cluster=account.cluster), _Now())
+        self._transport = Transport(self._endpoint, token)
+        self._unreachable = ""
+
+    def version(self) -> str:
+        """Return the version that the server names."""
+        return str((self._read("kube:get /version", "/version") or {}).get("gitVersion", "of an unknown version"))
+
+    def find(self, resource: Resource, name: str) -> dict[str, Any] | None:
+        """Return an object; None if it does not exist."""
+        return self._read(f"kube:get {resource.plural}", resource.path(name))
+
+    def _read(self, call: str, path: str) -> dict[str, Any] | None:
+        """Return the answer. A server that has not answered once is not asked again: each check would wait for it.
+
+        Raises:
+            NoClusterError: If there is no cluster.
+            NotAllowedError: If the credentials may not read it.
+            NotAnsweredError: If the server does not answer, or does not know the credentials.
+        """
+        if self._unreachable:
+            raise NotAnsweredError(self._unreachable)
+        try:
+            answer = self._transport.send(call, "GET", path)
+        except PortError as error:
+            self._unreachable = f"the API server does not answer from here: {error.detail}"
+            raise NotAnsweredError(self._unreachable) from error
+        if answer.status == _NOT_FOUND:
+            return None
+        if answer.status == _FORBIDDEN:
+            raise NotAllowedError(call)
+        if answer.status == UNAUTHORIZED:
+            raise NotAnsweredError("no access entry of the cluster is for these credentials: use those of kubectl")
+        if answer.status >= 300:
+            raise NotAnsweredError(str(of_answer(call, answer.status, answer.body)))
+        try:
+            return msgspec.json.decode(answer.body, type=dict[str, Any])
+        except msgspec.MsgspecError as error:
+            raise NotAnsweredError(f"{call}: the answer is not that of an API server") from error
+
+    def _endpoint(self) -> Endpoint:
+        described = self._account.described()
+        if not described.get("endpoint"):
+            raise NotAnsweredError("the cluster has no endpoint yet")
+        return Endpoint(described["endpoint"], (described.get("certificateAuthority") or {}).get("data") or "")
+
+
+def api_server(name: str, account: Account, _: datetime) -> AccountFinding:
+    """Whether the API server answers these credentials; whether it answers the functions is what `endpoint` says."""
+    return AccountFinding(name, OK, f"it answers, and is {account.api.version()}")

@@ -1,0 +1,81 @@
+"""Checks that the CustomResourceDefinitions of NodePools and the other kinds are installed, in the version that functions read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from cli.doctor.account import Account
+from cli.doctor.cluster_api import DEFINITIONS
+from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from core.api import crds
+
+APPLIES: Final = "fleetwright crds | kubectl apply --server-side -f -"
+REPLACES: Final = "fleetwright crds | kubectl apply --server-side --force-conflicts -f -"
+
+FIELDS_MAX: Final = 3
+"""The most fields that a line names."""
+
+_NOT_RELEVANT: Final = ("apiVersion", "kind", "metadata", "status")
+"""Parts of an object whose fields a definition does not drop, or that users do not write."""
+
+
+def definitions(name: str, account: Account, _: datetime) -> AccountFinding:
+    """Whether each definition is there, serves and stores our version, and keeps every field that this release reads."""
+    ours = {str(definition["metadata"]["name"]): definition for definition in crds.definitions()}
+    present = {known: account.api.find(DEFINITIONS, known) for known in ours}
+    missing = [known for known, found in present.items() if found is None]
+    if missing:
+        return AccountFinding(name, PROBLEM, f"the cluster has no {', '.join(missing)}", APPLIES)
+    problems = [
+        f"{known} {problem}" for known, found in present.items() for problem in _problems(ours[known], found or {})
+    ]
+    if problems:
+        return AccountFinding(name, PROBLEM, "; ".join(problems), REPLACES)
+    return AccountFinding(name, OK, f"all {len(ours)} are installed, with every field of this release")
+
+
+def _problems(ours: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with an installed definition."""
+    wanted = ours["spec"]["versions"][0]
+    versions = {str(version["name"]): version for version in found.get("spec", {}).get("versions", ())}
+    version = versions.get(wanted["name"], {})
+    if not version.get("served"):
+        yield f"does not serve {wanted['name']}, only {', '.join(versions) or 'nothing'}"
+        return
+    if not version.get("storage"):
+        stored = [label for label, other in versions.items() if other.get("storage")]
+        yield f"stores {', '.join(stored)}, so {wanted['name']} depends on another program's conversion"
+    conditions = {str(seen["type"]): seen for seen in (found.get("status") or {}).get("conditions") or ()}
+    established = conditions.get("Established", {})
+    if established.get("status", "True") != "True":
+        yield f"is not established: {established.get('message') or established.get('reason', '')}"
+    if "status" not in (version.get("subresources") or {}):
+        yield "has no subresource status, so no condition can be written"
+    dropped = list(_dropped(_schema(wanted), _schema(version)))
+    if dropped:
+        more = f" and {len(dropped) - FIELDS_MAX} more" if len(dropped) > FIELDS_MAX else ""
+        yield f"drops {', '.join(dropped[:FIELDS_MAX])}{more}, which this release reads"
+
+
+def _schema(version: Mapping[str, Any]) -> dict[str, Any]:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    known = {key: value for key, value in (schema.get("properties") or {}).items() if key not in _NOT_RELEVANT}
+    return {**schema, "properties": known}
+
+
+def _dropped(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Yield the paths of fields that an API server with their schema removes from objects without a word."""
+    if theirs.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    fields, rest = theirs.get("properties") or {}, theirs.get("additionalProperties")
+    for key, schema in (ours.get("properties") or {}).items():
+        where = f"{path}.{key}" if path else key
+        if key in fields:
+            yield from _dropped(schema, fields[key], where)
+        elif not rest:
+            yield where
+    for part, mark in (("items", "[]"), ("additionalProperties", ".*")):
+        if isinstance(ours.get(part), dict) and isinstance(theirs.get(part), dict):
+            yield from _dropped(ours[part], theirs[part], path + mark)

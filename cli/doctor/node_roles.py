@@ -1,0 +1,54 @@
+"""Checks that the roles of nodes which the functions may pass to instances exist, under the ARN that their policy names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from cli.doctor.account import Account
+from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from cli.doctor.network import DEPLOYS
+from lambdas.stack_names import role_name
+
+PASSES: Final = "iam:PassRole"
+LAUNCHES: Final = "provision"
+"""A function whose role may pass roles of nodes. Each function that launches may pass the same."""
+
+
+def node_roles(name: str, account: Account, _: datetime) -> AccountFinding:
+    """Whether IAM knows each role of the context's `nodeRoles` under its name and path."""
+    if not account.is_deployed():
+        return AccountFinding(name, OK, "not deployed yet")
+    passed = sorted({arn for statement in _statements(account) for arn in _passed(statement)})
+    problems = [problem for arn in passed for problem in _problem(account, arn)]
+    if problems:
+        mends = f"{DEPLOYS}  # with the names of roles, and their paths, in nodeRoles"
+        return AccountFinding(name, PROBLEM, f"{'; '.join(problems)}: launches fail", mends)
+    return AccountFinding(name, OK, f"the functions may pass {', '.join(arn.partition('role/')[2] for arn in passed) or 'none'}")
+
+
+def _problem(account: Account, arn: str) -> Iterator[str]:
+    known = arn.rpartition("/")[2]
+    found = ((account.ask("iam", "GetRole", RoleName=known) or {}).get("Role") or {}).get("Arn")
+    if found is None:
+        yield f"the account has no role {known}"
+    elif found != arn:
+        yield f"the functions may pass {arn}, and the role is {found}"
+
+
+def _statements(account: Account) -> Iterator[dict[str, Any]]:
+    """Yield the statements of the policies of a role that launches."""
+    role = role_name(account.stack, account.region, LAUNCHES)
+    for policy in account.every("iam", "ListRolePolicies", "PolicyNames", ("Marker", "Marker"), RoleName=role):
+        found = account.ask("iam", "GetRolePolicy", RoleName=role, PolicyName=policy) or {}
+        yield from (found.get("PolicyDocument") or {}).get("Statement", ())
+
+
+def _passed(statement: dict[str, Any]) -> list[str]:
+    actions, resources = (_listed(statement.get(key)) for key in ("Action", "Resource"))
+    return resources if statement.get("Effect") == "Allow" and PASSES in actions else []
+
+
+def _listed(given: object) -> list[str]:
+    return [given] if isinstance(given, str) else [str(one) for one in given] if isinstance(given, list) else []

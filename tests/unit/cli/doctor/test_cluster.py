@@ -1,0 +1,276 @@
+"""What the functions need in the cluster: the doctor asks the API server, and changes nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, Final
+
+import boto3
+import pytest
+
+from cli.doctor import checks
+from cli.doctor.account import Account
+from cli.doctor.cluster_api import BINDINGS, DEFINITIONS, ROLES
+from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
+from core.api import crds
+from lambdas.cluster_roles import manifests
+from tests.builders import NOW
+from tests.fakes.api_server import ApiServer, Failure, serving
+
+KEYS: Final = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+ROLE: Final = "arn:aws:iam::123456789012:role/fleetwright-prod-eu-west-1-"
+POOLS: Final = "nodepools.karpenter.sh"
+
+
+class Installed(Account):
+    """A cluster, and the settings of its functions; no settings before the deployment."""
+
+    def __init__(self, url: str, **settings: str) -> None:
+        super().__init__(boto3.Session(region_name="eu-west-1", **KEYS), "prod", "fleetwright-prod")
+        self._url, self._settings = url, settings
+        self.entries: dict[str, list[str]] = {}
+
+    def is_deployed(self) -> bool:
+        return bool(self._settings)
+
+    def settings(self) -> dict[str, str]:
+        return self._settings
+
+    def described(self) -> dict[str, Any]:
+        return {"endpoint": self._url}
+
+    def role(self, name: str) -> str:
+        return f"arn:aws:iam::123456789012:role/{name}"
+
+    def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
+        assert (service, operation, arguments["clusterName"]) == ("eks", "DescribeAccessEntry", "prod")
+        groups = self.entries.get(arguments["principalArn"])
+        return None if groups is None else {"accessEntry": {"kubernetesGroups": groups}}
+
+
+def install(server: ApiServer, **flags: bool) -> None:
+    """Apply the definitions and the ClusterRoles."""
+    for definition in crds.definitions():
+        server.put(DEFINITIONS.path(), copy.deepcopy(definition))
+    for manifest in manifests(**flags):
+        kind = ROLES if manifest["kind"] == ROLES.kind else BINDINGS
+        server.put(kind.path(), copy.deepcopy(manifest))
+
+
+@pytest.fixture
+def server() -> ApiServer:
+    return ApiServer()
+
+
+@pytest.fixture
+def url(server: ApiServer) -> Iterator[str]:
+    with serving(server) as address:
+        yield address
+
+
+def found(check: str, account: Account) -> AccountFinding:
+    """The result of one check."""
+    return checks.finding_of(check, account, NOW)
+
+
+def test_an_empty_cluster_lacks_definitions_and_roles(server: ApiServer, url: str) -> None:
+    account = Installed(url)
+    assert found("api-server", account).says == "it answers, and is v1.33.1-eks-1"
+    told = found("definitions", account)
+    assert (told.state, told.mends) == (PROBLEM, "fleetwright crds | kubectl apply --server-side -f -")
+    assert POOLS in told.says and "ec2nodeclasses.karpenter.k8s.aws" in told.says
+    told = found("cluster-roles", account)
+    assert (told.state, told.mends) == (PROBLEM, ".venv/bin/python -m infra.cluster_role | kubectl apply -f -")
+    names = "fleetwright-provision, fleetwright-disrupt, fleetwright-execute, fleetwright-reconcile"
+    assert told.says == f"there is no ClusterRole {names}; there is no ClusterRoleBinding {names}"
+    assert {request.method for request in server.requests} == {"GET"}
+
+
+def test_an_installed_cluster_is_right(server: ApiServer, url: str) -> None:
+    install(server)
+    account = Installed(url)
+    assert [found(check, account).state for check in ("definitions", "cluster-roles")] == [OK, OK]
+
+
+@pytest.mark.parametrize("function", ["provision", "disrupt", "execute", "reconcile"])
+def test_a_role_that_lacks_a_rule_is_named_with_it(server: ApiServer, url: str, function: str) -> None:
+    """An update whose ClusterRoles were not applied ends in refused calls."""
+    install(server)
+    path = f"{ROLES.path()}/fleetwright-{function}"
+    server.objects[path]["rules"] = [r for r in server.objects[path]["rules"] if r["resources"] != ["ec2nodeclasses"]]
+    told = found("cluster-roles", Installed(url))
+    assert told.state == PROBLEM
+    assert f"ClusterRole fleetwright-{function} does not allow" in told.says
+    assert "list ec2nodeclasses.karpenter.k8s.aws" in told.says
+
+
+@pytest.mark.parametrize(
+    ("rule", "state"),
+    [
+        ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, OK),
+        ({"apiGroups": ["apps"], "resources": ["*"], "verbs": ["*"]}, PROBLEM),
+        ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "resourceNames": ["one"]}, PROBLEM),
+        ({"nonResourceURLs": ["*"], "verbs": ["*"]}, PROBLEM),
+    ],
+)
+def test_rules_are_read_as_kubernetes_does(server: ApiServer, url: str, rule: dict[str, Any], state: str) -> None:
+    install(server)
+    server.objects[f"{ROLES.path()}/fleetwright-execute"]["rules"] = [rule]
+    assert found("cluster-roles", Installed(url)).state == state
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"subjects": [{"kind": "Group", "name": "fleetwright:provision"}]},
+        {"subjects": [{"kind": "User", "name": "fleetwright:execute"}]},
+        {"subjects": None},
+        {"roleRef": {"kind": "ClusterRole", "name": "view"}},
+    ],
+)
+def test_a_binding_binds_the_group_of_its_function(server: ApiServer, url: str, wrong: dict[str, Any]) -> None:
+    install(server)
+    server.objects[f"{BINDINGS.path()}/fleetwright-execute"].update(wrong)
+    told = found("cluster-roles", Installed(url))
+    assert told.says.endswith("does not bind the group fleetwright:execute to ClusterRole fleetwright-execute")
+
+
+@pytest.mark.parametrize(
+    ("settings", "flag", "option"),
+    [
+        ({"SURGE_RESTARTS": "true"}, "surge", "--surge"),
+        ({"STEER_SCALE_IN": "True"}, "steering", "--steer"),
+        ({"MODE": "approve"}, "approval", "--approve"),
+    ],
+)
+def test_settings_that_need_more_ask_for_more(
+    server: ApiServer, url: str, settings: dict[str, str], flag: str, option: str
+) -> None:
+    install(server)
+    told = found("cluster-roles", Installed(url, **settings))
+    assert (told.state, told.mends) == (
+        PROBLEM,
+        f".venv/bin/python -m infra.cluster_role {option} | kubectl apply -f -",
+    )
+    install(server, **{flag: True})
+    assert found("cluster-roles", Installed(url, **settings)).state == OK
+
+
+def test_a_shadow_needs_its_lists_alone(server: ApiServer, url: str) -> None:
+    install(server, shadow=True)
+    assert found("cluster-roles", Installed(url, MODE="shadow")).state == OK
+    assert found("cluster-roles", Installed(url, MODE="act")).state == PROBLEM
+
+
+def test_rules_of_settings_that_are_off_may_be_removed(server: ApiServer, url: str) -> None:
+    """The page on deploying permits it."""
+    install(server)
+    path = f"{ROLES.path()}/fleetwright-execute"
+    optional = (["pods/binding", "pods/eviction"], ["pods/status"])
+    server.objects[path]["rules"] = [r for r in server.objects[path]["rules"] if r["resources"] not in optional]
+    server.objects[path]["rules"] += [{"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}]
+    told = found("cluster-roles", Installed(url, MODE="act"))
+    assert told.says == "ClusterRole fleetwright-execute does not allow create pods/binding, patch pods/status"
+    assert found("cluster-roles", Installed(url, BIND_PODS="false", NOMINATE_PODS="False")).state == OK
+
+
+def _old(definition: dict[str, Any]) -> None:
+    definition["spec"]["versions"][0]["name"] = "v1beta1"
+
+
+def _converted(definition: dict[str, Any]) -> None:
+    (version,) = definition["spec"]["versions"]
+    definition["spec"]["versions"] = [{**version, "name": "v1beta1"}, {**version, "storage": False}]
+
+
+def _without_budgets(definition: dict[str, Any]) -> None:
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["spec"]["properties"]["disruption"]["properties"]["budgets"]["items"]["properties"]["nodes"]
+    del schema["properties"]["spec"]["properties"]["weight"]
+
+
+def _refused(definition: dict[str, Any]) -> None:
+    definition["status"] = {"conditions": [{"type": "Established", "status": "False", "message": "names conflict"}]}
+
+
+def _without_status(definition: dict[str, Any]) -> None:
+    definition["spec"]["versions"][0]["subresources"] = {}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (_old, "does not serve v1, only v1beta1"),
+        (_converted, "stores v1beta1, so v1 depends on another program's conversion"),
+        (_without_budgets, "drops spec.disruption.budgets[].nodes, spec.weight, which this release reads"),
+        (_refused, "is not established: names conflict"),
+        (_without_status, "has no subresource status, so no condition can be written"),
+    ],
+)
+def test_a_definition_of_another_release_is_named_with_what_is_wrong(
+    server: ApiServer, url: str, change: Any, says: str
+) -> None:
+    install(server)
+    change(server.objects[f"{DEFINITIONS.path()}/{POOLS}"])
+    told = found("definitions", Installed(url))
+    assert (told.state, told.says) == (PROBLEM, f"{POOLS} {says}")
+    assert told.mends == "fleetwright crds | kubectl apply --server-side --force-conflicts -f -"
+
+
+def test_a_definition_that_keeps_unknown_fields_drops_none(server: ApiServer, url: str) -> None:
+    install(server)
+    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    path = f"{DEFINITIONS.path()}/{POOLS}"
+    server.objects[path]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
+    assert found("definitions", Installed(url)).state == OK
+
+
+def test_roles_of_functions_are_in_their_groups(url: str) -> None:
+    account = Installed(url, MODE="act")
+    functions = ("provision", "disrupt", "execute", "reconcile")
+    account.entries = {f"{ROLE}{name}": [f"fleetwright:{name}"] for name in functions}
+    assert found("access-entries", account).state == OK
+    account.entries[f"{ROLE}disrupt"] = ["fleetwright:provision"]
+    del account.entries[f"{ROLE}execute"]
+    told = found("access-entries", account)
+    assert told.state == PROBLEM
+    assert f"the entry of {ROLE}disrupt lacks the group fleetwright:disrupt; {ROLE}execute has no entry" in told.says
+    update, create = told.mends.split(" && ")
+    start = "-access-entry --region eu-west-1 --cluster-name prod --principal-arn "
+    assert update == f"aws eks update{start}{ROLE}disrupt --kubernetes-groups fleetwright:disrupt"
+    assert create == f"aws eks create{start}{ROLE}execute --kubernetes-groups fleetwright:execute"
+
+
+def test_a_shadow_has_two_entries(url: str) -> None:
+    account = Installed(url, MODE="shadow")
+    account.entries = {f"{ROLE}{name}": [f"fleetwright:{name}"] for name in ("provision", "disrupt")}
+    assert found("access-entries", account).state == OK
+    assert found("access-entries", Installed(url)).says.startswith("not deployed yet")
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (401, "no access entry of the cluster is for these credentials: use those of kubectl"),
+        (403, "these credentials may not call kube:get customresourcedefinitions"),
+        (500, "kube:get customresourcedefinitions: 500 {}"),
+    ],
+)
+def test_an_answer_that_tells_nothing_leaves_the_check_open(
+    server: ApiServer, url: str, status: int, says: str
+) -> None:
+    server.failures += [Failure(status=status)] * 2
+    told = found("definitions", Installed(url))
+    assert (told.state, told.says) == (UNKNOWN, says)
+
+
+def test_a_server_that_does_not_answer_is_asked_once() -> None:
+    """A private endpoint is not reached from a laptop: each further check would wait for its timeout."""
+    with serving(ApiServer()) as gone:
+        pass
+    account = Installed(gone)
+    told = found("api-server", account)
+    assert told.state == UNKNOWN
+    assert told.says.startswith("the API server does not answer from here: ")
+    assert found("definitions", account).says == found("cluster-roles", account).says == told.says

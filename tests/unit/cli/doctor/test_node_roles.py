@@ -1,0 +1,67 @@
+"""A role of nodes with a path has an ARN that its name alone does not tell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from cli.doctor.account import Account
+from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from cli.doctor.node_roles import node_roles
+from tests.builders import NOW
+
+TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
+
+
+class Deployed(Account):
+    """An account with a stack."""
+
+    def is_deployed(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        yield boto3.Session(region_name="eu-west-1")
+
+
+def found(session: boto3.Session, *passed: str) -> AccountFinding:
+    """The result where the functions may pass these roles of the account."""
+    arns = [f"arn:aws:iam::123456789012:role/{name}" for name in passed]
+    passes = {"Effect": "Allow", "Action": "iam:PassRole", "Resource": arns[0] if len(arns) == 1 else arns}
+    launches = {"Effect": "Allow", "Action": ["ec2:CreateFleet", "ec2:RunInstances"], "Resource": "*"}
+    iam, role = session.client("iam"), "fleetwright-prod-eu-west-1-provision"
+    iam.create_role(RoleName=role, AssumeRolePolicyDocument=TRUST)
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [launches, passes]})
+    iam.put_role_policy(RoleName=role, PolicyName="DefaultPolicy", PolicyDocument=policy)
+    return node_roles("node-roles", Deployed(session, "prod", "fleetwright-prod"), NOW)
+
+
+def a_role(session: boto3.Session, name: str, path: str = "/") -> None:
+    session.client("iam").create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=TRUST)
+
+
+def test_roles_that_exist_under_their_path_are_right(session: boto3.Session) -> None:
+    a_role(session, "Nodes", "/team/")
+    a_role(session, "Others")
+    told = found(session, "team/Nodes", "Others")
+    assert (told.state, told.says) == (OK, "the functions may pass Others, team/Nodes")
+
+
+def test_a_role_whose_path_was_left_out_is_named_with_it(session: boto3.Session) -> None:
+    a_role(session, "Nodes", "/team/")
+    told = found(session, "Nodes")
+    arn = "arn:aws:iam::123456789012:role/"
+    assert told.state == PROBLEM
+    assert told.says == f"the functions may pass {arn}Nodes, and the role is {arn}team/Nodes: launches fail"
+
+
+def test_a_role_that_does_not_exist_is_named(session: boto3.Session) -> None:
+    assert found(session, "Nodes").says == "the account has no role Nodes: launches fail"
