@@ -75,7 +75,7 @@ def _roles(given: object) -> object:
 
 Flag = Annotated[bool, BeforeValidator(_flag), Field(strict=True)]
 Names = Annotated[tuple[str, ...], BeforeValidator(names)]
-RoleName = Annotated[str, Field(pattern=r"^([a-zA-Z0-9_+=,.@-]+/)*[a-zA-Z0-9_+=,.@-]{1,64}$", max_length=576)]
+RoleName = Annotated[str, Field(pattern=r"^([a-zA-Z0-9_+=,.@-]+/)*[a-zA-Z0-9_+=,.@-]{1,64}$", max_length=574)]
 
 
 class ClusterConfig(BaseModel):

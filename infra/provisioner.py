@@ -13,7 +13,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from lambdas.cluster_roles import RULES_OF
 from infra.config import ClusterConfig
 from infra.constructs.alarms import Alarms
 from infra.constructs.cluster_access import ClusterAccess
@@ -35,6 +34,7 @@ from infra.packaging.manifest import PACKAGE
 from infra.packaging.sources import deciding_code
 from infra.shared import SharedStack
 from infra.state import StateStack
+from lambdas.cluster_roles import RULES_OF
 from lambdas.settings import Settings
 from lambdas.wiring import RUN_REQUESTS, WAKE_UPS, WORK, deployed_functions
 

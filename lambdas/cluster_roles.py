@@ -1,4 +1,4 @@
-"""Defines each function's permissions in the cluster: `infra.cluster_role` prints them, and `fleetwright doctor` looks for them.
+"""Defines what each function may do in the cluster: `infra.cluster_role` prints it, and `fleetwright doctor` looks for it.
 
 A function that does not use the API server has no group and no access entry.
 """

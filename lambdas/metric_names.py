@@ -51,8 +51,8 @@ FAILED_RUNS: Final = "failedRuns"
 """Runs that raised an error, or were about to be cut off at their timeout."""
 
 DENIED_CALLS: Final = "deniedCalls"
-"""Calls that were refused permanently: permission, quota, a broken reference. Also reported by action and resource, on which
-the alarm `refused-calls` is based."""
+"""Calls that were refused permanently: permission, quota, a broken reference. Also written by action and resource, with
+the launches that stay refused, on which the alarm `refused-calls` is based."""
 
 ESTIMATED_PRICES: Final = "estimatedPrices"
 """1 while on-demand prices are estimated, because the list could never be read; written by each run of `refresh_catalogue`."""
@@ -99,7 +99,6 @@ def in_cloudwatch(count: str) -> str:
 ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
     "failed-runs": (FAILED_RUNS, STALE_SWEEPS),
     "denied": (
-        LAUNCH_DENIALS,
         ESTIMATED_PRICES,
         STALE_MARKET,
         UNREADABLE_ROWS,

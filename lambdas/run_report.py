@@ -37,6 +37,7 @@ class RunReport:
     Attributes:
         decision_id: Id of the decision that is being carried out, for everything that is reported from now on.
         outcomes: Outcomes of decisions, of this run or an earlier one.
+        refused: Launches that stay refused, as `call: code: message`; no decision of this run reports them.
     """
 
     def __init__(self, on_decision: Callable[[Decision], None] | None = None) -> None:
@@ -46,6 +47,7 @@ class RunReport:
         self.failed_messages: list[str] = []
         self.decision_id = ""
         self.outcomes: list[DecisionOutcome] = []
+        self.refused: list[str] = []
 
     def decide(self, kind: DecisionKind, subject: str, reason: ReasonCode, message: str = "") -> None:
         """Record a decision."""
@@ -69,6 +71,7 @@ class RunReport:
         self.decisions += other.decisions
         self.failed_messages += other.failed_messages
         self.outcomes += other.outcomes
+        self.refused += other.refused
         for name, number in other.counts.items():
             self.count(name, number)
 

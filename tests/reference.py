@@ -175,8 +175,8 @@ def launch_errors() -> str:
         "## Who hears of it",
         "*condition*: `LaunchDenied` of the EC2NodeClass and its NodePools. Its reason is EC2's code; its message has action, "
         "EC2's message, what to do and the time of the next attempt. *pods*: an event `FailedScheduling` of each pod that "
-        "would have a node otherwise, with the code `LaunchDenied` or `NoOfferingAvailable`. The alarm `launches-denied` goes "
-        "off while pods wait. `DeniedCalls` counts by action.",
+        "would have a node otherwise, with the code `LaunchDenied` or `NoOfferingAvailable`. The alarm `refused-calls` goes "
+        "off while pods wait, and names the action and EC2's code, or the resource that a missing permission is about.",
         "## Code by code",
         "The column of calls has CreateFleet calls in 10 minutes, for 3 as for 40 pods, whether EC2 tells the code among the "
         "`Errors` or as the error of the call, as `tests/simulation/test_denied_launches.py` plays them; at most "
@@ -282,7 +282,7 @@ def metrics() -> str:
         "metric. [Alarms](../how-to/alarms.md) says which of them wake somebody and what to do then. All other counts, those "
         "of each [kind](reason-codes.md#kinds-of-decisions) of decision among them, are in the log line `counted`. "
         "[Karpenter's metrics](karpenter-metrics.md) has the answer for each of Karpenter's names.\n\n"
-        "A line of metrics in the log names the `decisions` (their ids) that it counts. `DeniedCalls` is also written by "
+        "A line of metrics in the log names the `decisions` (their ids) that it counts. `DeniedCalls` is also written, with launches that stay refused, by "
         "`action` and `resource`.",
         _table(("metric", "unit", "the question that it answers"), rows),
     )

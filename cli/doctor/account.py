@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from cli.doctor.errors import NoClusterError, NotAllowedError, NotAnsweredError
+
 if TYPE_CHECKING:
     import boto3
 
@@ -34,18 +36,6 @@ INVALID_CREDENTIALS: Final = (
     "UnrecognizedClient",
 )
 """Beginnings of the error codes after which no other call would be answered either."""
-
-
-class NotAllowedError(Exception):
-    """The credentials do not permit a call; the message names the action."""
-
-
-class NotAnsweredError(Exception):
-    """A call failed for a reason of its own, such as a throttled or suspended service; the message names it."""
-
-
-class NoClusterError(Exception):
-    """No EKS cluster has the name, so checks about it are impossible."""
 
 
 class Account:
@@ -152,7 +142,7 @@ class Account:
         """The cluster's API server."""
         from cli.doctor.cluster_api import ClusterApi
 
-        return ClusterApi(self)
+        return ClusterApi(self.session, self.cluster, self.described)
 
     def described(self) -> dict[str, Any]:
         """Return EKS's description of the cluster.

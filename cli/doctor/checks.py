@@ -8,10 +8,10 @@ from typing import Final
 
 from cli.doctor import network, stack
 from cli.doctor.access_entries import access_entries
-from cli.doctor.account import Account, NoClusterError, NotAllowedError, NotAnsweredError
-from cli.doctor.cluster_api import api_server
+from cli.doctor.account import Account
 from cli.doctor.cluster_roles import cluster_roles
-from cli.doctor.definitions import definitions
+from cli.doctor.definitions import api_server, definitions
+from cli.doctor.errors import NoClusterError, NotAllowedError, NotAnsweredError
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from cli.doctor.node_roles import node_roles
 from cli.doctor.volume_key import volume_key

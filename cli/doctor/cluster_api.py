@@ -1,23 +1,21 @@
-"""The cluster's API server for the checks: reads single objects with the AWS credentials of the account, and changes nothing."""
+"""The API server for the checks: reads single objects with the AWS credentials of the account, and changes nothing."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
-from cli.doctor.account import NotAllowedError, NotAnsweredError
-from cli.doctor.finding import OK, AccountFinding
+from cli.doctor.errors import NotAllowedError, NotAnsweredError
 from core.manifests.wire.api_resources import Resource
+from lambdas.adapters.aws.session import Session
 from lambdas.adapters.kube.errors import UNAUTHORIZED, of_answer
 from lambdas.adapters.kube.pool import Endpoint
 from lambdas.adapters.kube.token import EksToken, presigner
 from lambdas.adapters.kube.transport import Transport
 from lambdas.ports import PortError
-
-if TYPE_CHECKING:
-    from cli.doctor.account import Account
+from lambdas.runtime.clock import SystemClock
 
 DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
@@ -31,20 +29,16 @@ _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 
 
-class _Now:
-    """The clock of tokens (`lambdas.ports.Clock`)."""
-
-    def now(self) -> datetime:
-        """Return the time of this machine."""
-        return datetime.now(UTC)
-
-
 class ClusterApi:
-    """The API server of the account's cluster. It is connected at the first question."""
+    """An API server. It is connected at the first question.
 
-    def __init__(self, account: Account) -> None:
-        self._account = account
-        token = EksToken(presigner(account.session, cluster=account.cluster), _Now())
+    Args:
+        described: Returns EKS's description of the cluster.
+    """
+
+    def __init__(self, session: Session, cluster: str, described: Callable[[], dict[str, Any]]) -> None:
+        self._described = described
+        token = EksToken(presigner(session, cluster=cluster), SystemClock())
         self._transport = Transport(self._endpoint, token)
         self._unreachable = ""
 
@@ -85,12 +79,7 @@ class ClusterApi:
             raise NotAnsweredError(f"{call}: the answer is not that of an API server") from error
 
     def _endpoint(self) -> Endpoint:
-        described = self._account.described()
+        described = self._described()
         if not described.get("endpoint"):
             raise NotAnsweredError("the cluster has no endpoint yet")
         return Endpoint(described["endpoint"], (described.get("certificateAuthority") or {}).get("data") or "")
-
-
-def api_server(name: str, account: Account, _: datetime) -> AccountFinding:
-    """Whether the API server answers these credentials; whether it answers the functions is what `endpoint` says."""
-    return AccountFinding(name, OK, f"it answers, and is {account.api.version()}")

@@ -1,4 +1,4 @@
-"""Checks that the CustomResourceDefinitions of NodePools and the other kinds are installed, in the version that functions read."""
+"""Checks that the API server answers, and that the CustomResourceDefinitions are installed with all fields of this release."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ FIELDS_MAX: Final = 3
 
 _NOT_RELEVANT: Final = ("apiVersion", "kind", "metadata", "status")
 """Parts of an object whose fields a definition does not drop, or that users do not write."""
+
+
+def api_server(name: str, account: Account, _: datetime) -> AccountFinding:
+    """Whether the API server answers these credentials; whether it answers the functions is what `endpoint` says."""
+    return AccountFinding(name, OK, f"it answers, and is {account.api.version()}")
 
 
 def definitions(name: str, account: Account, _: datetime) -> AccountFinding:

@@ -25,7 +25,9 @@ def node_roles(name: str, account: Account, _: datetime) -> AccountFinding:
     if problems:
         mends = f"{DEPLOYS}  # with the names of roles, and their paths, in nodeRoles"
         return AccountFinding(name, PROBLEM, f"{'; '.join(problems)}: launches fail", mends)
-    return AccountFinding(name, OK, f"the functions may pass {', '.join(arn.partition('role/')[2] for arn in passed) or 'none'}")
+    return AccountFinding(
+        name, OK, f"the functions may pass {', '.join(arn.partition('role/')[2] for arn in passed) or 'none'}"
+    )
 
 
 def _problem(account: Account, arn: str) -> Iterator[str]:
@@ -38,11 +40,16 @@ def _problem(account: Account, arn: str) -> Iterator[str]:
 
 
 def _statements(account: Account) -> Iterator[dict[str, Any]]:
-    """Yield the statements of the policies of a role that launches."""
-    role = role_name(account.stack, account.region, LAUNCHES)
-    for policy in account.every("iam", "ListRolePolicies", "PolicyNames", ("Marker", "Marker"), RoleName=role):
-        found = account.ask("iam", "GetRolePolicy", RoleName=role, PolicyName=policy) or {}
+    """Yield the statements of a role that launches: of its own policy, and of those that hold what is too long for it."""
+    role, tokens = role_name(account.stack, account.region, LAUNCHES), ("Marker", "Marker")
+    for name in account.every("iam", "ListRolePolicies", "PolicyNames", tokens, RoleName=role):
+        found = account.ask("iam", "GetRolePolicy", RoleName=role, PolicyName=name) or {}
         yield from (found.get("PolicyDocument") or {}).get("Statement", ())
+    for policy in account.every("iam", "ListAttachedRolePolicies", "AttachedPolicies", tokens, RoleName=role):
+        arn = policy["PolicyArn"]
+        version = ((account.ask("iam", "GetPolicy", PolicyArn=arn) or {}).get("Policy") or {}).get("DefaultVersionId")
+        found = account.ask("iam", "GetPolicyVersion", PolicyArn=arn, VersionId=version) if version else None
+        yield from (((found or {}).get("PolicyVersion") or {}).get("Document") or {}).get("Statement", ())
 
 
 def _passed(statement: dict[str, Any]) -> list[str]:

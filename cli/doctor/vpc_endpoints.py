@@ -24,7 +24,7 @@ def missing_services(account: Account, vpc: str, environment: Mapping[str, str],
         )
     )
     reached = [{_service(endpoint) for endpoint in endpoints if _serves(endpoint, table)} for table in sorted(tables)]
-    return sorted(set(called(environment)) - set.intersection(*reached))
+    return sorted(set(called(environment)) - reached[0].intersection(*reached))
 
 
 def _service(endpoint: Mapping[str, Any]) -> str:

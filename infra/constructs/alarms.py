@@ -60,7 +60,7 @@ _WATCHES: Final = (
     _Watch(name="failed-runs", says="a function or a sweep keeps failing", of=3, periods=4, rolls_back=True),
     _Watch(
         name="denied",
-        says="launches are refused permanently, or what must be read cannot be: market, rows, brakes",
+        says="something that every decision needs cannot be read: market, rows, brakes",
         of=2,
         periods=3,
         rolls_back=True,
@@ -127,10 +127,15 @@ class Alarms(Construct):
 
     def _on_refused_calls(self) -> None:
         """Watch each refused action and resource by itself, so that the notification names them."""
-        says = "a permission is missing, or a reference is broken: the notification names action and resource"
+        says = "a permission or quota is missing, or a reference is broken: the notification names action and resource"
         if self._region.startswith(_WITHOUT_CONTRIBUTORS):
-            says = "a permission is missing, or a reference is broken"
-            metric: cloudwatch.IMetric = self._sum_of(metric_names.DENIED_CALLS)
+            says = "a permission or quota is missing, or a reference is broken"
+            refused = {"calls": metric_names.DENIED_CALLS, "launches": metric_names.LAUNCH_DENIALS}
+            metric = cloudwatch.MathExpression(
+                expression="FILL(calls, 0) + FILL(launches, 0)",
+                using_metrics={name: self._sum_of(count) for name, count in refused.items()},
+                period=FIVE_MINUTES,
+            )
         else:
             denied = metric_names.in_cloudwatch(metric_names.DENIED_CALLS)
             schema = f'SCHEMA("{NAMESPACE}", action, resource, service)'

@@ -11,8 +11,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_eks as eks
 from constructs import Construct
 
-from lambdas.cluster_roles import RULES_OF, group_of
 from infra.constructs.function import ProvisionerFunction
+from lambdas.cluster_roles import RULES_OF, group_of
 
 
 class ClusterAccess(Construct):

@@ -146,12 +146,13 @@ class _Counts:
             decisions = tuple(self._report.decisions)
             messages = [*self.denied, *(decision.message for decision in decisions if decision.reason in DENIED)]
             calls = Counter(map(refused_call, messages))
+            standing = Counter(map(refused_call, self._report.refused))
             counts = Counter(f"decisions{decision.kind.capitalize()}" for decision in decisions)
             counts.update(dict(self._report.counts))
             counts[DENIED_CALLS] += calls.total()
             ids = dict.fromkeys(decision.decision_id for decision in decisions if decision.decision_id)
-            _write(counts - self._written, calls - self._written_calls, list(ids)[:DECISIONS_MAX])
-            self._written, self._written_calls = counts, calls
+            _write(counts - self._written, calls + standing - self._written_calls, list(ids)[:DECISIONS_MAX])
+            self._written, self._written_calls = counts, calls + standing
 
 
 def _write(counts: Counter[str], calls: Counter[RefusedCall], decisions: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 NOT_NAMED: Final = "not named"
-"""The resource of an answer that names none, such as an exceeded quota; CloudWatch takes no empty dimension."""
+"""The resource of an answer that names neither a resource nor a code; CloudWatch takes no empty dimension."""
 
 LENGTH_MAX: Final = 250
 """Characters of a dimension's value; CloudWatch takes 1,024."""
@@ -15,6 +15,8 @@ LENGTH_MAX: Final = 250
 _OF_AWS: Final = re.compile(r"not authorized to perform: ([\w-]+:\w+)(?:.*? on resource: (\S+))?", re.DOTALL)
 _OF_KUBERNETES: Final = re.compile(r'cannot (\w+) resource "([\w./-]+)"(?: in API group "([\w.-]*)")?')
 _CALL: Final = re.compile(r"[a-z][\w-]*:[\w/ -]+")
+_CODE: Final = re.compile(r"(?:\w+ \()?([A-Z][A-Za-z]+(?:\.[A-Z][A-Za-z]+)*): ")
+"""The code of AWS's answer, behind our reason if it is among the errors of a fleet."""
 
 _PARTS_MAX: Final[Mapping[str, int]] = {"ec2": 1, "iam:instance-profile": 4, "s3": 3, "scheduler": 2}
 """Service, or service and kind, whose objects come and go → the most parts of a resource's path that are reported.
@@ -34,7 +36,7 @@ class RefusedCall(NamedTuple):
 
 
 def refused_call(message: str) -> RefusedCall:
-    """Return what a decision's message says is refused; without a missing permission in it, the call with which it begins."""
+    """Return what an error's message says is refused; without a missing permission in it, the call, and AWS's code."""
     by_aws = _OF_AWS.search(message)
     if by_aws:
         return _named(by_aws[1], _bounded((by_aws[2] or "").strip("\"'.,;")))
@@ -43,7 +45,10 @@ def refused_call(message: str) -> RefusedCall:
         verb, resource, group = by_kubernetes.groups()
         return _named(f"kube:{verb}", f"{resource}.{group}" if group else resource)
     call = message.partition(": ")[0]
-    return _named(call if _CALL.fullmatch(call) else "", "")
+    if not _CALL.fullmatch(call):
+        return _named("", "")
+    code = _CODE.match(message, len(call) + 2)
+    return _named(call, code[1] if code else "")
 
 
 def _bounded(arn: str) -> str:

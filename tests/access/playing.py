@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
-from lambdas.cluster_roles import RULES_OF, verbs
 from lambdas.application.controllers import Application
+from lambdas.cluster_roles import RULES_OF, verbs
 from lambdas.wiring import BY_NAME, FunctionSpec
 from simulator.run import run
 from simulator.world import World

@@ -8,11 +8,11 @@ import boto3
 import pytest
 
 from core.manifests.wire.api_resources import NODES
-from lambdas.cluster_roles import RULES_OF
 from lambdas.adapters.kube.client import HttpKubernetes
 from lambdas.adapters.kube.pool import Endpoint
 from lambdas.adapters.kube.token import EksToken, presigner
 from lambdas.adapters.kube.transport import Transport
+from lambdas.cluster_roles import RULES_OF
 from lambdas.metric_names import FAILED_SWEEPS
 from lambdas.ports import DeniedError
 from lambdas.runtime.clock import SystemClock

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from core.api import crds
 from core.lifecycle.records import CommandRecord
-from lambdas import cluster_roles
-from lambdas import wiring
+from lambdas import cluster_roles, wiring
 from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
 from lambdas.adapters.aws.dynamodb.records import partition_of

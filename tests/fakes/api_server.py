@@ -22,7 +22,6 @@ from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.list_selectors import selection
 
-
 VERSION: Final = {"major": "1", "minor": "33", "gitVersion": "v1.33.1-eks-1"}
 
 GOT_BY_NAME: Final = ("pods", "nodes", "nodepools", "customresourcedefinitions", "clusterroles", "clusterrolebindings")

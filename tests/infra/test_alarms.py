@@ -72,6 +72,12 @@ def test_each_cause_of_an_alarm_is_counted_somewhere() -> None:
     assert unwanted <= set(causes), "a brake without an alarm"
 
 
+def test_a_refused_launch_wakes_once() -> None:
+    """It was a cause of another alarm, too, so that two notifications came."""
+    causes = [cause for causes in metric_names.ALARMS.values() for cause in causes]
+    assert not {metric_names.DENIED_CALLS, metric_names.LAUNCH_DENIALS, metric_names.QUOTA_DENIALS}.intersection(causes)
+
+
 def test_each_alarm_on_our_own_metrics_stands_on_the_sum_of_its_causes(alarms: dict[str, Alarm]) -> None:
     own = {name: alarm["MetricName"] for name, alarm in alarms.items() if alarm.get("Namespace") == NAMESPACE}
     summed = {alarm: metric_names.in_cloudwatch(metric_names.alarm_count(alarm)) for alarm in metric_names.ALARMS}
@@ -119,7 +125,10 @@ def test_a_refused_call_is_named_in_the_notification(alarms: dict[str, Alarm]) -
 def test_where_an_alarm_cannot_name_calls_their_sum_is_watched(tmp_path: Path) -> None:
     """A deployment would fail on a query that CloudWatch does not accept there."""
     found = alarms_of(synthesize(tmp_path, {"region": "us-iso-east-1"})["fleetwright-fleetwright"])
-    assert found["refused-calls"]["MetricName"] == "DeniedCalls"
+    metrics = {
+        m["Id"]: m["MetricStat"]["Metric"]["MetricName"] for m in found["refused-calls"]["Metrics"] if "MetricStat" in m
+    }
+    assert metrics == {"calls": "DeniedCalls", "launches": "LaunchDenials"}
     assert "names" not in found["refused-calls"]["AlarmDescription"]
 
 

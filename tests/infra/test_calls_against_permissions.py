@@ -12,8 +12,8 @@ import boto3
 import pytest
 
 from core.manifests.wire import api_resources
-from lambdas.cluster_roles import RULES_OF, group_of, verbs
 from lambdas.adapters.kube.connect import kubernetes_of
+from lambdas.cluster_roles import RULES_OF, group_of, verbs
 from lambdas.wiring import BY_NAME
 from simulator.run import run
 from tests.access import page, world

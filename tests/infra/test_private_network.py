@@ -21,7 +21,13 @@ VPC = {
     "endpoints": ["all"],
     "routeTables": ["rtb-0a1b2c3d"],
 }
-CONTEXT = {"vpc": VPC, "pausingAlarms": "checkout-errors", "nodeAccessEntries": True, "logRetentionDays": 60, "nodeRoles": ["Nodes", "/team/GpuNodes"]}
+CONTEXT = {
+    "vpc": VPC,
+    "pausingAlarms": "checkout-errors",
+    "nodeAccessEntries": True,
+    "logRetentionDays": 60,
+    "nodeRoles": ["Nodes", "/team/GpuNodes"],
+}
 
 NEEDS_NO_ENDPOINT = {
     "logs": "Lambda writes logs, from outside",
@@ -109,12 +115,18 @@ def test_given_groups_take_the_place_of_our_own(tmp_path: Any) -> None:
 def test_nodes_of_a_new_role_may_join(resources: dict[str, dict[str, Any]]) -> None:
     """Otherwise, they boot, are billed, and are refused by the API server until they are ended."""
     entries = [entry for entry in of_type(resources, "AWS::EKS::AccessEntry") if entry["Type"] == "EC2_LINUX"]
-    assert [str(entry["PrincipalArn"]).partition(":role/")[2].rstrip("'\"]}") for entry in entries] == ["Nodes", "team/GpuNodes"]
+    assert [str(entry["PrincipalArn"]).partition(":role/")[2].rstrip("'\"]}") for entry in entries] == [
+        "Nodes",
+        "team/GpuNodes",
+    ]
 
 
 def test_roles_of_nodes_are_passed_under_their_path(resources: dict[str, dict[str, Any]]) -> None:
-    statements = [s for policy in of_type(resources, "AWS::IAM::Policy") for s in policy["PolicyDocument"]["Statement"]]
-    passed = [str(s["Resource"]) for s in statements if s["Action"] == "iam:PassRole" and ":role/Nodes" in str(s["Resource"])]
+    policies = [*of_type(resources, "AWS::IAM::Policy"), *of_type(resources, "AWS::IAM::ManagedPolicy")]
+    statements = [s for policy in policies for s in policy["PolicyDocument"]["Statement"]]
+    passed = [
+        str(s["Resource"]) for s in statements if s["Action"] == "iam:PassRole" and ":role/Nodes" in str(s["Resource"])
+    ]
     assert len(passed) == 3
     assert all(":role/team/GpuNodes" in resource for resource in passed)
 

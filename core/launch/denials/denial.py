@@ -158,6 +158,10 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         """Whether only capacity is missing, so that no person need act."""
         return _rule(self.code).remembered is Remembered.OFFERINGS
 
+    def refusal(self) -> str:
+        """Return what EC2 answered, in the form of the error of a call."""
+        return f"{self.call}: {self.code}: {self.message}"
+
     def explanation(self) -> str:
         """Return code, action and advice, always in the same words."""
         said = f"{shortened(self.message)}. " if self.message else ""

@@ -167,6 +167,7 @@ class Provisioning:
             view = self.lost_rows.observe(report, rows) if number == 1 else self.observer.observe()
             self.launches.hand_over(view, report)
             report.count(LAUNCH_DENIALS, len(view.denials))
+            report.refused += [denial.refusal() for denial in view.denials]
             report.count(QUOTA_DENIALS, sum(denial.scope.quotas is not None for denial in view.denials))
             digest = snapshot_digest(view.snapshot)
             self._record_if_new(digest)

@@ -429,6 +429,9 @@ def test_nothing_is_said_of_a_cluster_that_is_not_there(session: boto3.Session) 
     told = found(session)
     assert {name for name, finding in told.items() if finding.state == UNKNOWN} == {
         "endpoint",
+        "api-server",
+        "definitions",
+        "cluster-roles",
         "node-entries",
         "audit-log",
     }

@@ -17,6 +17,7 @@ from lambdas.cluster_roles import RULES_OF, group_of
 from tests.fakes.api_server import ApiServer, serving
 from tests.unit.cli.commands.test_doctor import answer, deployed
 from tests.unit.cli.doctor.test_cluster import install
+from tests.unit.cli.doctor.test_node_roles import a_role, roles_may_be_passed
 
 PAGE: Final = Path(__file__).parents[4] / "docs" / "how-to" / "deploy.md"
 REGION: Final = "eu-west-1"
@@ -83,7 +84,9 @@ def test_an_account_that_is_ready(
     audit = {"clusterLogging": [{"types": ["audit"], "enabled": True}]}
     a_cluster(session, endpoint=url, accessConfig={"authenticationMode": "API"}, logging=audit)
     concurrency(session, 1000, 981)
-    answer(session, "iam.GetRole", {"Role": {"RoleName": "AWSServiceRoleForEC2Spot"}})
+    a_role(session, "AWSServiceRoleForEC2Spot")
+    a_role(session, "Nodes")
+    roles_may_be_passed(session, "Nodes")
     session.client("logs").create_log_group(logGroupName="/aws/eks/prod/cluster")
     s3 = session.client("s3")
     s3.create_bucket(Bucket="market", CreateBucketConfiguration={"LocationConstraint": REGION})

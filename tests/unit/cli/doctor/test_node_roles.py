@@ -32,8 +32,8 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
         yield boto3.Session(region_name="eu-west-1")
 
 
-def found(session: boto3.Session, *passed: str) -> AccountFinding:
-    """The result where the functions may pass these roles of the account."""
+def roles_may_be_passed(session: boto3.Session, *passed: str) -> None:
+    """The role of a function that may pass these roles of the account."""
     arns = [f"arn:aws:iam::123456789012:role/{name}" for name in passed]
     passes = {"Effect": "Allow", "Action": "iam:PassRole", "Resource": arns[0] if len(arns) == 1 else arns}
     launches = {"Effect": "Allow", "Action": ["ec2:CreateFleet", "ec2:RunInstances"], "Resource": "*"}
@@ -41,6 +41,11 @@ def found(session: boto3.Session, *passed: str) -> AccountFinding:
     iam.create_role(RoleName=role, AssumeRolePolicyDocument=TRUST)
     policy = json.dumps({"Version": "2012-10-17", "Statement": [launches, passes]})
     iam.put_role_policy(RoleName=role, PolicyName="DefaultPolicy", PolicyDocument=policy)
+
+
+def found(session: boto3.Session, *passed: str) -> AccountFinding:
+    """The result where the functions may pass these roles."""
+    roles_may_be_passed(session, *passed)
     return node_roles("node-roles", Deployed(session, "prod", "fleetwright-prod"), NOW)
 
 
@@ -61,6 +66,19 @@ def test_a_role_whose_path_was_left_out_is_named_with_it(session: boto3.Session)
     arn = "arn:aws:iam::123456789012:role/"
     assert told.state == PROBLEM
     assert told.says == f"the functions may pass {arn}Nodes, and the role is {arn}team/Nodes: launches fail"
+
+
+def test_what_is_too_long_for_one_policy_is_in_another(session: boto3.Session) -> None:
+    """The CDK moves statements of a long policy into managed ones, in a VPC those about roles of nodes."""
+    a_role(session, "Nodes")
+    roles_may_be_passed(session, "Nodes")
+    iam, role = session.client("iam"), "fleetwright-prod-eu-west-1-provision"
+    document = iam.get_role_policy(RoleName=role, PolicyName="DefaultPolicy")["PolicyDocument"]
+    iam.delete_role_policy(RoleName=role, PolicyName="DefaultPolicy")
+    overflow = iam.create_policy(PolicyName="Overflow", PolicyDocument=json.dumps(document))["Policy"]["Arn"]
+    iam.attach_role_policy(RoleName=role, PolicyArn=overflow)
+    told = node_roles("node-roles", Deployed(session, "prod", "fleetwright-prod"), NOW)
+    assert told.says == "the functions may pass Nodes"
 
 
 def test_a_role_that_does_not_exist_is_named(session: boto3.Session) -> None:

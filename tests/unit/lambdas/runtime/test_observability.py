@@ -147,13 +147,29 @@ def test_a_denied_call_is_reported_with_its_action_and_resource(written: StringI
     lines = run(work, written, DeniedError)
     assert metrics_of(lines)["DeniedCalls"] == 2
     assert sorted((line["action"], line["resource"]) for line in lines if "action" in line) == [
-        ("ec2:CreateFleet", "not named"),
+        ("ec2:CreateFleet", "VcpuLimitExceeded"),
         ("eks:DescribeCluster", cluster),
     ]
     (failed,) = (line for line in lines if line.get("message") == "run failed")
     assert "eks:DescribeCluster" in failed["detail"]
     assert cluster in failed["detail"]
     assert {line["service"] for line in lines if "action" in line} == {"fleetwright-test"}
+
+
+def test_a_launch_that_stays_refused_is_reported_while_nothing_asks_for_it(written: StringIO) -> None:
+    """Launches pause for up to a quarter of an hour: the alarm on refused calls would end though nothing was mended."""
+
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        part = report.part()
+        part.refused.append("ec2:CreateFleet: VcpuLimitExceeded: more than 64")
+        report.add(part)
+        raise TransientError("kube:list nodes", "timeout")
+
+    lines = run(work, written, TransientError)
+    assert [(line["action"], line["resource"]) for line in lines if "action" in line] == [
+        ("ec2:CreateFleet", "VcpuLimitExceeded")
+    ]
+    assert "DeniedCalls" not in metrics_of([line for line in lines if "action" not in line]), "no call was refused"
 
 
 def test_a_line_of_metrics_names_the_decisions_that_it_counts(written: StringIO) -> None:
@@ -209,17 +225,17 @@ def test_a_run_in_virtual_time_is_not_cut_off_by_real_seconds(
 
 
 def test_causes_of_an_alarm_are_one_metric_and_a_line_that_names_them(written: StringIO) -> None:
-    """If this failed, the person on call would learn that something is denied, and not what."""
+    """If this failed, the person on call would learn that something cannot be read, and not what."""
 
     def work(event: Any, context: Any, report: RunReport) -> None:
-        report.count("launchDenials", 2)
+        report.count("unreadableRows", 2)
         report.count("estimatedPrices", 1)
         report.count("drainsBlockedForADay", 0)
         raise TransientError("kube:list nodes", "timeout")
 
     lines = run(work, written, TransientError)
     alarming = {line["alarm"]: line["causes"] for line in lines if line.get("message") == "alarming"}
-    assert alarming == {"failed-runs": {"failedRuns": 1}, "denied": {"launchDenials": 2, "estimatedPrices": 1}}
+    assert alarming == {"failed-runs": {"failedRuns": 1}, "denied": {"unreadableRows": 2, "estimatedPrices": 1}}
     found = metrics_of(lines)
     assert (found["AlarmDenied"], found["AlarmFailedRuns"]) == (3, 1)
     assert "AlarmNodesStay" not in found
