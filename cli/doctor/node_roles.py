@@ -48,8 +48,8 @@ def _statements(account: Account) -> Iterator[dict[str, Any]]:
     for policy in account.every("iam", "ListAttachedRolePolicies", "AttachedPolicies", tokens, RoleName=role):
         arn = policy["PolicyArn"]
         version = ((account.ask("iam", "GetPolicy", PolicyArn=arn) or {}).get("Policy") or {}).get("DefaultVersionId")
-        found = account.ask("iam", "GetPolicyVersion", PolicyArn=arn, VersionId=version) if version else None
-        yield from (((found or {}).get("PolicyVersion") or {}).get("Document") or {}).get("Statement", ())
+        said = account.ask("iam", "GetPolicyVersion", PolicyArn=arn, VersionId=version) if version else None
+        yield from (((said or {}).get("PolicyVersion") or {}).get("Document") or {}).get("Statement", ())
 
 
 def _passed(statement: dict[str, Any]) -> list[str]:
