@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambdas.cluster_roles import RULES_OF
-from lambdas.vpc_services import ANNOUNCING, SERVICES
+from lambdas.network_services import ANNOUNCING, SERVICES
 from lambdas.wiring import BY_NAME
 from tests.access.template import Deployment
 from tests.infra.conftest import synthesize
