@@ -63,6 +63,7 @@ def test_an_internal_error_ends_with_3_in_one_line(
     quiet = capsys.readouterr().err
     assert "internal error: ZeroDivisionError: oh" in quiet
     assert "Traceback" not in quiet
+    assert "hint: run it again with --debug for the traceback, and report it with the input" in quiet
     assert program.main(["plan", "-f", "x", "--debug"]) == 3
     assert "Traceback" in capsys.readouterr().err
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Barrier, Event
 
 import msgspec
@@ -308,3 +308,26 @@ def test_of_messages_about_one_command_the_one_that_lasts_longest_counts(monkeyp
     report = deliver(lab, left=timedelta(minutes=1))
     assert (handled, report.counts["messages"]) == (["x", "y"], 5)
     assert lab.work.sent == [(of_x[1], later), (of_y, later)]
+
+
+@pytest.mark.parametrize("later_first", [True, False])
+def test_a_claim_that_several_messages_name_is_checked_once_by_the_one_that_lasts_longest(later_first: bool) -> None:
+    """Each message would begin a chain of checks of its own, and their number would double with each redelivery."""
+    lab = Lab()
+    for name in ("a", "b"):
+        lab.kubernetes.put(a_pending_pod(name, cpu="3"))
+    lab.provision()
+    lab.work.take()
+    now = lab.clock.now()
+    both = sorted(claim.name for claim in lab.claims)
+    short, long = (now + timedelta(minutes=minutes) for minutes in (3, 8))
+    messages = [WorkItem(claims=tuple(both), until=short), WorkItem(claim=both[0], until=long)]
+    lab.work.send([item.to_message() for item in (reversed(messages) if later_first else messages)])
+    report = deliver(lab, left=timedelta(minutes=1))
+    assert report.failed_messages == []
+    asked = [
+        (name, datetime.fromisoformat(sent["until"]))
+        for sent, _ in lab.work.sent
+        for name in sent.get("claims") or (sent["claim"],)
+    ]
+    assert sorted(asked) == [(both[0], long), (both[1], short)]

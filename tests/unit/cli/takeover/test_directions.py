@@ -1,0 +1,105 @@
+"""`adopt` and `release`: what prevents them is said first, and classes are freed once every node is ours."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cli.takeover import directions
+from cli.takeover.adoption_survey import AdoptionCandidate, AdoptionSurvey
+from core.lifecycle.takeover.adoption import AdoptionState
+from lambdas.ports import TransientError
+
+FAULT = TransientError("dynamodb:PutItem", "503")
+
+
+class Adopter:
+    """Notes what it is asked; what is in `faults` fails."""
+
+    done: list[str]
+    faults: tuple[str, ...]
+    states: tuple[AdoptionState, ...]
+
+    def __init__(self, environment: object) -> None:
+        pass
+
+    def survey(self) -> AdoptionSurvey:
+        found = [AdoptionCandidate(subject=f"NodeClaim/{n}", state=state) for n, state in enumerate(self.states)]
+        return AdoptionSurvey(candidates=tuple(found), classes=("default",))
+
+    def _act(self, name: str) -> None:
+        self.done.append(name)
+        if name in self.faults:
+            raise FAULT
+
+    def adopt(self, candidate: AdoptionCandidate) -> None:
+        self._act(candidate.subject)
+
+    def free_class(self, name: str) -> None:
+        self._act(name)
+
+    def finish(self) -> None:
+        self._act("finish")
+
+
+@pytest.fixture
+def adopter(monkeypatch: pytest.MonkeyPatch) -> type[Adopter]:
+    """Two nodes of Karpenter's, one of them begun, and one of ours."""
+    Adopter.done, Adopter.faults = [], ()
+    Adopter.states = (AdoptionState.ADOPTABLE, AdoptionState.BEGUN, AdoptionState.OURS)
+    monkeypatch.setattr(directions, "Adopter", Adopter)
+    return Adopter
+
+
+def adopted(*hindrances: str, is_acting: bool = True) -> tuple[dict[str, Any], bool]:
+    environment: Any = SimpleNamespace(
+        cluster="prod", hindrances=lambda: list(hindrances), karpenter_runs=lambda: False
+    )
+    return directions.adoption(environment, is_acting=is_acting)
+
+
+NODES = ["NodeClaim/0", "NodeClaim/1"]
+
+
+def test_without_yes_nothing_is_changed(adopter: type[Adopter]) -> None:
+    document, is_complete = adopted(is_acting=False)
+    assert (is_complete, document["acting"], adopter.done) == (True, False, [])
+    assert [item["state"] for item in document["items"]] == ["adoptable", "begun", "ours"]
+
+
+def test_what_prevents_it_is_said_and_nothing_is_changed(adopter: type[Adopter]) -> None:
+    document, is_complete = adopted("Karpenter runs")
+    assert (is_complete, document["hindrances"], adopter.done) == (False, ["Karpenter runs"], [])
+
+
+def test_nodes_are_adopted_then_classes_freed_and_a_change_is_recorded(adopter: type[Adopter]) -> None:
+    document, is_complete = adopted()
+    assert (is_complete, adopter.done) == (True, [*NODES, "default", "finish"])
+    assert [item["state"] for item in document["items"]] == ["adopted", "adopted", "ours"]
+    assert document["nodeClasses"] == [{"subject": "EC2NodeClass/default", "state": "adopted"}]
+
+
+@pytest.mark.parametrize(
+    ("fault", "done"),
+    [
+        ("NodeClaim/0", [*NODES, "finish"]),
+        ("default", [*NODES, "default", "finish"]),
+        ("finish", [*NODES, "default", "finish"]),
+    ],
+)
+def test_after_a_fault_classes_stay_karpenters_and_the_answer_is_negative(
+    fault: str, done: list[str], adopter: type[Adopter]
+) -> None:
+    adopter.faults = (fault,)
+    document, is_complete = adopted()
+    assert (is_complete, adopter.done) == (False, done)
+    assert bool(document["hindrances"]) is (fault == "finish")
+
+
+def test_a_node_that_cannot_be_adopted_makes_the_answer_negative(adopter: type[Adopter]) -> None:
+    adopter.states = (AdoptionState.REFUSED, AdoptionState.ADOPTABLE)
+    assert adopted()[1] is False
+    assert adopter.done == ["NodeClaim/1", "default", "finish"]
+    assert adopted(is_acting=False)[1] is False
