@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from core.packing.problem import Floats
+from core.packing.problem import Floats, Ints
 
 Int32s = NDArray[np.int32]
 
@@ -63,6 +63,27 @@ class LpColumns(msgspec.Struct, frozen=True, eq=False):
         column, row = np.nonzero(matrix)
         starts = np.searchsorted(column, np.arange(len(costs) + 1)).astype(np.int32)
         return cls(costs, np.full(len(costs), UNBOUNDED), starts, row.astype(np.int32), matrix[column, row])
+
+
+class Coefficients:
+    """Collects the coefficients of a sparse matrix, in any order; each place is given once."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Ints, Ints, Floats]] = []
+
+    def put(self, rows: Ints, columns: Ints, values: Floats | float) -> None:
+        """Add coefficients; the three are broadcast against each other."""
+        row, column, value = np.broadcast_arrays(rows, columns, np.asarray(values, dtype=float))
+        self._parts.append((row.ravel(), column.ravel(), value.ravel()))
+
+    def columns(self, costs: Floats, upper: Floats) -> LpColumns:
+        """Return the matrix by column."""
+        # Compressed sparse columns: the coefficients of column j are entries starts[j] to starts[j + 1], where
+        # starts[j] = Σ_{k < j} (number of coefficients of column k); within a column they are in order of rows.
+        row, column, value = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        order = np.lexsort((row, column))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=len(costs)))]).astype(np.int32)
+        return LpColumns(costs, upper, starts, row[order].astype(np.int32), value[order])
 
 
 class IntegerLimits(msgspec.Struct, frozen=True):

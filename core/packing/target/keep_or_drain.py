@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from core.packing.lp import UNBOUNDED, LinearProgram, LpColumns, LpRows
+from core.packing.lp import UNBOUNDED, Coefficients, LinearProgram, LpRows
 from core.packing.problem import Bools, Floats, Ints
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.packing.target.fleet_problem import NO_GROUP, FleetProblem, PodCells
@@ -71,27 +71,6 @@ class FleetTarget(msgspec.Struct, frozen=True, eq=False):
     host_values: Floats
 
 
-class _Coefficients:
-    """Collects the coefficients of a sparse matrix."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[Ints, Ints, Floats]] = []
-
-    def put(self, rows: Ints, columns: Ints, values: Floats | float) -> None:
-        """Add coefficients; the three are broadcast against each other."""
-        row, column, value = np.broadcast_arrays(rows, columns, np.asarray(values, dtype=float))
-        self._parts.append((row.ravel(), column.ravel(), value.ravel()))
-
-    def columns(self, costs: Floats, upper: Floats) -> LpColumns:
-        """The matrix by column."""
-        # Compressed sparse columns: the coefficients of column j are entries starts[j] to starts[j + 1], where
-        # starts[j] = Σ_{k < j} (number of coefficients of column k); within a column they are in order of rows.
-        row, column, value = (np.concatenate(part) for part in zip(*self._parts, strict=True))
-        order = np.lexsort((row, column))
-        starts = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=len(costs)))]).astype(np.int32)
-        return LpColumns(costs, upper, starts, row[order].astype(np.int32), value[order])
-
-
 class KeepOrDrain:
     """The program over one fleet, with some of its types."""
 
@@ -128,7 +107,7 @@ class KeepOrDrain:
 
     def solve(self, rules: TargetRules) -> FleetTarget:
         """Solve the program to the end."""
-        problem, entries = self.problem, _Coefficients()
+        problem, entries = self.problem, Coefficients()
         nodes = len(problem.prices)
         lower, upper = self._rows(rules)
         self._put_nodes(entries, rules.fill)
@@ -173,7 +152,7 @@ class KeepOrDrain:
             upper.append(np.full(len(sizes), UNBOUNDED))
         return np.concatenate(lower).astype(float), np.concatenate(upper).astype(float)
 
-    def _put_nodes(self, entries: _Coefficients, fill: float) -> None:
+    def _put_nodes(self, entries: Coefficients, fill: float) -> None:
         """Put the pods of staying nodes, the room that these offer, and the capacity of machines."""
         problem, count = self.problem, len(self._resource)
         # Coefficients of stay[n]: load[n, c] in the row of cell c, and fill · free[n, r] in the room row of the node's group.
@@ -187,7 +166,7 @@ class KeepOrDrain:
         rows = self._type_row + kinds[:, None] * count + self._resource
         entries.put(rows, self._starts[1] + kinds[:, None], problem.capacity[self.types] / self._scale * fill)
 
-    def _put_pods(self, entries: _Coefficients) -> None:
+    def _put_pods(self, entries: Coefficients) -> None:
         """Put the pods that move, into rooms and onto machines."""
         count = len(self._resource)
         # Coefficients of into[c, g] and new[c, t]: one in the row of cell c, -request[c, r] in the row (g, r) or (t, r).
@@ -199,7 +178,7 @@ class KeepOrDrain:
         rows = self._type_row + self._new_type[:, None] * count + self._resource
         entries.put(rows, self._starts[3] + new[:, None], -self._requests[self._new_cell])
 
-    def _put_hosts(self, entries: _Coefficients) -> None:
+    def _put_hosts(self, entries: Coefficients) -> None:
         problem = self.problem
         # Row i: Σ_n most[i, n] stay[n] + cap[i] · Σ_{t that i fits} machines[t] ≥ pods of i - their room on other hosts.
         most = problem.hosts(self._capped, problem.host_caps)
@@ -208,7 +187,7 @@ class KeepOrDrain:
         row, kind = np.nonzero(problem.fits[self._capped][:, self.types])
         entries.put(self._host_row + row, self._starts[1] + kind, problem.host_caps[self._capped][row].astype(float))
 
-    def _put_gate(self, entries: _Coefficients, row: int) -> None:
+    def _put_gate(self, entries: Coefficients, row: int) -> None:
         # Row c: Σ_t new[c, t] + Σ_{n on demand} load[n, c] stay[n] ≤ pods of c on demand, so new machines hold at most the pods
         # that leave on-demand nodes.
         node, cell = np.nonzero(self._loads * ~self.problem.is_spot[:, None])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.packing.lp import UNBOUNDED, IntegerLimits, LinearProgram, LpColumns, LpRows
+from core.packing.lp import UNBOUNDED, Coefficients, IntegerLimits, LinearProgram, LpColumns, LpRows
 
 COSTS = np.array([3.0, 2.0])
 COEFFICIENTS = np.array([[1.0, 2.0], [1.0, 0.0]])
@@ -65,3 +65,12 @@ def test_zeros_of_a_dense_matrix_are_left_out() -> None:
     assert columns.rows.tolist() == [0, 1, 0]
     assert columns.coefficients.tolist() == [1, 2, 1]
     assert (columns.upper == UNBOUNDED).all()
+
+
+def test_coefficients_given_in_any_order_are_sorted_by_column() -> None:
+    entries = Coefficients()
+    entries.put(np.array([1, 0]), np.array([1, 0]), np.array([4.0, 1.0]))
+    entries.put(np.array([1]), np.array([0]), 2.0)
+    columns = entries.columns(COSTS, np.full(2, UNBOUNDED))
+    assert (columns.starts.tolist(), columns.rows.tolist()) == ([0, 2, 3], [0, 1, 1])
+    assert columns.coefficients.tolist() == [1, 2, 4]
