@@ -37,7 +37,7 @@ class Simulator:
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
-        self.base: SchedulingResults = planner.without_reasons().outcome()
+        self.base: SchedulingResults = planner.without_reasons().results()
         self._waiting_price = self.base.plan.cost.hourly
         self._unschedulable = {pod.pod for pod in self.base.plan.unschedulable}
 
@@ -62,25 +62,25 @@ class Simulator:
             planned_moves: Pod → intended node, which it gets if every rule still allows it.
         """
         names = [candidate.name for candidate in leaving]
-        outcome = (
+        results = (
             self._planned(leaving, planned_moves, closed, consolidation=consolidation)
             if planned_moves
             else self._planner.what_if(
                 names, consolidation=consolidation, closed=closed, unexplained=self._unschedulable
             )
         )
-        plan, own = outcome.plan, set(outcome.displaced)
+        plan, own = results.plan, set(results.displaced)
         claims = tuple(claim for claim in plan.claims if own.intersection(claim.pods))
         others = sum(claim.price for claim in plan.claims if not own.intersection(claim.pods))
         moves = [Move(binding.pod, binding.node) for binding in plan.bindings if binding.pod in own]
         moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in own]
         unplaced = {pod.pod for pod in plan.unschedulable if pod.pod not in self._unschedulable}.union(
-            outcome.on_uninitialized
+            results.on_uninitialized
         )
         return Simulation(
             claims,
             tuple(sorted(moves)),
-            self._stranded(outcome),
+            self._stranded(results),
             frozenset(unplaced),
             displaces=others > self._waiting_price,
         )
@@ -110,11 +110,11 @@ class Simulator:
             )
         ).results
 
-    def _stranded(self, outcome: SchedulingResults) -> str:
-        for pod in outcome.plan.unschedulable:
+    def _stranded(self, results: SchedulingResults) -> str:
+        for pod in results.plan.unschedulable:
             if pod.pod not in self._unschedulable:
                 return f"pod {pod.pod} would find no place{pod.message and ': '}{pod.message}"
-        for key in outcome.on_uninitialized:
+        for key in results.on_uninitialized:
             return f"pod {key} would have to wait for a node that is not initialized"
         return ""
 

@@ -153,7 +153,7 @@ class DisruptionBudgets:
         return min(matching, key=lambda w: w.name, default=None)
 
 
-class EvictionLedger:
+class RemainingEvictions:
     """Tracks what the budgets still allow while nodes are chosen one by one.
 
     A single node may have more pods of a budget than may be evicted at once: its drain evicts them one by one. Several nodes
@@ -164,7 +164,7 @@ class EvictionLedger:
         self.budgets = budgets
         self._used: dict[Key, int] = {}
 
-    def copy(self) -> EvictionLedger:
+    def copy(self) -> RemainingEvictions:
         """Return an independent ledger with the same counts."""
         other = copy(self)
         other._used = dict(self._used)  # noqa: SLF001 - a copy of our own kind

@@ -91,7 +91,7 @@ class Planner:
             cost = Cost(plan.cost.hourly, bound)  # claims may have left a zone without addresses since the search
         return (plan if cost is None else msgspec.structs.replace(plan, cost=cost)), solution
 
-    def outcome(self) -> SchedulingResults:
+    def results(self) -> SchedulingResults:
         """Return the greedy plan with its further results."""
         return self._results(*self._solution(frozenset(), consolidation=False))
 

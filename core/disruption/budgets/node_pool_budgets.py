@@ -197,15 +197,15 @@ def _is_going(state: StateNode, snapshot: Snapshot) -> bool:
     return is_unusable or state.is_marked_for_deletion(snapshot)
 
 
-class BudgetLedger:
+class RemainingBudgets:
     """Tracks the remaining budgets of a plan: each leaving node counts against the budgets of every reason."""
 
     def __init__(self, left: Mapping[str, Mapping[str, int | None]], *, ignored: bool = False) -> None:
         self._left = {} if ignored else {pool: dict(by_reason) for pool, by_reason in left.items()}
 
-    def copy(self) -> BudgetLedger:
-        """Return an independent ledger with the same remainders."""
-        return BudgetLedger(self._left)
+    def copy(self) -> RemainingBudgets:
+        """Return an independent copy."""
+        return RemainingBudgets(self._left)
 
     def left(self, pool: str, reason: str) -> int | None:
         """Return how many more nodes of the pool may go for this reason; None for any number."""

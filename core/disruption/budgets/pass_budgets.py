@@ -8,8 +8,8 @@ from core.disruption.budgets.budget_explanation import budget_explanation
 from core.disruption.budgets.budget_reservation import BudgetReservation
 from core.disruption.budgets.eviction_rate import EvictionRate
 from core.disruption.budgets.node_pool_budgets import (
-    BudgetLedger,
     Remaining,
+    RemainingBudgets,
     counted_nodes,
     going_nodes,
     places,
@@ -20,7 +20,7 @@ from core.disruption.conditions.node_health import HealthCheck
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
-from core.pods.disruption_budgets import DisruptionBudgets, EvictionLedger
+from core.pods.disruption_budgets import DisruptionBudgets, RemainingEvictions
 from core.reasons.termination import TerminationReason
 
 
@@ -39,8 +39,8 @@ class PassBudgets:
         self.remaining: Remaining = remaining(snapshot, states)
         self.node_counts: dict[str, int] = counted_nodes(snapshot, states)
         self.pod_budgets = pod_budgets
-        self._ledger = BudgetLedger(self.remaining, ignored=snapshot.options.ignore_budgets)
-        self._evictions = EvictionLedger(self.pod_budgets)
+        self._budgets_left = RemainingBudgets(self.remaining, ignored=snapshot.options.ignore_budgets)
+        self._evictions = RemainingEvictions(self.pod_budgets)
         self._rate = EvictionRate.of(snapshot, states)
         self._going = going_nodes(snapshot, states)
         self._objections: dict[tuple[str, str, int], str] = {}
@@ -48,7 +48,7 @@ class PassBudgets:
     def allow(self, candidates: Collection[Candidate], reason: str) -> bool:
         """Whether all budgets let all of these go together, after the commands already found."""
         for pool in sorted({c.pool.name for c in candidates}):
-            if not self._ledger.allows(pool, reason, sum(c.pool.name == pool for c in candidates)):
+            if not self._budgets_left.allows(pool, reason, sum(c.pool.name == pool for c in candidates)):
                 return False
         return self.evictions_allowed(candidates) and self._rate.allows(candidates)
 
@@ -59,15 +59,15 @@ class PassBudgets:
 
     def reservation(self) -> BudgetReservation:
         """Return all budgets after the commands decided so far, for tentative reservations."""
-        return BudgetReservation(self._ledger.copy(), self._evictions.copy(), self._rate.copy())
+        return BudgetReservation(self._budgets_left.copy(), self._evictions.copy(), self._rate.copy())
 
     def left(self, pool: str, reason: str) -> int | None:
         """Return how many more nodes of the pool may go for the reason, None for any number."""
-        return self._ledger.left(pool, reason)
+        return self._budgets_left.left(pool, reason)
 
     def has_place(self, candidate: Candidate, reason: str) -> bool:
         """Whether the NodePool's budgets let it go."""
-        return self._ledger.allows(candidate.pool.name, reason)
+        return self._budgets_left.allows(candidate.pool.name, reason)
 
     def objection(self, candidate: Candidate, reason: str) -> str:
         """Return why the NodePool's budgets keep the node, with the nodes that use them up; empty if they let it go."""
@@ -93,9 +93,9 @@ class PassBudgets:
         """Return the ceilings on evictions per hour after the commands decided so far."""
         return self._rate.copy()
 
-    def evictions_left(self, *, is_first: bool = True) -> EvictionLedger:
+    def evictions_left(self, *, is_first: bool = True) -> RemainingEvictions:
         """Return the PodDisruptionBudgets now, or for a later wave, in which all pods that moved before run again."""
-        return self._evictions.copy() if is_first else EvictionLedger(self.pod_budgets)
+        return self._evictions.copy() if is_first else RemainingEvictions(self.pod_budgets)
 
     def allow_repair(self, candidate: Candidate, commands: Iterable[Command]) -> bool:
         """Whether pods, NodePool budgets and PodDisruptionBudgets let an unhealthy node go in addition to these commands.
@@ -112,7 +112,7 @@ class PassBudgets:
     def take(self, candidate: Candidate) -> None:
         """Count a leaving node; one that is not Ready counts already."""
         if candidate.state.node is not None and candidate.state.node.is_ready:
-            self._ledger.take(candidate.pool.name)
+            self._budgets_left.take(candidate.pool.name)
             self._going.setdefault(candidate.pool.name, []).append(candidate.name)
         self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)

@@ -20,7 +20,7 @@ from core.disruption.target.realization import Realization
 from core.disruption.target.slot_assignment import SlotAssignment
 from core.disruption.target.stored_target_check import continued, kept_by, stored
 from core.disruption.target.target_fleet import TargetFleet, spot_is_gated, target_fleet
-from core.disruption.target.target_refusals import TOGETHER_ONLY, WaveObjection, WaveOutcome, refuse_the_rest
+from core.disruption.target.target_refusals import TOGETHER_ONLY, TargetWaveResult, WaveObjection, refuse_the_rest
 from core.disruption.target.target_search import SMALL, FoundTarget, TargetSearch
 from core.disruption.target.waves import WAVES_MAX, WavePlanner
 from core.model.plan import Command, PlannedClaim, StoredTarget
@@ -78,13 +78,13 @@ class TargetDecision:
         search = TargetSearch(fleet, options.moves, is_gated=self._is_gated)
         if self._awaits_budgets(fleet):
             self.kept, self.reason = self._pass.snapshot.stored_target, TargetReason.CONTINUED
-            refuse_the_rest(self._pass, search, WaveOutcome(keeps=kept_by(self.kept, fleet)))
+            refuse_the_rest(self._pass, search, TargetWaveResult(keeps=kept_by(self.kept, fleet)))
             return []
         target, found = self._continued(fleet, search)
         keeps = target.realization.keeps if target is not None else None
         if not found:
             target, found, keeps = self._made(fleet, search)
-        left = WaveOutcome(
+        left = TargetWaveResult(
             keeps=keeps,
             worth=target.worth if target is not None else None,
             objections=self._objections,

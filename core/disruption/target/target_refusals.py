@@ -38,7 +38,7 @@ TOGETHER_ONLY: Final = WaveObjection(
 )
 
 
-class WaveOutcome(msgspec.Struct, frozen=True, kw_only=True):
+class TargetWaveResult(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a target that does not begin now.
 
     Attributes:
@@ -55,7 +55,7 @@ class WaveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     goes_on: bool = True
 
 
-def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left: WaveOutcome) -> None:
+def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left: TargetWaveResult) -> None:
     """Record for every candidate why it stays, as if none went; candidates that do go lose their refusal later.
 
     A node that the target drains is refused as "later wave" only if an earlier wave is to come. Otherwise its own objection is
@@ -72,7 +72,7 @@ def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left:
             _refuse_for_now(disruption_pass, candidate, left, node)
 
 
-def _refuse_for_now(disruption_pass: DisruptionPass, candidate: Candidate, left: WaveOutcome, node: int) -> None:
+def _refuse_for_now(disruption_pass: DisruptionPass, candidate: Candidate, left: TargetWaveResult, node: int) -> None:
     savings = 0 if left.worth is None else max(0, int(left.worth[node]))
     objection = left.objections.get(candidate.name)
     if objection is not None and not left.goes_on:

@@ -29,7 +29,7 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
     results: R
     _context: SchedulingContext
     _solution: Solution
-    _outcome: Callable[[Solution], R]
+    _results: Callable[[Solution], R]
     _search: SearchSettings
 
     def packed(self, budget: SearchBudget) -> R:
@@ -49,7 +49,7 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
             budget.steps += portion.steps
             if best is self._solution or _cost(found) < _cost(best):
                 best, best_way = found, way
-        return self._outcome(self._if_within_ec2_limits(Repacker(self._context, budget, best_way).improved(best)))
+        return self._results(self._if_within_ec2_limits(Repacker(self._context, budget, best_way).improved(best)))
 
     def regrouped(self, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]) -> R:
         """Return the same pods on the intended new nodes, if that is cheaper.
@@ -64,7 +64,7 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
 
         way = next(iter(_ways(self._search)))
         found = Repacker(self._context, SearchBudget(), way).regrouped(self._solution, new_nodes, kind)
-        return self._outcome(self._if_within_ec2_limits(found))
+        return self._results(self._if_within_ec2_limits(found))
 
     def _if_within_ec2_limits(self, found: Solution) -> Solution:
         """Return the cheaper solution if it is within EC2's quotas and free addresses, else the scheduler's, which is."""

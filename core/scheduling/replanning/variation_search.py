@@ -12,7 +12,7 @@ from core.scheduling.replanning.plan_variation import PlanVariation
 from core.scheduling.replanning.topology_conflicts import TopologyConflicts
 
 
-class VariationOutcome(NamedTuple):
+class VariationResult(NamedTuple):
     """The result of one variation's plan.
 
     Attributes:
@@ -35,25 +35,25 @@ class VariationSearch(msgspec.Struct, eq=False):
         others: Variations that are not reached by single changes; they are planned alternately with those.
     """
 
-    planned: Callable[[PlanVariation], VariationOutcome]
+    planned: Callable[[PlanVariation], VariationResult]
     conflicts: Callable[[int], TopologyConflicts]
     plans_max: int
     idle_max: int
     others: Iterator[PlanVariation]
     _queue: list[tuple[int, int, int, Iterator[PlanVariation]]] = msgspec.field(default_factory=list)
 
-    def best(self, start: VariationOutcome) -> PlanVariation | None:
+    def best(self, start: VariationResult) -> PlanVariation | None:
         """Return the variation that leaves the fewest pods, the first found among equals; None if none improves."""
         fewest, best, plans, idle = start.left, None, 0, 0
         self._extend(start, 0, 0, PlanVariation())
         for depth, variation in self._distinct():
             if plans == self.plans_max or idle == self.idle_max or not fewest:
                 break
-            outcome = self.planned(variation)
+            result = self.planned(variation)
             plans, idle = plans + 1, idle + 1
-            if outcome.left < fewest:
-                fewest, best, idle = outcome.left, variation, 0
-            self._extend(outcome, depth, plans, variation)
+            if result.left < fewest:
+                fewest, best, idle = result.left, variation, 0
+            self._extend(result, depth, plans, variation)
         return best
 
     def _distinct(self) -> Iterator[tuple[int, PlanVariation]]:
@@ -78,9 +78,9 @@ class VariationSearch(msgspec.Struct, eq=False):
             else:
                 yield depth + 1, variation
 
-    def _extend(self, outcome: VariationOutcome, depth: int, number: int, variation: PlanVariation) -> None:
-        moves = [variation.neighbours(one, self.conflicts(one)) for one in outcome.signatures]
-        heapq.heappush(self._queue, (outcome.left, depth, number, _by_turns(moves)))
+    def _extend(self, result: VariationResult, depth: int, number: int, variation: PlanVariation) -> None:
+        moves = [variation.neighbours(one, self.conflicts(one)) for one in result.signatures]
+        heapq.heappush(self._queue, (result.left, depth, number, _by_turns(moves)))
 
 
 def _by_turns(moves: Sequence[Iterator[PlanVariation]]) -> Iterator[PlanVariation]:

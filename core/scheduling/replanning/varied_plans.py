@@ -22,7 +22,7 @@ from core.scheduling.primitives.memo import memo
 from core.scheduling.replanning.leftovers import Leftovers, is_fair, leftovers_of
 from core.scheduling.replanning.plan_variation import PlanVariation, in_domain_orders
 from core.scheduling.replanning.topology_conflicts import TopologyConflicts, conflicts_of
-from core.scheduling.replanning.variation_search import VariationOutcome, VariationSearch
+from core.scheduling.replanning.variation_search import VariationResult, VariationSearch
 
 DRAWN_MAX: Final = 64
 """The most variations with random orders of zones for each pod."""
@@ -77,26 +77,26 @@ class VariedPlans:
             return solution
         solutions: dict[PlanVariation, Solution] = {}
         search = VariationSearch(
-            planned=partial(self._outcome, solutions, left),
+            planned=partial(self._result, solutions, left),
             conflicts=self._conflicts,
             plans_max=self._plans(WORK_MAX if is_likely else UNLIKELY_WORK_MAX),
             idle_max=self._plans(IDLE_WORK_MAX),
             others=in_domain_orders(values, DRAWN_MAX),
         )
-        best = search.best(VariationOutcome(left.total(), self._signatures(left)))
+        best = search.best(VariationResult(left.total(), self._signatures(left)))
         return solution if best is None else solutions[best]
 
     def _plans(self, work: int) -> int:
         """Return how many plans of all pods fit this work."""
         return work // (self._pods + PLAN_WORK)
 
-    def _outcome(
+    def _result(
         self, solutions: dict[PlanVariation, Solution], left: Leftovers, variation: PlanVariation
-    ) -> VariationOutcome:
+    ) -> VariationResult:
         solution = solutions[variation] = self._plan(sorted(self._queue(), key=variation.rank), variation)
         left_now = leftovers_of(solution)
         fault = 0 if is_fair(self._waiting, before=left, after=left_now) else self._pods
-        return VariationOutcome(left_now.total() + fault, self._signatures(left_now))
+        return VariationResult(left_now.total() + fault, self._signatures(left_now))
 
     def _plan(self, queue: list[PendingGroup], variation: PlanVariation) -> Solution:
         guide = GuidedSteps(self._context.table, variation.barred, variation.round_robin, variation.order)

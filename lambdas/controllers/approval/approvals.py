@@ -128,16 +128,7 @@ class Approvals:
             report.decide(DecisionKind.SKIP, proposal.id, reason_of(error), str(error))
             return False
         report.decide(DecisionKind.APPROVE, proposal.id, CommandReason.APPROVED, message)
-        report.outcomes.append(
-            DecisionOutcome(
-                decision=proposal.decision,
-                part=approval_part(proposal.id),
-                state=OutcomeState.DONE,
-                at=now,
-                reason=CommandReason.APPROVED,
-                message=message,
-            )
-        )
+        report.outcomes.append(_outcome(proposal, approval_part(proposal.id), OutcomeState.DONE, end))
         return True
 
     def by_approval(
@@ -201,16 +192,7 @@ class Approvals:
         now = self._clock.now()
         end = ProposalEnd(reason=reason, message=message, at=now)
         report.decide(DecisionKind.ABANDON, proposal.id, CommandReason.of(reason), message)
-        report.outcomes.append(
-            DecisionOutcome(
-                decision=proposal.decision,
-                part=proposal.id,
-                state=OutcomeState.ABANDONED,
-                at=now,
-                reason=reason,
-                message=message,
-            )
-        )
+        report.outcomes.append(_outcome(proposal, proposal.id, OutcomeState.ABANDONED, end))
         return self._change(proposal, msgspec.structs.replace(proposal, end=end), report)
 
     def _change(self, before: Proposal, after: Proposal, report: RunReport) -> Proposal:
@@ -220,3 +202,10 @@ class Approvals:
         except ConflictError as error:
             report.decide(DecisionKind.SKIP, before.id, reason_of(error), str(error))
             return before
+
+
+def _outcome(proposal: Proposal, part: str, state: OutcomeState, end: ProposalEnd) -> DecisionOutcome:
+    """Return the end of a proposal for the ledger; an approved one has a part of its own beside its command's."""
+    return DecisionOutcome(
+        decision=proposal.decision, part=part, state=state, at=end.at, reason=end.reason, message=end.message
+    )

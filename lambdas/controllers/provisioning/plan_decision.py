@@ -71,7 +71,7 @@ class PlanDecision:
         """Return the plan, with EC2's denials as the reasons of pods that a plan without refusals gives a node."""
         if not plan.unschedulable or not has_unavailable(view.snapshot.catalogue):
             return plan
-        without = Planner(self._observer.open_market.without_refusals(view)).outcome().plan
+        without = Planner(self._observer.open_market.without_refusals(view)).results().plan
         explained = with_refusals(plan.unschedulable, without.claims, view.denials)
         return msgspec.structs.replace(plan, unschedulable=explained)
 
@@ -92,7 +92,7 @@ class PlanDecision:
                 RunReason.IMPROVEMENT_FAILED,
                 f"{type(error).__name__}: {error}",
             )
-            return planner.outcome().plan, SearchBound(is_greedy=True)
+            return planner.results().plan, SearchBound(is_greedy=True)
         return plan, SearchBound(steps, tuple(time.elapsed))
 
     def keep(

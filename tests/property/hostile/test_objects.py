@@ -184,7 +184,7 @@ def seen(pod: dict[str, Any], pool: dict[str, Any]) -> Snapshot:
 
 
 def planned(pod: dict[str, Any], pool: dict[str, Any]) -> Plan:
-    return Planner(seen(pod, pool)).outcome().plan
+    return Planner(seen(pod, pool)).results().plan
 
 
 def user_data_of(claim: PlannedClaim, node_class: EC2NodeClass) -> str:

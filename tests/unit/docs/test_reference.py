@@ -92,6 +92,17 @@ def test_decisions_have_unique_numbers() -> None:
         assert title.startswith(f"# {int(file.name[:4])}. "), file.name
 
 
+def test_a_line_of_a_decision_has_one_sentence() -> None:
+    """A changed sentence is a changed line, so the history of a decision shows what was changed."""
+    found = []
+    for file in sorted((ROOT / "docs" / "adr").glob("*.md")):
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            prose = re.sub(r"`[^`]*`|\([^()]*\)", "x", "" if line.startswith(("|", "#")) else line)
+            if re.search(r"\w\w[^\w\s]?[.?!]\*{0,2} [\w*\[]", prose):
+                found.append(f"{file.name}:{number}")
+    assert found == []
+
+
 def test_readme_and_contributing_name_existing_targets() -> None:
     """The first command that a newcomer types must work."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

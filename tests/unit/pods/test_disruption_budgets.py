@@ -10,7 +10,7 @@ from core import labels
 from core.model.pod import Owner, Pod
 from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget, WorkloadSelector
 from core.model.values.taints import Toleration
-from core.pods.disruption_budgets import DisruptionBudgets, EvictionLedger
+from core.pods.disruption_budgets import DisruptionBudgets, RemainingEvictions
 from tests.builders import NOW, a_pod, a_selector, a_snapshot
 
 
@@ -115,7 +115,7 @@ def test_selectors() -> None:
 def test_nodes_that_go_together_share_the_allowance() -> None:
     """One pod may go at a time: one node may, even with two such pods, but not two nodes."""
     first, second, third = running("a"), running("b"), running("c")
-    found = EvictionLedger(judged([first, second, third], budget(disruptions_allowed=1)))
+    found = RemainingEvictions(judged([first, second, third], budget(disruptions_allowed=1)))
     assert found.allows_together([[first, second]])
     assert not found.allows_together([[first], [second]])
     found.take([first])

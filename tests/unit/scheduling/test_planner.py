@@ -44,9 +44,9 @@ def test_reasons_are_given_where_people_can_act_on_them() -> None:
     """Below a price that consolidation chose, a pod without a place is no news to its owner."""
     planner = Planner(a_fleet())
     for quiet in (planner.below(10**9), planner.without_reasons(), planner.pinned(["n1"])):
-        (left,) = quiet.outcome().plan.unschedulable
+        (left,) = quiet.results().plan.unschedulable
         assert (left.pod, left.reason, left.message) == ("default/huge", "", "")
-    (left,) = planner.outcome().plan.unschedulable
+    (left,) = planner.results().plan.unschedulable
     assert left.reason == PodReason.NO_OFFERING_FITS
     found = planner.finding("default/huge")
     assert found is not None

@@ -9,7 +9,7 @@ import pytest
 
 from core.disruption.budgets.node_pool_budgets import (
     UNNAMED,
-    BudgetLedger,
+    RemainingBudgets,
     allowed,
     counted_nodes,
     going_nodes,
@@ -133,11 +133,11 @@ def test_nodes_of_others_and_nodes_that_are_not_initialized_are_not_counted() ->
     assert counted_nodes(snapshot, state_nodes(snapshot)) == {"default": 5}
 
 
-def test_the_ledger_counts_a_node_for_every_reason() -> None:
+def test_a_node_counts_for_every_reason() -> None:
     """A node that goes as Empty leaves one place less for Drifted too."""
-    ledger = BudgetLedger({"default": {EMPTY: 2, DRIFTED: 1, UNDERUTILIZED: None}})
-    ledger.take("default")
-    assert [ledger.allows("default", r) for r in (EMPTY, DRIFTED, UNDERUTILIZED)] == [True, False, True]
+    left = RemainingBudgets({"default": {EMPTY: 2, DRIFTED: 1, UNDERUTILIZED: None}})
+    left.take("default")
+    assert [left.allows("default", r) for r in (EMPTY, DRIFTED, UNDERUTILIZED)] == [True, False, True]
 
 
 def test_a_budget_that_cannot_be_read_is_named() -> None:

@@ -10,7 +10,7 @@ import pytest
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.target_fleet import target_fleet
-from core.disruption.target.target_refusals import WaveOutcome, refuse_the_rest
+from core.disruption.target.target_refusals import TargetWaveResult, refuse_the_rest
 from core.disruption.target.target_search import TargetSearch
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Blocked
@@ -32,7 +32,7 @@ def test_the_reason_is_the_one_that_was_found() -> None:
     assert fleet is not None
     search = TargetSearch(fleet, "balanced", is_gated=True)
     keeps = search.found(SearchBudget(5)).realization.keeps
-    refuse_the_rest(this_pass, search, WaveOutcome(keeps=keeps))
+    refuse_the_rest(this_pass, search, TargetWaveResult(keeps=keeps))
     found = {name: block.reason for name, block in this_pass.refusals.items()}
     assert found == {"a": NodeReason.PODS_UNSCHEDULABLE, "b": NodeReason.NO_CHEAPER_OPTION}
     assert this_pass.refusals["b"].message.startswith("no place for its pod costs less")
@@ -46,7 +46,7 @@ def test_a_node_of_the_target_that_stays_now_goes_later() -> None:
     assert fleet is not None
     search = TargetSearch(fleet, "balanced", is_gated=True)
     keeps = search.found(SearchBudget(5)).realization.keeps
-    refuse_the_rest(this_pass, search, WaveOutcome(keeps=keeps))
+    refuse_the_rest(this_pass, search, TargetWaveResult(keeps=keeps))
     reasons = sorted(block.reason for block in this_pass.refusals.values())
     assert reasons == [NodeReason.LATER_WAVE, NodeReason.NO_CHEAPER_OPTION]
 

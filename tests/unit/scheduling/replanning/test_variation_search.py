@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from core.scheduling.greedy.guided_steps import DomainOrder
 from core.scheduling.replanning.plan_variation import PlanVariation
 from core.scheduling.replanning.topology_conflicts import TopologyConflicts
-from core.scheduling.replanning.variation_search import VariationOutcome, VariationSearch
+from core.scheduling.replanning.variation_search import VariationResult, VariationSearch
 
 CONFLICTS = TopologyConflicts({"zone": ("a", "b")}, {"zone": (7,)}, {})
 
@@ -22,10 +22,10 @@ def a_search(
 def test_changes_are_combined_until_no_pod_is_left_over() -> None:
     """One change alone rarely frees all zones that are needed."""
 
-    def planned(variation: PlanVariation) -> VariationOutcome:
-        return VariationOutcome(4 - 2 * len(variation.barred), (1,))
+    def planned(variation: PlanVariation) -> VariationResult:
+        return VariationResult(4 - 2 * len(variation.barred), (1,))
 
-    best = a_search(planned).best(VariationOutcome(4, (1,)))
+    best = a_search(planned).best(VariationResult(4, (1,)))
     assert best is not None
     assert len(best.barred) == 2
 
@@ -40,11 +40,11 @@ def test_a_variation_is_planned_once_and_the_search_is_bounded() -> None:
     for bounds, most in bounded:
         asked: list[PlanVariation] = []
 
-        def planned(variation: PlanVariation, asked: list[PlanVariation] = asked) -> VariationOutcome:
+        def planned(variation: PlanVariation, asked: list[PlanVariation] = asked) -> VariationResult:
             asked.append(variation)
-            return VariationOutcome(4, (1,))
+            return VariationResult(4, (1,))
 
-        assert a_search(planned, **bounds).best(VariationOutcome(4, (1,))) is None
+        assert a_search(planned, **bounds).best(VariationResult(4, (1,))) is None
         assert len(asked) == len(set(asked)) == most
 
 
@@ -52,20 +52,20 @@ def test_other_variations_have_their_turn_while_steps_are_left() -> None:
     """The steps from a good variation are many; without turns, an order of zones that places every pod is never planned."""
     order = PlanVariation(order=DomainOrder("zone", ("b", "a")))
 
-    def planned(variation: PlanVariation) -> VariationOutcome:
-        return VariationOutcome(0 if variation == order else 3, (1,))
+    def planned(variation: PlanVariation) -> VariationResult:
+        return VariationResult(0 if variation == order else 3, (1,))
 
-    assert a_search(planned, plans_max=2, others=[order]).best(VariationOutcome(4, (1,))) == order
+    assert a_search(planned, plans_max=2, others=[order]).best(VariationResult(4, (1,))) == order
 
 
 def test_steps_go_on_from_another_variation_that_leaves_fewer_pods() -> None:
     order = PlanVariation(order=DomainOrder("zone", ("b", "a")))
 
-    def planned(variation: PlanVariation) -> VariationOutcome:
+    def planned(variation: PlanVariation) -> VariationResult:
         left = 4 if variation.order is None else 2 - len(variation.barred)
-        return VariationOutcome(left, (1,))
+        return VariationResult(left, (1,))
 
-    best = a_search(planned, others=[order]).best(VariationOutcome(4, (1,)))
+    best = a_search(planned, others=[order]).best(VariationResult(4, (1,)))
     assert best is not None
     assert best.order == order.order
     assert len(best.barred) == 2
