@@ -17,6 +17,9 @@ REPLACES: Final = "fleetwright crds | kubectl apply --server-side --force-confli
 FIELDS_MAX: Final = 3
 """The most fields that a line names."""
 
+_KUBELET: Final = "spec.kubelet."
+"""Karpenter's definition has fourteen of kubelet's fields, ours all: a definition with fewer works."""
+
 _NOT_RELEVANT: Final = ("apiVersion", "kind", "metadata", "status")
 """Parts of an object whose fields a definition does not drop, or that users do not write."""
 
@@ -38,7 +41,9 @@ def definitions(name: str, account: Account, _: datetime) -> AccountFinding:
     ]
     if problems:
         return AccountFinding(name, PROBLEM, "; ".join(problems), REPLACES)
-    return AccountFinding(name, OK, f"all {len(ours)} are installed, with every field of this release")
+    fewer = sum(len(_dropped(ours[known], found or {}, of_kubelet=True)) for known, found in present.items())
+    fields = f"all but {fewer} of spec.kubelet, as Karpenter's lack" if fewer else "every field of this release"
+    return AccountFinding(name, OK, f"all {len(ours)} are installed, with {fields}")
 
 
 def _problems(ours: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
@@ -58,10 +63,18 @@ def _problems(ours: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str
         yield f"is not established: {established.get('message') or established.get('reason', '')}"
     if "status" not in (version.get("subresources") or {}):
         yield "has no subresource status, so no condition can be written"
-    dropped = list(_dropped(_schema(wanted), _schema(version)))
+    dropped = _dropped(ours, found, of_kubelet=False)
     if dropped:
         more = f" and {len(dropped) - FIELDS_MAX} more" if len(dropped) > FIELDS_MAX else ""
         yield f"drops {', '.join(dropped[:FIELDS_MAX])}{more}, which this release reads"
+
+
+def _dropped(ours: Mapping[str, Any], found: Mapping[str, Any], *, of_kubelet: bool) -> list[str]:
+    """Return the fields of our version that an installed definition drops, of the kubelet or all others."""
+    wanted = ours["spec"]["versions"][0]
+    versions = {str(version["name"]): version for version in found["spec"]["versions"]}
+    paths = _dropped_paths(_schema(wanted), _schema(versions[wanted["name"]]))
+    return [path for path in paths if path.startswith(_KUBELET) == of_kubelet]
 
 
 def _schema(version: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +83,7 @@ def _schema(version: Mapping[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": known}
 
 
-def _dropped(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> Iterator[str]:
+def _dropped_paths(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """Yield the paths of fields that an API server with their schema removes from objects without a word."""
     if theirs.get("x-kubernetes-preserve-unknown-fields"):
         return
@@ -78,9 +91,9 @@ def _dropped(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str = "")
     for key, schema in (ours.get("properties") or {}).items():
         where = f"{path}.{key}" if path else key
         if key in fields:
-            yield from _dropped(schema, fields[key], where)
+            yield from _dropped_paths(schema, fields[key], where)
         elif not rest:
             yield where
     for part, mark in (("items", "[]"), ("additionalProperties", ".*")):
         if isinstance(ours.get(part), dict) and isinstance(theirs.get(part), dict):
-            yield from _dropped(ours[part], theirs[part], path + mark)
+            yield from _dropped_paths(ours[part], theirs[part], path + mark)

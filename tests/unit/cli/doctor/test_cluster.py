@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -227,6 +228,17 @@ def test_a_definition_that_keeps_unknown_fields_drops_none(server: ApiServer, ur
     path = f"{DEFINITIONS.path()}/{POOLS}"
     server.objects[path]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
     assert found("definitions", Installed(url)).state == OK
+
+
+def test_karpenters_definition_of_kubelets_fields_works(server: ApiServer, url: str) -> None:
+    """The page on deploying says so; it has fourteen fields of kubelet's configuration."""
+    install(server)
+    path = f"{DEFINITIONS.path()}/ec2nodeclasses.karpenter.k8s.aws"
+    schema = server.objects[path]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    schema["properties"]["kubelet"] = {"type": "object", "properties": {"maxPods": {"type": "integer"}}}
+    told = found("definitions", Installed(url))
+    assert told.state == OK
+    assert re.fullmatch(r"all 4 are installed, with all but \d+ of spec.kubelet, as Karpenter's lack", told.says)
 
 
 def test_roles_of_functions_are_in_their_groups(url: str) -> None:
