@@ -260,3 +260,22 @@ def test_a_number_out_of_bounds_is_reported_with_its_bound() -> None:
     """The author of a manifest sees nothing but the message."""
     found = [problem.message for problem in api.problems(changed(NODE_POOL, "spec.weight", 101))]
     assert any("at most 100" in message for message in found), found
+
+
+@pytest.mark.parametrize("field", ["apiVersion", "kind"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (5, "must be text"),
+        (["Pod"], "must be text"),
+        ({"a": 1}, "must be text"),
+        ("", "is required"),
+        (None, "is required"),
+    ],
+)
+@pytest.mark.parametrize("whole", [NODE_POOL, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}])
+def test_what_an_object_is_must_be_told_in_text(whole: dict[str, Any], field: str, value: Any, message: str) -> None:
+    """`plan` refuses such an object, so `validate` may not call it valid."""
+    found = api.problems({**whole, field: value})
+    assert [(problem.field, problem.message) for problem in found] == [(field, message)]
+    assert found[0].kind == ("object" if field == "kind" else whole["kind"])
