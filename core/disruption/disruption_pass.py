@@ -196,7 +196,7 @@ class DisruptionPass:
         going = {c.name: c for c in self.survey.candidates}
         for command in commands:
             for name in command.nodes:
-                self.budgets.take(going[name])
+                self.budgets.take(going[name], command.reason)
                 self.refusals.pop(name, None)
             self.names.take(command.replacements)
             self.commands = widened(self.commands, command)
@@ -213,9 +213,9 @@ class DisruptionPass:
     def adopt(self, commands: Sequence[Command]) -> None:
         """Add the last commands of the pass, which are independent of each other."""
         going = {c.name: c for c in self.survey.candidates}
-        gone = {name for command in commands for name in command.nodes}
+        gone = {name: command.reason for command in commands for name in command.nodes}
         for name in sorted(gone):
-            self.budgets.take(going[name])
+            self.budgets.take(going[name], gone[name])
             self.refusals.pop(name, None)
         self._adopted_savings += sum(command.savings for command in commands)
         self.commands = [*self.commands, *commands]

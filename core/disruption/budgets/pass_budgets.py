@@ -109,9 +109,10 @@ class PassBudgets:
         gone = sum(pools.get(node) == pool for command in commands for node in command.nodes)
         return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
 
-    def take(self, candidate: Candidate) -> None:
-        """Count a leaving node; one that is not Ready counts already."""
-        if candidate.state.node is not None and candidate.state.node.is_ready:
+    def take(self, candidate: Candidate, reason: str) -> None:
+        """Count a leaving node, Ready or not (Karpenter); one that is repaired has its place already (ADR 34)."""
+        is_ready = candidate.state.node is not None and candidate.state.node.is_ready
+        if is_ready or reason != TerminationReason.UNHEALTHY:
             self._budgets_left.take(candidate.pool.name)
             self._going.setdefault(candidate.pool.name, []).append(candidate.name)
         self._evictions.take(candidate.state.pods)

@@ -29,7 +29,7 @@ def test_a_node_that_goes_uses_up_its_pools_budget() -> None:
     assert not this_pass.budgets.allow([first, second], REASON)
     assert this_pass.budgets.within([first, second], REASON) == [first]
     assert this_pass.budgets.allow([second], REASON), "a trial takes nothing"
-    this_pass.budgets.take(first)
+    this_pass.budgets.take(first, REASON)
     assert this_pass.budgets.left("default", REASON) == 0
     assert not this_pass.budgets.allow([second], REASON)
 
@@ -38,7 +38,7 @@ def test_a_node_that_goes_uses_up_evictions_of_the_hour() -> None:
     this_pass = a_pass("100%", evictions_per_hour=1)
     first, second = this_pass.survey.candidates
     budgets: PassBudgets = this_pass.budgets
-    budgets.take(first)
+    budgets.take(first, REASON)
     assert budgets.has_place(second, REASON)
     assert not budgets.allow([second], REASON)
     assert budgets.rate_objection(second)
@@ -58,7 +58,7 @@ def test_nodes_go_together_only_if_their_pods_disruption_budgets_let_all_pods_go
     assert budgets.allow([second], REASON)
     assert not budgets.allow([first, second], REASON)
     assert budgets.within([first, second], REASON) == [first]
-    budgets.take(first)
+    budgets.take(first, REASON)
     later = budgets.evictions_left(is_first=False)
     assert not budgets.evictions_left().allows_together([second.state.pods])
     assert later.allows_together([second.state.pods]), "what moved before runs again by then"
