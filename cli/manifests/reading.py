@@ -212,6 +212,8 @@ def _yaml_values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterato
 
 def _unfolded(document: Document, *, depth: int) -> Iterator[Document]:
     items = document.object.get("items")
+    if items is None and (document.kind == "List" or (document.kind.endswith("List") and "items" in document.object)):
+        return  # Go writes a list without entries as null
     if not document.kind.endswith("List") or not isinstance(items, list) or depth > _LISTS_DEEP_MAX:
         yield document
         return

@@ -131,14 +131,28 @@ def from_object(resource: Resource, obj: dict[str, Any]) -> Any:
     type_ = type_of(resource)
     try:
         return msgspec.convert(obj, type_)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, OverflowError):
         pass
     try:
         return msgspec.convert(_without_nulls(obj), type_)
+    except OverflowError as error:
+        problem, field = "does not fit into 64 bits", _beyond_64_bits(obj)
+        raise InvalidInputError(problem, subject=f"{resource.kind} {name_of(obj)}", field=field) from error
     except msgspec.ValidationError as error:
         problem, field = explained(str(error))
         field = located(field, problem, obj)
         raise InvalidInputError(problem, subject=f"{resource.kind} {name_of(obj)}", field=field) from error
+
+
+def _beyond_64_bits(value: object, place: str = "") -> str:
+    """Return the path of the first number that no API server would take; empty if there is none."""
+    if isinstance(value, int):
+        return "" if -(2**63) <= value < 2**63 else place
+    entries = value.items() if isinstance(value, dict) else ()
+    parts = [(f"{place}.{name}" if place else str(name), part) for name, part in entries]
+    if isinstance(value, list):
+        parts = [(f"{place}[{index}]", part) for index, part in enumerate(value)]
+    return next((found for inner, part in parts if (found := _beyond_64_bits(part, inner))), "")
 
 
 def rest_of(resource: Resource, obj: object) -> Any | None:

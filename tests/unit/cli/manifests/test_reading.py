@@ -70,6 +70,18 @@ def test_lists_are_unfolded_and_their_items_keep_their_place() -> None:
     assert (document.kind, document.name, document.item) == ("Pod", "a", "items[0].items[0]")
 
 
+@pytest.mark.parametrize(
+    "written", ["kind: List", "{kind: List, items: null}", "{kind: PodList, items: null}", "{kind: PodList, items: []}"]
+)
+def test_a_list_without_entries_holds_no_object(written: str) -> None:
+    """Go writes such a list as null; it counted as an object of an unknown kind, so an input of nothing else was accepted."""
+    assert parse(written, "x.yaml") == []
+
+
+def test_a_kind_that_ends_like_a_list_is_an_object_if_it_has_no_items() -> None:
+    assert names("{kind: AllowList, metadata: {name: a}}") == ["a"]
+
+
 def test_values_that_look_like_dates_stay_text() -> None:
     """A label of 2026-11-20 is a text for Kubernetes."""
     (document,) = parse("kind: Pod\nmetadata: {name: a, creationTimestamp: 2026-11-20T00:00:00Z}", "x.yaml")

@@ -106,6 +106,25 @@ def test_an_error_names_object_and_field() -> None:
     assert caught.value.field == "spec.priority"
 
 
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"priority": 10**20}, "spec.priority"),
+        ({"terminationGracePeriodSeconds": -(2**63) - 1}, "spec.terminationGracePeriodSeconds"),
+        ({"containers": [{"name": "c", "ports": [{}, {"hostPort": 2**70}]}]}, "spec.containers[0].ports[1].hostPort"),
+        (
+            {"topologySpreadConstraints": [{"maxSkew": 10**30, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}]},
+            "spec.topologySpreadConstraints[0].maxSkew",
+        ),
+    ],
+)  # fmt: skip
+def test_a_number_that_no_api_server_takes_is_named(spec: dict[str, Any], field: str) -> None:
+    """It ended as an internal error, without the name of the file."""
+    with pytest.raises(InvalidInputError) as caught:
+        wire.from_object(kinds.PODS, a_manifest("a", **spec))
+    assert (caught.value.subject, caught.value.field) == ("Pod shop/a", field)
+
+
 def test_every_struct_reads_an_object_with_nothing_but_a_name() -> None:
     """A minimal object is legal in every kind; a superfluous required field would reject it."""
     for resource in kinds.ALL:
