@@ -100,6 +100,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
         replacements: The claims that its pods wait for, as last planned; None while a pod has no place.
         evicted_at: When a pod last left because it was evicted or forced off, None if none has.
         terminated_at: When EC2 was last asked to terminate the instance.
+        held_at: Since when a brake stops the drain, whose deadline waits meanwhile; None while none does.
     """
 
     reason: str
@@ -114,6 +115,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     is_final: bool = False
     ends_at: datetime | None = None
     replacements: tuple[str, ...] | None = None
+    held_at: datetime | None = None
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):

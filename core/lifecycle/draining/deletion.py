@@ -6,7 +6,7 @@ instance frees its place in the budgets (docs/adr/0026).
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -54,6 +54,28 @@ def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
         deadline = deletion.deadline or (now + grace if grace is not None else None)
         deletion = msgspec.structs.replace(deletion, tainted_at=now, deadline=deadline)
     return msgspec.structs.replace(record, deletion=deletion, reserved={})
+
+
+def is_bounded(record: ClaimRecord) -> bool:
+    """Whether a deadline bounds the claim's drain, which has begun and is not over."""
+    deletion = record.deletion
+    if deletion is None or deletion.deadline is None:
+        return False
+    return deletion.tainted_at is not None and deletion.terminated_at is None
+
+
+def with_clock(record: ClaimRecord, now: datetime, *, is_held: bool) -> ClaimRecord:
+    """Return the claim with the deadline of its drain stopped while a brake holds the drain, and moved by that time after it.
+
+    Otherwise, all pods would be forced off all such nodes when a brake is released after the deadline.
+    """
+    deletion = record.deletion
+    if deletion is None or deletion.deadline is None or is_held == (deletion.held_at is not None):
+        return record
+    if deletion.held_at is None:
+        return msgspec.structs.replace(record, deletion=msgspec.structs.replace(deletion, held_at=now))
+    deadline = deletion.deadline + max(timedelta(0), now - deletion.held_at)
+    return msgspec.structs.replace(record, deletion=msgspec.structs.replace(deletion, deadline=deadline, held_at=None))
 
 
 def terminated(record: ClaimRecord, now: datetime) -> ClaimRecord:

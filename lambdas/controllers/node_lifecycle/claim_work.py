@@ -7,10 +7,12 @@ from typing import Final
 
 import msgspec
 
+from core.brakes.brake import Action
 from core.brakes.steps import action_of_step
 from core.lifecycle import steps
 from core.lifecycle.backoff import recheck_after
 from core.lifecycle.claims import needs_instance, next_claim_step
+from core.lifecycle.draining.deletion import is_bounded, with_clock
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
 from core.model.values.taints import DISRUPTED
@@ -65,7 +67,7 @@ class ClaimWork:
             return None
         # Its removal has a cause of its own, which the reason and the message name.
         report.decision_id = record.decision if record.deletion is None else ""
-        found = self._steps(record, reader, report)
+        found = self._steps(self._with_clock(record), reader, report)
         return found if found is not None and self._chains.goes_on(record, until, self._clock.now()) else None
 
     def _steps(
@@ -98,6 +100,14 @@ class ClaimWork:
             if record is not None and record.attempts > before.attempts:
                 return recheck_after(record.requested_at, self._clock.now())
         return SOON
+
+    def _with_clock(self, record: ClaimRecord) -> ClaimRecord:
+        """Stop the deadline of a drain while a brake holds it, even if nothing is to be done for it now."""
+        if not is_bounded(record):
+            return record
+        brake = self._brakes.engaged().stopping(Action.DRAIN, record.plan.node_pool)
+        after = with_clock(record, self._clock.now(), is_held=brake is not None)
+        return record if after is record else self._claims.change(record, after)
 
     def _facts(self, record: ClaimRecord, reader: NodeStateReader) -> ClaimFacts:
         facts = self._with_share(record, self._replacing.with_replacements(record, reader.facts(record)), reader)

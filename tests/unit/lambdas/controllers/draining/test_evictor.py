@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from core.brakes.brake import Brake, BrakeKind
 from core.manifests.wire import api_resources as kinds
 from core.reasons.drain import EvictionReason
 from lambdas.messages import work_on_claim
@@ -110,6 +111,29 @@ def test_the_grace_period_starts_when_the_node_is_tainted() -> None:
     assert deletion is not None
     assert deletion.asked_at == asked_at
     assert deletion.deadline == lab.clock.now() + timedelta(minutes=2)
+
+
+def test_a_brake_stops_the_deadline_too() -> None:
+    """If this failed, all pods of all draining nodes would be forced off together, untried, once a brake is released."""
+    lab = a_lab(terminationGracePeriod="10m")
+    lab.kubernetes.refusing = dict.fromkeys(PODS, ERRORS[EvictionReason.POD_DISRUPTION_BUDGET])
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    assert lab.claim.deletion is not None
+    deadline = lab.claim.deletion.deadline
+    assert deadline is not None
+    lab.brakes.hold(Brake(BrakeKind.STOP, "stopped by a test"), lab.clock.now())
+    for _ in range(2):
+        lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+        lab.clock.advance(minutes=60)
+    lab.brakes.release(BrakeKind.STOP)
+    for _ in range(2):
+        lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    assert lab.kubernetes.names(kinds.PODS) == ["a", "b", "c"]
+    assert lab.claim.deletion.deadline == deadline + timedelta(minutes=120)
+    lab.clock.advance(minutes=10)
+    for _ in range(2):
+        lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    assert lab.kubernetes.names(kinds.PODS) == []
 
 
 def test_one_pod_that_cannot_be_deleted_keeps_no_other_from_being_forced() -> None:
