@@ -13,7 +13,9 @@ PACKAGES = (
     "brakes",
     "commitments",
     "cost_report",
+    "counterfactual",
     "disruption",
+    "ledger",
     "lifecycle",
     "manifests",
     "model",
@@ -46,6 +48,7 @@ DATA_ONLY = {
             "takeover",
         )
     ),
+    "core.counterfactual.proven_minimum",
     "core.manifests.wire.affinity",
     "core.lifecycle.facts",
     "core.lifecycle.steps",

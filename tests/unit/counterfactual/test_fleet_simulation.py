@@ -10,7 +10,6 @@ import pytest
 from core.counterfactual.fleet_simulation import FleetSimulation, SimulatedPeriod, SimulationRules, simulated_periods
 from core.counterfactual.overrides import Overrides
 from core.counterfactual.simulated_fleet import SimulatedFleet
-from core.counterfactual.workload_places import carried_over
 from core.errors import InvalidInputError
 from core.model.node_pool import Budget, Disruption
 from core.model.pod import Owner, Pod
@@ -85,10 +84,6 @@ def test_new_pods_get_nodes_and_nodes_without_pods_are_removed() -> None:
 
 def test_a_successor_replaces_the_pod_that_really_moved() -> None:
     """In the record Karpenter evicted it; in the simulated fleet it did not move."""
-    pods = [owned("a"), owned("b")]
-    places, workloads = {"default/a": "n1", "default/b": "n2"}, {pod.key: pod.workload for pod in pods}
-    assert carried_over(places, workloads, [owned("b"), owned("c")]) == {"default/b": "n2", "default/c": "n1"}
-    assert carried_over(places, workloads, [owned("b"), a_pod("stranger")]) == {"default/b": "n2"}
     looks = [a_look(), a_look(5, pods=(owned("renamed", cpu="3", node_name="other", phase="Running"),))]
     assert simulated(SimulationRules(), *looks, minutes=10).waited == 0
 
