@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import NoCredentialsError
 
+from cli.__main__ import main
 from cli.commands.log import log_table
 from cli.terminal import output
+from tests.builders import NOW
+from tests.unit.cli.cluster.switches import Parameters, switch
+from tests.unit.cli.ledger.stored import MemoryLedger, an_entry
 
 LINE: dict[str, Any] = {
     "id": "81c04f2b6d",
@@ -35,3 +43,41 @@ def test_one_decision_is_singular() -> None:
     """`1 decisions` read as if others were hidden."""
     told = log_table({"entries": [LINE], "unreadable": []})
     assert "1 decision: 0.0000 $/h launched, 0.3060 $/h saved with 1 moved pod" in told
+
+
+@pytest.mark.parametrize(("regions", "code"), [("a,b", 0), ("a,bad", 1)])
+def test_every_cluster_is_listed_in_order_of_time_and_one_that_cannot_be_read_is_told(
+    regions: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A complete list and a part of one must not look alike to a script."""
+
+    def session(_: str | None, region: str | None) -> Any:
+        found = Parameters({switch(f"in-{region}"): "run"}, denied=())
+        found.region_name = str(region)
+        if region == "bad":
+            monkeypatch.setattr(found, "client", lambda _: (_ for _ in ()).throw(NoCredentialsError()))
+        return found
+
+    def installed(_: object, cluster: str) -> Any:
+        return SimpleNamespace(settings=SimpleNamespace(cluster_name=cluster, bucket_name=cluster))
+
+    ledgers = {
+        "in-a": MemoryLedger(
+            an_entry("first", NOW, cluster="in-a"), an_entry("third", NOW + timedelta(hours=2), cluster="in-a")
+        ),
+        "in-b": MemoryLedger(an_entry("second", NOW + timedelta(hours=1), cluster="in-b")),
+    }
+    monkeypatch.setattr("cli.cluster.installation._session", session)
+    monkeypatch.setattr("cli.cluster.organisation.installation_in", installed)
+    monkeypatch.setattr("cli.ledger.storage.ledger_of_bucket", lambda _, bucket: ledgers[bucket])
+    assert main(["log", "--all", "--region", regions, "-o", "json"]) == code
+    document = json.loads(capsys.readouterr().out)
+    listed = [(line["id"], line["cluster"], line["region"]) for line in document["entries"]]
+    second = [("second", "in-b", "b")] if code == 0 else []
+    assert listed == [("first", "in-a", "a"), *second, ("third", "in-a", "a")]
+    assert len(document["unreadable"]) == code
+
+
+def test_one_ledger_and_all_of_them_are_not_asked_for_together(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "--all", "--ledger", "x"]) == 2
+    assert "--all reads every cluster: leave out --cluster and --ledger" in capsys.readouterr().err
