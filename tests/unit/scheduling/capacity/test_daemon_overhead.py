@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core import labels
+from core.model.pod import NodeSelectorTerm
 from core.model.policy import DaemonSet
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
@@ -24,6 +25,15 @@ def test_only_types_that_get_the_pod_have_less_room() -> None:
     context = context_of(types=(a_type("a", cpu="4"), a_type("b", cpu="4")), daemon_sets=daemons)
     (template,), cpu = context.templates, context.axis.names.index("cpu")
     assert [room[cpu] for room in template.types.room.vectors] == [3500, 2500]
+
+
+def test_each_alternative_of_a_daemonsets_affinity_counts_on_every_type() -> None:
+    """Karpenter drops an alternative that a type does not meet for all types that it looks at later."""
+    either = tuple(NodeSelectorTerm((Requirement.one_of(labels.INSTANCE_TYPE, name),)) for name in ("a", "c"))
+    types = tuple(a_type(name, cpu="4") for name in ("a", "b", "c", "d"))
+    context = context_of(types=types, daemon_sets=(a_daemon_set("some", "1", required_terms=either),))
+    (template,), cpu = context.templates, context.axis.names.index("cpu")
+    assert [room[cpu] for room in template.types.room.vectors] == [3000, 4000, 3000, 4000]
 
 
 def test_a_preference_against_pods_keeps_no_daemon_away() -> None:

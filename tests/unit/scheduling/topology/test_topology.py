@@ -304,6 +304,12 @@ def test_a_misspelt_topology_key_is_met_nowhere() -> None:
     assert reasons_of(plan) == {"p0": PodReason.TOPOLOGY_SPREAD}
 
 
+def test_anti_affinity_along_a_label_that_no_node_has_keeps_no_pod_away() -> None:
+    """A node without the label is in no domain, so kube-scheduler binds the pod to it; Karpenter launches no node for it."""
+    apart = PodAffinityTerm("rack", WEB)
+    assert len(plan_of(types=(TYPE,), pods=webs(2, anti_affinity=(apart,))).claims) == 1
+
+
 def test_default_spreads_follow_services_and_controllers() -> None:
     """Otherwise, pods without constraints of their own would not get the cluster's."""
     default = TopologySpread(labels.ZONE, 1)
