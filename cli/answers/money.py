@@ -43,5 +43,5 @@ def distance(hourly: float, lower_bound: float | None) -> str:
     if lower_bound is None or lower_bound < hourly * _TOO_LOW or not hourly:
         return ""
     if (hourly - lower_bound) / hourly <= _PROVEN:
-        return "which is the proven minimum"
-    return f"the proven minimum is ${lower_bound:,.4f} an hour, {hourly / lower_bound - 1:.1%} above it"
+        return "proven to be the minimum"
+    return f"{hourly / lower_bound - 1:.1%} above the proven minimum of ${lower_bound:,.4f} an hour"

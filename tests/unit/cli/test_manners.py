@@ -165,7 +165,7 @@ def test_nodes_with_equal_columns_share_a_row() -> None:
     cost = {"hourly": 0.3, "lowerBound": 0.2, "gap": 1 / 3}
     text = plan_table({"nodeClaims": claims, "bindings": [], "unschedulable": [], "cost": cost})
     assert text.startswith(
-        "6 pods wait: 6 get 3 new nodes\n$0.3000 an hour, $219 a month; the proven minimum is $0.2000 an hour"
+        "6 pods wait: 6 get 3 new nodes\n$0.3000 an hour, $219 a month; 50.0% above the proven minimum of $0.2000 an hour"
     )
     assert [line.split() for line in text.splitlines()[4:]] == [
         ["3", "x", "a", "m.s", "(or", "1", "other)", "z1", "spot", "1", "to", "3", "0.1000"]

@@ -39,7 +39,7 @@ def test_the_summary_comes_first_and_node_names_stay_whole() -> None:
     lines = disruption_table(a_document(a_command(NODES))).splitlines()
     assert lines[0].startswith("4 nodes go, 1 comes, 4 pods move: saves $0.5000 an hour, $365 a month, 25%; ")
     assert lines[0].endswith("; each command pays for itself within 4 minutes")
-    assert lines[1] == "$2.0000 an hour before, $1.5000 after; the proven minimum is $1.2500 an hour, 20.0% above it"
+    assert lines[1] == "$2.0000 an hour before, $1.5000 after; 20.0% above the proven minimum of $1.2500 an hour"
     assert [word for line in lines[4:] for word in line.split() if word.startswith("ip-")] == NODES
     assert lines[4].split()[-1] == "0.5000"
 

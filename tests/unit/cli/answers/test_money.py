@@ -11,14 +11,14 @@ from cli.answers.money import a_month, distance, rate
     ("lower_bound", "told"),
     [
         (None, ""),
-        (2.0, "which is the proven minimum"),
-        (1.6, "the proven minimum is $1.6000 an hour, 25.0% above it"),
+        (2.0, "proven to be the minimum"),
+        (1.6, "25.0% above the proven minimum of $1.6000 an hour"),
         (0.0000001, ""),
         (0.0, ""),
-        (0.2, "the proven minimum is $0.2000 an hour, 900.0% above it"),
+        (0.2, "900.0% above the proven minimum of $0.2000 an hour"),
         (0.1999, ""),
-        (1.999, "which is the proven minimum"),
-        (1.9989, "the proven minimum is $1.9989 an hour, 0.1% above it"),
+        (1.999, "proven to be the minimum"),
+        (1.9989, "0.1% above the proven minimum of $1.9989 an hour"),
     ],
 )
 def test_only_a_bound_that_says_something_is_shown(lower_bound: float | None, told: str) -> None:

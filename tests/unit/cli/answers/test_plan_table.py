@@ -59,8 +59,8 @@ def test_the_first_line_counts_the_pods(plan: JsonObject, summary: str) -> None:
     [
         ({}, "$0.5000 an hour, $365 a month"),
         ({"spotHourly": 0.125}, "$0.5000 an hour, $365 a month, 25% of it spot"),
-        ({"lowerBound": 0.5}, "$0.5000 an hour, $365 a month; which is the proven minimum"),
-        ({"lowerBound": 0.4}, "$0.5000 an hour, $365 a month; the proven minimum is $0.4000 an hour, 25.0% above it"),
+        ({"lowerBound": 0.5}, "$0.5000 an hour, $365 a month; proven to be the minimum"),
+        ({"lowerBound": 0.4}, "$0.5000 an hour, $365 a month; 25.0% above the proven minimum of $0.4000 an hour"),
     ],
 )
 def test_the_second_line_is_the_cost_of_new_nodes(cost: JsonObject, line: str) -> None:
