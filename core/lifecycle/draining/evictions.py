@@ -30,7 +30,8 @@ SOONEST: Final = timedelta(seconds=1)
 """Shortest time between two checks of a node."""
 
 FORCED_ANYWAY_AFTER: Final = timedelta(minutes=1)
-"""A pod is deleted by force this long after the deadline even if no eviction of it was tried."""
+"""A pod is deleted by force this long after the deadline even if no eviction of it was tried, once a round has evicted others
+since: an outage that outlasts the deadline leaves no pod untried."""
 
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 
@@ -156,7 +157,10 @@ def _is_forced(pod: Pod, deletion: Deletion, now: datetime) -> bool:
     """Whether eviction of an overdue pod has been tried before, or can no longer be tried."""
     if not pod.is_active or identity(pod) in deletion.tries:
         return True
-    return deletion.deadline is not None and now > deletion.deadline + FORCED_ANYWAY_AFTER
+    if deletion.deadline is None or now <= deletion.deadline + FORCED_ANYWAY_AFTER:
+        return False
+    moments = [tried.next_at for tried in deletion.tries.values()] + [deletion.evicted_at or deletion.deadline]
+    return max(moments) > deletion.deadline
 
 
 def _has_resisted(pod: Pod, deletion: Deletion) -> bool:

@@ -108,9 +108,21 @@ def test_no_pod_is_forced_without_an_eviction_attempt() -> None:
 
 
 def test_the_end_comes_even_without_time_for_attempts() -> None:
+    """A round that had time for other pods counts, whether they left or not."""
     pod = a_running("p")
-    assert forced(a_deletion(deadline=NOW - FORCED_ANYWAY_AFTER), pod) == []
-    assert forced(a_deletion(deadline=NOW - FORCED_ANYWAY_AFTER - SECOND), pod) == [("p", 1)]
+    refused = {"uid-q": EvictionTry(1, EvictionReason.SERVER_ERROR, NOW + SECOND)}
+    for round_ in ({"evicted_at": NOW}, {"tries": refused}):
+        assert forced(a_deletion(deadline=NOW - FORCED_ANYWAY_AFTER, **round_), pod) == []
+        assert forced(a_deletion(deadline=NOW - FORCED_ANYWAY_AFTER - SECOND, **round_), pod) == [("p", 1)]
+
+
+def test_after_an_outage_that_outlasts_the_deadline_every_pod_is_evicted_first() -> None:
+    """If this failed, all pods of a node would go past their budgets once the API server answers again."""
+    pod, deadline = a_running("p"), NOW - timedelta(hours=1)
+    for before in ({}, {"evicted_at": deadline}):
+        deletion = a_deletion(deadline=deadline, **before)
+        assert forced(deletion, pod) == []
+        assert drain(deletion, [pod], NOW).evict == (pod,)
 
 
 def test_a_pod_with_the_longest_grace_leaves_budgets_the_first_half() -> None:
