@@ -27,7 +27,7 @@ class InvalidInputError(FleetwrightError):
         self.subject = subject
         self.field = field
         self.problem = problem
-        super().__init__(problem, subject, field)
+        super().__init__(problem)  # copies call it with the same arguments, and restore the fields afterwards
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.subject, self.field, self.problem) if part)

@@ -92,6 +92,12 @@ def test_the_tests_of_a_module_have_its_path_and_name(package: str) -> None:
     assert not lost
 
 
+def test_modules_beside_the_packages_have_tests_of_their_name() -> None:
+    tests = ROOT / "tests" / "unit"
+    names = {path.name for path in (ROOT / "core").glob("*.py")} - {"__init__.py", "labels.py"}
+    assert not [name for name in sorted(names) if not (tests / f"test_{name}").exists()]
+
+
 def test_what_is_called_data_holds_no_functions() -> None:
     """Otherwise, a rule could hide among structs without a test."""
     for name in sorted(DATA_ONLY):
