@@ -67,7 +67,7 @@ class FleetLauncher:
             raise not_rendered(order, error) from error
         if not rendered.offerings:
             said = "no offered type has an image and a subnet in its zone"
-            raise LaunchDeniedError(CALL, said, _all_refused(order, NO_IMAGE_OR_SUBNET, said))
+            raise _not_requested(order, NO_IMAGE_OR_SUBNET, said)
         try:
             answer = self._create_fleet(rendered)
         except ConflictError as error:
@@ -160,7 +160,12 @@ class FleetLauncher:
 
 def not_rendered(order: LaunchOrder, error: InvalidInputError) -> LaunchDeniedError:
     """Return the denial of an order that cannot be rendered; EC2 is not called."""
-    return LaunchDeniedError(CALL, str(error), _all_refused(order, NOT_RENDERED, str(error)))
+    return _not_requested(order, NOT_RENDERED, str(error))
+
+
+def _not_requested(order: LaunchOrder, code: str, said: str) -> LaunchDeniedError:
+    """Return a denial of our own, in the form of EC2's: code and message."""
+    return LaunchDeniedError(CALL, f"{code}: {said}", _all_refused(order, code, said))
 
 
 def _all_refused(asked: LaunchOrder | RenderedLaunch, code: str, said: str) -> tuple[RefusedOffering, ...]:

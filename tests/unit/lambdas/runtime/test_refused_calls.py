@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.launch.denials.codes import RULES
+from core.launch.denials.denial import LaunchDenial
+from lambdas.adapters.aws.ec2.fleet_errors import describe
 from lambdas.runtime.refused_calls import LENGTH_MAX, NOT_NAMED, RefusedCall, refused_call
 
 USER = "User: arn:aws:sts::123456789012:assumed-role/fleetwright-prod-eu-west-1-execute/x is not authorized to perform"
@@ -95,6 +98,16 @@ def test_one_refused_action_has_few_resources(resource: str, reported: str) -> N
         "a:B",
         reported,
     )
+
+
+@pytest.mark.parametrize("code", sorted({f"{rule.code}{'NotFound' if rule.begins else ''}" for rule in RULES}))
+def test_a_refused_launch_and_what_stays_of_it_are_one(code: str) -> None:
+    """Two resources would be two contributors of the alarm, and two notifications."""
+    standing = LaunchDenial(node_class="default", code=code, call="ec2:CreateFleet", message="no")
+    raised = f"ec2:CreateFleet: {code}: no"
+    among_errors = f"ec2:CreateFleet: {describe({'ErrorCode': code, 'ErrorMessage': 'no'})}"
+    found = {refused_call(said) for said in (standing.refusal(), raised, among_errors)}
+    assert found == {("ec2:CreateFleet", code)}
 
 
 @given(st.text(max_size=600))
