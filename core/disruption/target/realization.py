@@ -27,6 +27,9 @@ REPAIRS_MAX: Final = 12
 ROUNDS_WITH_ROOM: Final = 6
 """In so many of them, further nodes are kept for no pods that the free room of others seems to take."""
 
+RELEASE_FAILURES_MAX: Final = 7
+"""Spot nodes that stay are tried without until so many in a row could not go."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Realization:
@@ -80,14 +83,21 @@ class Realizations:
         self.unplaced_items: set[int] = set()
         self.gated: Bools = np.zeros(len(fleet.candidates), dtype=bool)
 
-    def of(self, keeps: Bools, planned: PlannedSlots | None, budget: SearchBudget | None) -> Realization:
-        """Evaluate the choice, keeping more nodes where pods would find no place; pack the new nodes at the end."""
+    def of(
+        self, keeps: Bools, planned: PlannedSlots | None, budget: SearchBudget | None, *, releases: int = 0
+    ) -> Realization:
+        """Evaluate the choice, keeping more nodes where pods would find no place; pack the new nodes at the end.
+
+        `releases`: how many spot nodes of the choice are tried without, if others have to stay for the pods of spot nodes.
+        """
         keeps = keeps.copy()
         for number in range(REPAIRS_MAX):
             drained = self._drained(keeps, planned)
             found = self._realization(keeps, drained.results)
             missing, may_cover = self._missing(found)
             if not missing.any():
+                if number and self._is_gated:
+                    found, drained = self._released(found, drained, planned, budget, releases)
                 return self._packed(found, drained, planned, budget)
             kept = covering(
                 self._fleet.rows.problem,
@@ -103,6 +113,34 @@ class Realizations:
                 self.gated |= kept
         nothing = np.ones_like(keeps)
         return self._realization(nothing, self._drained(nothing, None).results)
+
+    def _released(
+        self,
+        found: Realization,
+        drained: DrainedFleet[SchedulingResults],
+        planned: PlannedSlots | None,
+        budget: SearchBudget | None,
+        releases: int,
+    ) -> tuple[Realization, DrainedFleet[SchedulingResults]]:
+        """Return the best choice that lacks some of the spot nodes, the most expensive first.
+
+        The nodes that stayed after all may have room for the pods of nodes that the program kept (docs/adr/0236).
+        """
+        problem, failures = self._fleet.rows.problem, 0
+        may_go = found.keeps & problem.is_spot & ~self._fleet.must_go
+        by_price = np.argsort(-np.where(may_go, problem.prices, -1), kind="stable")
+        for node in by_price[: min(releases, int(may_go.sum()))]:
+            if failures >= RELEASE_FAILURES_MAX or (budget is not None and budget.is_spent):
+                break
+            keeps = found.keeps.copy()
+            keeps[node] = False
+            tried = self._drained(keeps, planned)
+            without = self._realization(keeps, tried.results)
+            if without.goal < found.goal and not self._missing(without)[0].any():
+                found, drained, failures = without, tried, 0
+            else:
+                failures += 1
+        return found, drained
 
     def _drained(self, keeps: Bools, planned: PlannedSlots | None) -> DrainedFleet[SchedulingResults]:
         """Return the scheduler's result for one choice."""

@@ -55,6 +55,23 @@ def test_of_spot_nodes_that_all_go_as_many_stay_as_their_pods_need() -> None:
     assert (int(found.keeps.sum()), found.claims) == (2, ())
 
 
+def test_a_spot_node_of_the_choice_goes_where_one_that_stays_after_all_has_the_room() -> None:
+    """The program's node and the one that rules keep both stayed, each of them half empty."""
+    stuck = pod_on("b", node_selector=(Requirement.one_of("rack", "a"),))
+    pairs = (a_node_of(LARGE, "a", capacity_type=labels.SPOT), a_node_of(MIDDLE, "b", capacity_type=labels.SPOT))
+    pool = a_pool("default", disruption=OPEN)
+    fleet = fleet_of(world(*pairs, pods=(pod_on("a"), stuck), node_pools=(pool,)))
+    choice = np.array([True, False])
+
+    def kept(*, is_gated: bool, releases: int) -> list[bool]:
+        realizations = Realizations(fleet, is_gated=is_gated, keep_discount=0)
+        keeps: list[bool] = realizations.of(choice, None, None, releases=releases).keeps.tolist()
+        return keeps
+
+    assert kept(is_gated=True, releases=1) == [False, True]
+    assert kept(is_gated=True, releases=0) == kept(is_gated=False, releases=1) == [True, True]
+
+
 def realized(snapshot: Snapshot, *keeps: bool, discount: int = 0) -> Realization:
     """The result of keeping these nodes, in the order of the fleet."""
     found = Realizations(fleet_of(snapshot), is_gated=False, keep_discount=discount)
