@@ -262,8 +262,14 @@ def test_clusters_of_an_organisation_are_rows() -> None:
 
 def test_a_command_names_its_replacements() -> None:
     command = {
-        "id": "c0ffee", "phase": "draining", "reason": "Drifted", "method": "drift", "nodes": ["n1"],
-        "replacements": [f"r-{n}" for n in range(4)], "savings": 0.0, "since": "2026-11-20T09:30:00Z",
+        "id": "c0ffee",
+        "phase": "draining",
+        "reason": "Drifted",
+        "method": "drift",
+        "nodes": ["n1"],
+        "replacements": [f"r-{n}" for n in range(4)],
+        "savings": 0.0,
+        "since": "2026-11-20T09:30:00Z",
     }
     lines = shown(a_document(commands=[command]))
     assert "c0ffee draining Drifted (drift) n1 r-0, r-1, r-2 +1 0.0000 11-20 09:30" in lines
