@@ -85,8 +85,10 @@ UNUSED: Final = (
     "aws_lambda_powertools/event_handler",
     "backports/zstd/tarfile.py",
     "backports/zstd/zipfile",
+    "boto3/crt.py",  # for transfers with awscrt, which no bundle has
     "boto3/data",
     "boto3/examples",
+    "botocore/crt",
     "botocore/data/*/*/examples-1.json",
     "dateutil/zoneinfo/*.tar.gz",  # Lambda provides time zones
     "highspy/libhighs.so.*.*",  # the same file as libhighs.so.N, which the extension is linked against
@@ -105,6 +107,7 @@ UNUSED: Final = (
     "numpy/testing",
     "pydantic/mypy.py",
     "pydantic/v1",  # the previous release
+    "s3transfer/crt.py",
     "urllib3/contrib/emscripten",
 )
 """Parts of packages that nothing imports. numpy loads some of them by name on first use, which no function does."""
