@@ -82,6 +82,7 @@ class Permissions:
                 state.keeps_state,
                 *launches,
                 state.wakes_disrupt,
+                instances.names_instances,
                 instances.terminates,
                 state.records_outcomes,
             ],

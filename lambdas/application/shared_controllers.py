@@ -37,12 +37,14 @@ class SharedControllers:
     @cached_property
     def claim_work(self) -> ClaimWork:
         """Advances a claim to its next step."""
+        from lambdas.controllers.launching.instance_names import InstanceNames
         from lambdas.controllers.node_lifecycle.claim_launch import ClaimLaunch
         from lambdas.controllers.node_lifecycle.claim_steps import ClaimSteps
         from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 
         given = self.adapters
-        launch = ClaimLaunch(given.stores.claims, self.launcher, self.observer, given.queues, given.clock)
+        names = InstanceNames(given.cloud)
+        launch = ClaimLaunch(given.stores.claims, self.launcher, names, self.observer, given.queues, given.clock)
         claim_steps = ClaimSteps(
             given.kubernetes,
             given.stores,
@@ -53,7 +55,7 @@ class SharedControllers:
             given.queues,
             given.clock,
         )
-        return ClaimWork(given.stores, claim_steps, given.queues, given.clock, binds=given.settings.bind_pods)
+        return ClaimWork(given.stores, claim_steps, names, given.queues, given.clock, binds=given.settings.bind_pods)
 
     @cached_property
     def claim_deletion(self) -> ClaimDeletion:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from core import labels
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, node_pool, play
 
@@ -17,6 +18,18 @@ WITHIN_SECONDS = 5
 def moments(result: Result, event: str, **fields: str) -> list[datetime]:
     found = (e for e in result.events if e.event == event and fields.items() <= e.fields.items())
     return [datetime.fromisoformat(e.t) for e in found]
+
+
+def names_at_joining(result: Result) -> list[str]:
+    """The claim that each instance's tags name when its node joins."""
+    tags: dict[str, dict[str, str]] = {}
+    names: list[str] = []
+    for event in result.events:
+        if event.event in {"instanceLaunched", "instanceTagged"}:
+            tags[event.fields["instance"]] = event.fields["tags"]
+        elif event.event == "nodeJoined":
+            names.append(tags[event.fields["providerID"].rpartition("/")[2]][labels.NODECLAIM])
+    return names
 
 
 def asked_for(tmp_path: Path, nodes: int, duration: str) -> tuple[Result, float]:
@@ -38,6 +51,7 @@ def test_every_node_of_a_plan_is_asked_for_within_seconds(tmp_path: Path) -> Non
     assert result.summary["podsScheduled"] == NODES
     joined = [event.fields["nodeClaim"] for event in result.events if event.event == "nodeJoined"]
     assert len(set(joined)) == NODES
+    assert names_at_joining(result) == joined
     assert_lawful(result)
 
 

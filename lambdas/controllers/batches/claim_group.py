@@ -63,7 +63,7 @@ class ClaimChecks:
         """Handle a reported deletion of the NodeClaim, then call `ClaimWork.advance`. Raises PortError."""
         if item.is_deleted:
             self._deleted.check(name, report)
-        return self._claim_work.advance(name, reader, report, until=item.until)
+        return self._claim_work.advance(name, reader, report, until=item.until, is_first=item.due is None)
 
 
 class ClaimGroup:

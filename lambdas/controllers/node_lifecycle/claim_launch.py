@@ -11,6 +11,7 @@ from core.lifecycle.records import ClaimRecord
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
+from lambdas.controllers.launching.instance_names import InstanceNames
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import wake_up, work_on_claims
@@ -24,10 +25,17 @@ class ClaimLaunch:
     """Launches claims whose pods still wait, within the limits of their NodePools."""
 
     def __init__(
-        self, claims: ClaimStore, launcher: Launcher, observer: Observer, queues: FunctionQueues, clock: Clock
+        self,
+        claims: ClaimStore,
+        launcher: Launcher,
+        names: InstanceNames,
+        observer: Observer,
+        queues: FunctionQueues,
+        clock: Clock,
     ) -> None:
         self._claims = claims
         self._launcher = launcher
+        self._names = names
         self._observer = observer
         self._wake_ups, self._work = queues.wake_ups, queues.work
         self._clock = clock
@@ -69,7 +77,7 @@ class ClaimLaunch:
         launched = self._launcher.launch(members, node_class, catalogue, now, report)
         if len(launched) < len(members):
             self._wake_ups.send([wake_up("refused launch")])
-        booting = [found.name for found in launched.values() if found.machine is not None and found.share]
+        booting = [found.name for found in launched.values() if found.machine is not None and found.shares > 1]
         if booting:
             self._work.send(work_on_claims(booting, now), delay=BOOT_AT_LEAST)
         return launched
@@ -114,4 +122,6 @@ class ClaimLaunch:
         now = self._clock.now()
         node_classes = [self._observer.node_class(record.plan.node_class.name)]
         report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {step.instance_id}")
-        return self._launcher.adopt(record, instance, self._observer.open_market.catalogue(node_classes, now), now)
+        adopted = self._launcher.adopt(record, instance, self._observer.open_market.catalogue(node_classes, now), now)
+        self._names.give(adopted, report)
+        return adopted

@@ -18,6 +18,7 @@ from core.lifecycle.records import ClaimRecord
 from core.model.values.taints import DISRUPTED
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.draining.replacements import Replacing
+from lambdas.controllers.launching.instance_names import InstanceNames
 from lambdas.controllers.node_lifecycle.check_chains import CheckChains
 from lambdas.controllers.node_lifecycle.claim_steps import ClaimSteps
 from lambdas.controllers.node_lifecycle.ready_nodes import ReadyNodes
@@ -40,10 +41,18 @@ class ClaimWork:
     """Advances one claim as far as possible now."""
 
     def __init__(
-        self, stores: Stores, claim_steps: ClaimSteps, queues: FunctionQueues, clock: Clock, *, binds: bool
+        self,
+        stores: Stores,
+        claim_steps: ClaimSteps,
+        names: InstanceNames,
+        queues: FunctionQueues,
+        clock: Clock,
+        *,
+        binds: bool,
     ) -> None:
         """`binds`: whether planned pods are bound to their nodes."""
         self._claim_steps = claim_steps
+        self._names = names
         self._claims = stores.claims
         self._chains = CheckChains(stores.claims)
         self._binds = binds
@@ -54,9 +63,15 @@ class ClaimWork:
         self._clock = clock
 
     def advance(
-        self, name: str, reader: NodeStateReader, report: RunReport, *, until: datetime | None = None
+        self,
+        name: str,
+        reader: NodeStateReader,
+        report: RunReport,
+        *,
+        until: datetime | None = None,
+        is_first: bool = False,
     ) -> timedelta | steps.BindPods | None:
-        """Take all possible steps; `until` is the end of this check's chain.
+        """Take all possible steps; `until` is the end of this check's chain, and `is_first` says whether it begins it.
 
         Returns:
             When to check again, None if there is nothing to wait for or a longer chain checks it. The caller binds pods, since
@@ -67,6 +82,8 @@ class ClaimWork:
             return None
         # Its removal has a cause of its own, which the reason and the message name.
         report.decision_id = record.decision if record.deletion is None else ""
+        if is_first:
+            self._names.give(record, report)
         found = self._steps(self._with_clock(record), reader, report)
         return found if found is not None and self._chains.goes_on(record, until, self._clock.now()) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.manifests.wire import api_resources as kinds
+from lambdas.ports import ThrottledError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
@@ -19,6 +20,11 @@ ALONE = {
 }
 
 
+def _refuse_names(call: str) -> None:
+    if call == "tag":
+        raise ThrottledError("ec2:CreateTags", "Request limit exceeded.")
+
+
 def a_fleet(nodes: int, *, is_named: bool = True) -> Lab:
     """So many nodes with a pod each, in a NodePool with every field that a claim copies."""
     lab = Lab()
@@ -31,8 +37,8 @@ def a_fleet(nodes: int, *, is_named: bool = True) -> Lab:
     lab.kubernetes.put(a_node_pool(template=template))
     lab.kubernetes.put(*(a_pending_pod(f"p{n}", metadata={"labels": {"a": "b"}}, affinity=ALONE) for n in range(nodes)))
     lab.provision()
-    if is_named:
-        lab.reconcile()
+    if not is_named:
+        lab.cloud.before_call = _refuse_names
     lab.boot()
     lab.tick(2)
     for claim in lab.claims:
@@ -41,6 +47,7 @@ def a_fleet(nodes: int, *, is_named: bool = True) -> Lab:
     for number, claim in enumerate(lab.claims):
         body = {"spec": {"nodeName": claim.node_name}, "status": {"phase": "Running", "conditions": []}}
         lab.kubernetes.amend(kinds.PODS, f"p{number}", body, namespace="default")
+    lab.cloud.before_call = lambda _: None
     lab.work.take()
     return lab
 

@@ -1,0 +1,28 @@
+"""Names the instances of a shared launch: EC2 gives all of them the same tags, so none has its claim's name at launch."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from core.lifecycle.launching.shared_launch import name_tags
+from core.lifecycle.records import ClaimRecord
+from lambdas.controllers.boundary import Boundary
+from lambdas.ports import CloudProvider
+from lambdas.run_report import RunReport
+
+
+class InstanceNames:
+    """Sets the tags that name an instance after its claim."""
+
+    def __init__(self, cloud: CloudProvider) -> None:
+        self._cloud = cloud
+
+    def give(self, record: ClaimRecord, report: RunReport) -> None:
+        """Name the claim's instance before its node joins; nothing is done where the launch has named it.
+
+        A failure is reported and stops nothing: `reconcile` names what is left.
+        """
+        if record.shares == 1 or record.machine is None or record.node_name:
+            return
+        tags = name_tags(record.name)
+        Boundary(report).attempt(record.name, partial(self._cloud.tag, record.instance_id, tags))
