@@ -23,7 +23,7 @@ def budget_explanation(pool: NodePool, nodes: int, reason: str, going: Sequence[
         pool: The NodePool.
         nodes: How many nodes its budgets apply to.
         reason: Why a node would go.
-        going: Names of the nodes that count against the budgets: they are leaving or not Ready.
+        going: Names of the nodes that count against the budgets: they are leaving or not Ready, twice if both.
         now: The time.
     """
     problem = unreadable(pool)
@@ -32,8 +32,10 @@ def budget_explanation(pool: NodePool, nodes: int, reason: str, going: Sequence[
     top = allowed(pool, nodes, reason, now)
     text = f"the disruption budgets of NodePool {pool.name} let {top or 'none'} of {nodes} nodes go for {reason} now"
     if top and going:
-        more = f" and {len(going) - NAMED_MAX} more" if len(going) > NAMED_MAX else ""
-        text += f"; their places are taken by {', '.join(going[:NAMED_MAX])}{more}"
+        names = tuple(dict.fromkeys(going))
+        named = (f"{name} (two places)" if going.count(name) > 1 else name for name in names[:NAMED_MAX])
+        more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+        text += f"; their places are taken by {', '.join(named)}{more}"
     opening = _opening(pool, nodes, reason, now)
     return text if opening is None else f"{text}; from {opening:%Y-%m-%dT%H:%M:%SZ} they let more go"
 

@@ -17,6 +17,11 @@ def told(*budgets: Budget, going: tuple[str, ...] = ()) -> str:
     return budget_explanation(pool, 40, UNDERUTILIZED, going, NOW)
 
 
+def test_a_node_that_leaves_and_is_not_ready_is_named_once() -> None:
+    text = told(Budget("3"), going=("a", "a", "b"))
+    assert text.endswith("their places are taken by a (two places), b")
+
+
 def test_nodes_that_take_the_places_are_named() -> None:
     """`No more nodes may go now` left open whether a command, a node that is not Ready or the budget itself was the cause."""
     text = told(Budget("10%"), going=("a", "b", "c", "d"))
