@@ -53,7 +53,7 @@ class GreedyScheduler:
     claims: OpenClaimSearch = field(init=False)
     new: NewClaims = field(init=False)
     bound: list[tuple[Pod, int]] = field(default_factory=list)
-    unplaceable: set[tuple[int, int, bool, bool]] = field(default_factory=set)
+    unplaceable: set[tuple[int, int, bool, bool, bool]] = field(default_factory=set)
     opened: dict[bool, ClaimMask] = field(default_factory=lambda: {False: NO_CLAIMS, True: NO_CLAIMS})
 
     def __post_init__(self) -> None:
@@ -178,7 +178,13 @@ class GreedyScheduler:
     def _try(self, pod: Pod, group: PendingGroup, step: RelaxationStep, smallest: Vector) -> bool:
         """Place a pod with its demands at one relaxation step."""
         pod_group = group.pod_group
-        key = (pod_group.index, step.number, group.avoids_recently_changed, group.is_displaced)
+        key = (
+            pod_group.index,
+            step.number,
+            group.avoids_recently_changed,
+            group.avoids_drained_later,
+            group.is_displaced,
+        )
         if key in self.unplaceable:
             return False
         if self._joins(pod, group, step):

@@ -221,6 +221,15 @@ def test_pods_of_a_leaving_node_get_a_new_node_rather_than_one_that_the_target_d
     assert placed(drained_later(world, "n2", "n3")) == {"p": "default-0", "q": "n2"}
 
 
+def test_a_waiting_pod_takes_the_room_that_equal_pods_of_a_leaving_node_avoid() -> None:
+    """It runs nowhere; the other still runs."""
+    full = a_pool("default", limits={"nodes": 1})
+    pods = (bound("p", "n1", cpu="3"), a_pod("q", cpu="3", owners=SET))
+    world = a_world("n1", "n2", pods=pods, node_pools=(full,))
+    world = msgspec.structs.replace(world, marked_for_deletion=(world.node_claims[0].name,))
+    assert placed(drained_later(world, "n2")) == {"q": "n2"}
+
+
 def test_pods_of_a_leaving_node_stay_schedulable_on_nodes_that_the_target_drains_later() -> None:
     """Otherwise, an expired node of a NodePool at its limit is not drained."""
     full = a_pool("default", limits={"nodes": 1})
