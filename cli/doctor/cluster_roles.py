@@ -55,7 +55,7 @@ def cluster_roles(name: str, account: Account, _: datetime) -> AccountFinding:
     problems = [*_absent(wanted, present), *_wrong(wanted, present, not_needed)]
     if problems:
         options = "".join(f" {_OPTIONS[flag]}" for flag in sorted(_OPTIONS) if flags[flag])
-        mends = f".venv/bin/python -m infra.cluster_role{options} | kubectl apply -f -"
+        mends = f"{_deletes(wanted, present)}.venv/bin/python -m infra.cluster_role{options} | kubectl apply -f -"
         return AccountFinding(name, PROBLEM, "; ".join(problems), mends)
     return AccountFinding(name, OK, "each function's group is bound to a ClusterRole with all that it needs")
 
@@ -94,9 +94,23 @@ def _of_role(manifest: Manifest, found: Manifest, not_needed: set[Permission]) -
 def _of_binding(manifest: Manifest, found: Manifest) -> Iterator[str]:
     name, group = manifest["metadata"]["name"], manifest["subjects"][0]["name"]
     subjects = {(subject.get("kind"), subject.get("name")) for subject in found.get("subjects") or ()}
-    role = (found.get("roleRef") or {}).get("name")
-    if role != name or ("Group", group) not in subjects:
+    if _is_of_another_role(manifest, found) or ("Group", group) not in subjects:
         yield f"ClusterRoleBinding {name} does not bind the group {group} to ClusterRole {name}"
+
+
+def _is_of_another_role(manifest: Manifest, found: Manifest) -> bool:
+    """Whether a binding has the name of one of ours, and binds another role."""
+    return bool((found.get("roleRef") or {}).get("name") != manifest["roleRef"]["name"])
+
+
+def _deletes(wanted: Sequence[Manifest], present: Sequence[Manifest | None]) -> str:
+    """Return the command that must come first: a binding of another role is deleted, since `roleRef` is immutable."""
+    names = [
+        str(manifest["metadata"]["name"])
+        for manifest, found in zip(wanted, present, strict=True)
+        if found is not None and manifest["kind"] == BINDINGS.kind and _is_of_another_role(manifest, found)
+    ]
+    return f"kubectl delete clusterrolebinding {' '.join(names)} && " if names else ""
 
 
 def _allows(granted: Iterable[Mapping[str, Any]], wanted: Permission) -> bool:

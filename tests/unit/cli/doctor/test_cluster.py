@@ -138,6 +138,18 @@ def test_a_binding_binds_the_group_of_its_function(server: ApiServer, url: str, 
     assert told.says.endswith("does not bind the group fleetwright:execute to ClusterRole fleetwright-execute")
 
 
+def test_a_binding_of_another_role_is_deleted_first(server: ApiServer, url: str) -> None:
+    """The API server refuses a changed `roleRef`, so `kubectl apply` alone would end in an error."""
+    install(server)
+    applies = ".venv/bin/python -m infra.cluster_role | kubectl apply -f -"
+    server.objects[f"{BINDINGS.path()}/fleetwright-provision"]["subjects"] = None
+    assert found("cluster-roles", Installed(url)).mends == applies
+    for function in ("disrupt", "execute"):
+        server.objects[f"{BINDINGS.path()}/fleetwright-{function}"]["roleRef"]["name"] = "view"
+    names = "fleetwright-disrupt fleetwright-execute"
+    assert found("cluster-roles", Installed(url)).mends == f"kubectl delete clusterrolebinding {names} && {applies}"
+
+
 @pytest.mark.parametrize(
     ("settings", "flag", "option"),
     [
