@@ -183,8 +183,9 @@ def launch_errors() -> str:
         f"{CALLS_MAX}. Codes without calls are ours.",
         _table(("code", "remembered", "told", "calls", "what to do"), rows),
         "Faults that pass (throttling, EC2's own errors, time-outs) are tried again with the same token, which cannot launch "
-        "twice, for five minutes. Each throttled or failed attempt halves the rate of requests of all clusters of the account "
-        f"and region, from {FASTEST // 1000} a second down to one in {round(1000 / SLOWEST)} seconds; "
+        "twice, for five minutes. Each attempt that EC2 throttles, or answers with its own error, halves the rate of "
+        f"requests of all clusters of the account and region, from {FASTEST // 1000} a second down to one in "
+        f"{round(1000 / SLOWEST)} seconds; "
         f"{QUIET // 1000} seconds after the last one it rises again "
         "([ADR 243](../adr/0243-the-pace-of-requests-learns-from-throttling.md)).",
         "## Instances that end while they start",

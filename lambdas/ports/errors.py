@@ -49,11 +49,14 @@ class PortError(FleetwrightError):
 
 
 class TransientError(PortError):
-    """Throttled, timed out or a fault on the other side. `answers`: how many attempts of the SDK failed."""
+    """Throttled, timed out or a fault on the other side.
+
+    `answers`: how many attempts of the SDK the other side answered so; none if it was not reached, or its answer was lost.
+    """
 
     reason: ClassVar[FailureReason] = FailureReason.TRANSIENT
 
-    def __init__(self, call: str, detail: str, *, answers: int = 1) -> None:
+    def __init__(self, call: str, detail: str, *, answers: int = 0) -> None:
         super().__init__(call, detail)
         self.answers = answers
 

@@ -140,3 +140,26 @@ def test_the_attempts_of_the_sdk_that_were_throttled_are_counted() -> None:
     error = translate("ec2:CreateFleet", ClientError(response, "CreateFleet"))
     assert isinstance(error, ThrottledError)
     assert error.answers == 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectTimeoutError(endpoint_url="https://ec2"),
+        EndpointConnectionError(endpoint_url="https://ec2"),
+        ReadTimeoutError(endpoint_url="https://ec2"),
+        BotoCoreError(),
+    ],
+)
+def test_what_did_not_answer_throttled_nothing(error: BotoCoreError) -> None:
+    """A fault of one cluster's own network slowed the launches of all clusters of the account and region."""
+    translated = translate("ec2:CreateFleet", error)
+    assert isinstance(translated, TransientError)
+    assert translated.answers == 0
+
+
+def test_a_fault_that_the_service_answers_counts_as_an_answer() -> None:
+    response: Any = {"Error": {"Code": "InternalError"}, "ResponseMetadata": {"HTTPStatusCode": 500}}
+    error = translate("ec2:CreateFleet", ClientError(response, "CreateFleet"))
+    assert isinstance(error, TransientError)
+    assert error.answers == 1
