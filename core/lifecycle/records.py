@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -101,6 +101,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
         evicted_at: When a pod last left because it was evicted or forced off, None if none has.
         terminated_at: When EC2 was last asked to terminate the instance.
         held_at: Since when a brake stops the drain, whose deadline waits meanwhile; None while none does.
+        held_for: How long brakes stopped the drain before, by which its deadline was moved; zero in rows older than this field.
     """
 
     reason: str
@@ -116,6 +117,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     ends_at: datetime | None = None
     replacements: tuple[str, ...] | None = None
     held_at: datetime | None = None
+    held_for: timedelta = timedelta(0)
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,18 +64,27 @@ def is_bounded(record: ClaimRecord) -> bool:
     return deletion.tainted_at is not None and deletion.terminated_at is None
 
 
+def is_stopped(record: ClaimRecord) -> bool:
+    """Whether a brake stopped the deadline when the claim was last checked; it has not been moved by that time yet."""
+    return is_bounded(record) and record.deletion is not None and record.deletion.held_at is not None
+
+
 def with_clock(record: ClaimRecord, now: datetime, *, is_held: bool) -> ClaimRecord:
     """Return the claim with the deadline of its drain stopped while a brake holds the drain, and moved by that time after it.
 
-    Otherwise, all pods would be forced off all such nodes when a brake is released after the deadline.
+    Otherwise, all pods would be forced off all such nodes when a brake is released after the deadline. The time under the brake
+    counts for no pod's share of terminationGracePeriod, either.
     """
     deletion = record.deletion
     if deletion is None or deletion.deadline is None or is_held == (deletion.held_at is not None):
         return record
     if deletion.held_at is None:
         return msgspec.structs.replace(record, deletion=msgspec.structs.replace(deletion, held_at=now))
-    deadline = deletion.deadline + max(timedelta(0), now - deletion.held_at)
-    return msgspec.structs.replace(record, deletion=msgspec.structs.replace(deletion, deadline=deadline, held_at=None))
+    held = max(timedelta(0), now - deletion.held_at)
+    deletion = msgspec.structs.replace(
+        deletion, deadline=deletion.deadline + held, held_at=None, held_for=deletion.held_for + held
+    )
+    return msgspec.structs.replace(record, deletion=deletion)
 
 
 def terminated(record: ClaimRecord, now: datetime) -> ClaimRecord:

@@ -145,10 +145,11 @@ def _due_at(pod: Pod, deletion: Deletion) -> datetime:
 
     A pod whose grace period is as long as terminationGracePeriod, or longer, cannot have all of it. Karpenter forces it off at
     once. Here PodDisruptionBudgets apply for the first half of the time; otherwise they would protect no pod on such a node.
+    Time under a brake, by which the deadline was moved, is no part of it.
     """
     deadline = deletion.deadline
     assert deadline is not None  # noqa: S101 - callers have asked; tells the type checker
-    begun = deletion.tainted_at or deletion.asked_at
+    begun = (deletion.tainted_at or deletion.asked_at) + deletion.held_for
     grace = timedelta(seconds=pod.spec.termination_grace_seconds)
     return deadline - grace if grace < deadline - begun else begun + (deadline - begun) / 2
 

@@ -12,7 +12,7 @@ from core.brakes.steps import action_of_step
 from core.lifecycle import steps
 from core.lifecycle.backoff import recheck_after
 from core.lifecycle.claims import needs_instance, next_claim_step
-from core.lifecycle.draining.deletion import is_bounded, with_clock
+from core.lifecycle.draining.deletion import is_bounded, is_stopped, with_clock
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
 from core.model.values.taints import DISRUPTED
@@ -141,12 +141,12 @@ class ClaimWork:
         return msgspec.structs.replace(facts, tagged_instance=free)
 
     def _is_held_back(self, record: ClaimRecord, step: steps.ClaimStep, report: RunReport) -> bool:
-        """Whether a brake stops the step."""
+        """Whether a brake stops the step, or was released after the deadline was last compared with brakes."""
         action = action_of_step(record, step)
         brake = self._brakes.engaged().stopping(action, record.plan.node_pool) if action is not None else None
         if brake is not None:
             skipped(brake, record.name, report)
-        return brake is not None
+        return brake is not None or (action is Action.DRAIN and is_stopped(record))
 
     def _request_runs_for_capacity(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
         """Wake the functions that may wait for what a leaving claim has released.

@@ -12,6 +12,7 @@ from core.lifecycle.draining.deletion import (
     tainted,
     terminated,
     untainted,
+    with_clock,
 )
 from core.lifecycle.records import ClaimPhase
 from core.model.node_claim import Hold
@@ -19,7 +20,7 @@ from core.reasons.termination import TerminationReason
 from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_plan, a_record
 
-HOUR = timedelta(hours=1)
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 
 
 def test_only_a_node_that_was_ready_takes_a_place_in_the_budgets() -> None:
@@ -69,3 +70,16 @@ def test_one_voluntary_reason_does_not_replace_another() -> None:
     """The events and the budgets of the first would no longer say the same."""
     record = a_leaving(reason="Underutilized")
     assert expedited(record, TerminationReason.DRIFTED, "it has drifted", None) is record
+
+
+def test_all_time_under_brakes_is_added_to_the_deadline_and_counted() -> None:
+    record = a_leaving(deadline=NOW + HOUR)
+    for stopped, released in ((5, 15), (20, 50)):
+        held = with_clock(record, NOW + stopped * MINUTE, is_held=True)
+        assert with_clock(held, NOW + released * MINUTE, is_held=True) is held
+        record = with_clock(held, NOW + released * MINUTE, is_held=False)
+    assert record.deletion is not None
+    found = record.deletion
+    assert (found.deadline, found.held_for, found.held_at) == (NOW + HOUR + 40 * MINUTE, 40 * MINUTE, None)
+    backwards = with_clock(with_clock(record, NOW, is_held=True), NOW - MINUTE, is_held=False)
+    assert backwards == record, "another sandbox's clock may be behind"

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from core import labels
+from core.lifecycle.draining.deletion import with_clock
 from core.lifecycle.draining.evictions import (
     FORCED_ANYWAY_AFTER,
     LONGEST_WAIT,
@@ -15,12 +16,14 @@ from core.lifecycle.draining.evictions import (
     back_off,
     drain,
     identity,
+    is_overdue,
     next_check,
 )
 from core.lifecycle.records import Deletion, EvictionTry
 from core.model.pod import Pod
 from core.reasons.drain import EvictionReason
 from tests.builders import NOW, a_pod
+from tests.unit.lifecycle.records_for_tests import a_leaving
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 REFUSED = EvictionRefusal(EvictionReason.SERVER_ERROR)
@@ -136,6 +139,20 @@ def test_a_pod_with_the_longest_grace_leaves_budgets_the_first_half() -> None:
         asked_at=NOW - 5 * MINUTE - SECOND, tainted_at=None, deadline=NOW + 5 * MINUTE - SECOND, tried=[(pod, 5)]
     )
     assert forced(untainted, pod) == [("p", 299)], "the time counts from the request until the node is tainted"
+
+
+@pytest.mark.parametrize(("ran_for", "held_for"), [(1, 1), (1, 6), (2, 600), (4, 60)])
+@pytest.mark.parametrize("grace", [5, 10, 120])
+def test_time_under_a_brake_counts_for_no_half(ran_for: int, held_for: int, grace: int) -> None:
+    """If this failed, pods with a long grace would be forced off past their budgets once a brake is released."""
+    pod = a_running("p", termination_grace_seconds=60 * grace)
+    tainted_at = NOW - (ran_for + held_for) * MINUTE
+    stopped = a_leaving(tainted=NOW - tainted_at, deadline=tainted_at + 5 * MINUTE, held_at=NOW - held_for * MINUTE)
+    deletion = with_clock(stopped, NOW, is_held=False).deletion
+    assert deletion is not None
+    half = NOW + timedelta(minutes=2.5 - ran_for)
+    assert is_overdue(pod, deletion, half) is False
+    assert is_overdue(pod, deletion, half + SECOND) is True
 
 
 @pytest.mark.parametrize("ends_in", [0, 1])

@@ -121,7 +121,7 @@ def test_a_brake_stops_the_deadline_too() -> None:
     assert lab.claim.deletion is not None
     deadline = lab.claim.deletion.deadline
     assert deadline is not None
-    lab.brakes.hold(Brake(BrakeKind.STOP, "stopped by a test"), lab.clock.now())
+    stop(lab)
     for _ in range(2):
         lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
         lab.clock.advance(minutes=60)
@@ -134,6 +134,31 @@ def test_a_brake_stops_the_deadline_too() -> None:
     for _ in range(2):
         lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
     assert lab.kubernetes.names(kinds.PODS) == []
+
+
+def test_a_brake_that_is_released_within_a_check_forces_no_pod_off() -> None:
+    """Brakes are read again within a check, after the drain's deadline was compared with them."""
+    lab = a_lab(terminationGracePeriod="2m")
+    lab.kubernetes.refusing = dict.fromkeys(PODS, ERRORS[EvictionReason.POD_DISRUPTION_BUDGET])
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    stop(lab)
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    lab.clock.advance(minutes=60)
+
+    def release(call: str) -> None:
+        if call.startswith("list pods"):
+            lab.brakes.release(BrakeKind.STOP)
+
+    lab.kubernetes.before_call = release
+    for _ in range(2):
+        lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    assert lab.kubernetes.names(kinds.PODS) == ["a", "b", "c"]
+    assert lab.claim.deletion is not None
+    assert (lab.claim.deletion.held_at, lab.claim.deletion.held_for) == (None, timedelta(minutes=60))
+
+
+def stop(lab: Lab) -> None:
+    lab.brakes.hold(Brake(BrakeKind.STOP, "stopped by a test"), lab.clock.now())
 
 
 def test_one_pod_that_cannot_be_deleted_keeps_no_other_from_being_forced() -> None:
