@@ -30,8 +30,8 @@ SOONEST: Final = timedelta(seconds=1)
 """Shortest time between two checks of a node."""
 
 FORCED_ANYWAY_AFTER: Final = timedelta(minutes=1)
-"""A pod is deleted by force this long after the deadline even if no eviction of it was tried, once a round has evicted others
-since: an outage that outlasts the deadline leaves no pod untried."""
+"""A round of evictions that is over this long after the deadline is the last that may leave a pod untried: the next one deletes
+it by force. Earlier rounds do not count: an outage that outlasts the deadline leaves no pod untried."""
 
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 
@@ -53,7 +53,7 @@ def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
     """
     overdue = [pod for pod in waiting if is_overdue(pod, deletion, now)]
     late = {pod.key for pod in overdue}
-    forcible = [pod for pod in overdue if _is_forced(pod, deletion, now)]
+    forcible = [pod for pod in overdue if _is_forced(pod, deletion)]
     forced = {pod.key for pod in forcible}
     force = [pod for pod in forcible if not _has_resisted(pod, deletion) or _next_at(pod, deletion, now) <= now]
     force.sort(key=lambda pod: (_has_resisted(pod, deletion), _attempts(pod, deletion), pod.key))
@@ -101,10 +101,12 @@ def after_tries(
             wait = max(back_off(attempts), refusal.retry_after)
             tries[present[key]] = EvictionTry(attempts, refusal.reason, now + wait, refusal.is_forced)
     evicted_at = now if moved else deletion.evicted_at
-    if tries == deletion.tries and evicted_at == deletion.evicted_at:
+    tried_at = now if moved or refused else deletion.tried_at
+    if tries == deletion.tries and tried_at == deletion.tried_at:
         return deletion
+    level = 0 if moved else deletion.escalation_level
     return msgspec.structs.replace(
-        deletion, tries=tries, evicted_at=evicted_at, escalation_level=0 if moved else deletion.escalation_level
+        deletion, tries=tries, evicted_at=evicted_at, tried_at=tried_at, escalation_level=level
     )
 
 
@@ -154,14 +156,13 @@ def _due_at(pod: Pod, deletion: Deletion) -> datetime:
     return deadline - grace if grace < deadline - begun else begun + (deadline - begun) / 2
 
 
-def _is_forced(pod: Pod, deletion: Deletion, now: datetime) -> bool:
+def _is_forced(pod: Pod, deletion: Deletion) -> bool:
     """Whether eviction of an overdue pod has been tried before, or can no longer be tried."""
     if not pod.is_active or identity(pod) in deletion.tries:
         return True
-    if deletion.deadline is None or now <= deletion.deadline + FORCED_ANYWAY_AFTER:
+    if deletion.deadline is None or deletion.tried_at is None:
         return False
-    moments = [tried.next_at for tried in deletion.tries.values()] + [deletion.evicted_at or deletion.deadline]
-    return max(moments) > deletion.deadline
+    return deletion.tried_at > deletion.deadline + FORCED_ANYWAY_AFTER
 
 
 def _has_resisted(pod: Pod, deletion: Deletion) -> bool:

@@ -112,11 +112,11 @@ def test_no_pod_is_forced_without_an_eviction_attempt() -> None:
 
 def test_the_end_comes_even_without_time_for_attempts() -> None:
     """A round that had time for other pods counts, whether they left or not."""
-    pod = a_running("p")
-    refused = {"uid-q": EvictionTry(1, EvictionReason.SERVER_ERROR, NOW + SECOND)}
-    for round_ in ({"evicted_at": NOW}, {"tries": refused}):
-        assert forced(a_deletion(deadline=NOW - FORCED_ANYWAY_AFTER, **round_), pod) == []
-        assert forced(a_deletion(deadline=NOW - FORCED_ANYWAY_AFTER - SECOND, **round_), pod) == [("p", 1)]
+    pod, other = a_running("p"), a_running("other")
+    for refused in ({}, {other.key: REFUSED}):
+        for late, expected in ((0 * SECOND, []), (SECOND, [("p", 1)])):
+            deletion = a_deletion(deadline=NOW - FORCED_ANYWAY_AFTER - late)
+            assert forced(after_tries(deletion, [pod, other], refused, NOW, moved=not refused), pod) == expected
 
 
 def test_after_an_outage_that_outlasts_the_deadline_every_pod_is_evicted_first() -> None:
@@ -126,6 +126,19 @@ def test_after_an_outage_that_outlasts_the_deadline_every_pod_is_evicted_first()
         deletion = a_deletion(deadline=deadline, **before)
         assert forced(deletion, pod) == []
         assert drain(deletion, [pod], NOW).evict == (pod,)
+
+
+@pytest.mark.parametrize("last_round", [-7 * SECOND, 0 * SECOND, 30 * SECOND, FORCED_ANYWAY_AFTER])
+def test_a_round_before_an_outage_is_none_after_it(last_round: timedelta) -> None:
+    """If this failed, the neighbours of a refused pod, which is tried again after the deadline, would be forced off untried."""
+    refused, untried = a_running("refused"), a_running("untried", termination_grace_seconds=5)
+    deadline = NOW - 2 * MINUTE
+    before = a_deletion(deadline=deadline, tried=[(refused, 7)])
+    deletion = after_tries(
+        before, [refused, untried], {refused.key: REFUSED}, deadline + last_round, moved=last_round > 0 * SECOND
+    )
+    assert forced(deletion, refused, untried) == [("refused", 1)]
+    assert evicted(deletion, refused, untried) == ["untried"]
 
 
 def test_a_pod_with_the_longest_grace_leaves_budgets_the_first_half() -> None:
