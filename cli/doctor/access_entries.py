@@ -18,7 +18,7 @@ def access_entries(name: str, account: Account, _: datetime) -> AccountFinding:
     """
     if not account.is_deployed():
         return AccountFinding(name, OK, "not deployed yet: the deployment creates the functions' entries")
-    functions = SHADOW_RULES_OF if account.settings().get("MODE") == SHADOW else RULES_OF
+    functions = SHADOW_RULES_OF if is_shadow(account) else RULES_OF
     problems, mends = [], []
     for function in functions:
         arn, group = account.role(role_name(account.stack, account.region, function)), group_of(function)
@@ -32,3 +32,8 @@ def access_entries(name: str, account: Account, _: datetime) -> AccountFinding:
     if problems:
         return AccountFinding(name, PROBLEM, f"{'; '.join(problems)}: its calls are refused", " && ".join(mends))
     return AccountFinding(name, OK, "each function that asks the API server is in its group")
+
+
+def is_shadow(account: Account) -> bool:
+    """Whether the deployed functions only decide and record."""
+    return account.settings().get("MODE") == SHADOW

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
+from cli.doctor.access_entries import is_shadow
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from cli.doctor.network import DEPLOYS
@@ -21,6 +22,10 @@ def node_roles(name: str, account: Account, _: datetime) -> AccountFinding:
     if not account.is_deployed():
         return AccountFinding(name, OK, "not deployed yet")
     passed = sorted({arn for statement in _statements(account) for arn in _passed(statement)})
+    if not passed and not is_shadow(account):
+        role = role_name(account.stack, account.region, LAUNCHES)
+        says = f"the role {role} may pass no role of nodes, or does not exist: launches fail"
+        return AccountFinding(name, PROBLEM, says, f"{DEPLOYS}  # with the names of roles in nodeRoles")
     problems = [problem for arn in passed for problem in _problem(account, arn)]
     if problems:
         mends = f"{DEPLOYS}  # with the names of roles, and their paths, in nodeRoles"
@@ -44,12 +49,18 @@ def _statements(account: Account) -> Iterator[dict[str, Any]]:
     role, tokens = role_name(account.stack, account.region, LAUNCHES), ("Marker", "Marker")
     for name in account.every("iam", "ListRolePolicies", "PolicyNames", tokens, RoleName=role):
         found = account.ask("iam", "GetRolePolicy", RoleName=role, PolicyName=name) or {}
-        yield from (found.get("PolicyDocument") or {}).get("Statement", ())
+        yield from _each(found.get("PolicyDocument"))
     for policy in account.every("iam", "ListAttachedRolePolicies", "AttachedPolicies", tokens, RoleName=role):
         arn = policy["PolicyArn"]
         version = ((account.ask("iam", "GetPolicy", PolicyArn=arn) or {}).get("Policy") or {}).get("DefaultVersionId")
         said = account.ask("iam", "GetPolicyVersion", PolicyArn=arn, VersionId=version) if version else None
-        yield from (((said or {}).get("PolicyVersion") or {}).get("Document") or {}).get("Statement", ())
+        yield from _each(((said or {}).get("PolicyVersion") or {}).get("Document"))
+
+
+def _each(document: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the statements of a policy; IAM allows a single one without a list."""
+    stated = (document or {}).get("Statement") or []
+    return [stated] if isinstance(stated, dict) else list(stated)
 
 
 def _passed(statement: dict[str, Any]) -> list[str]:
