@@ -95,10 +95,12 @@ def inconsistency(record: ClaimRecord, node: Node) -> ReportNode | None:
 def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> bool:
     """Whether the claim's instance must be looked up in EC2 before its next step.
 
-    The call is slow, so it is made only if needed.
+    The call is slow, so it is made only if needed. A throttled launch gets its instance, if an attempt of the SDK before the
+    throttled one launched it, with the next request; only before the claim is given up is it looked for.
     """
     if record.machine is None:
-        return record.deletion is not None or record.attempts > 0
+        is_last = record.reason == ClaimReason.LAUNCH_FAILED and now - record.requested_at >= LAUNCH_TIMEOUT
+        return record.deletion is not None or record.attempts > 0 or is_last
     if record.deletion is not None:
         return record.deletion.terminated_at is not None or node is None or not node.is_ready
     if record.phase is ClaimPhase.LAUNCHED:

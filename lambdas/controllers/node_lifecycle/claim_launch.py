@@ -13,6 +13,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from lambdas.controllers.launching.instance_names import InstanceNames
 from lambdas.controllers.launching.launching import Launcher
+from lambdas.controllers.node_lifecycle.lost_launches import launched_earlier
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import wake_up, work_on_claims
 from lambdas.observation.observer import Observer
@@ -51,9 +52,17 @@ class ClaimLaunch:
             if record.first != record.name and is_unanswered(self._claims.get(record.first), record.first):
                 return record
             members = self._members(record)
-        wanted = [member for member in members if member.attempts or not self._ends(member, reader, report)]
+        wanted, kept = list[ClaimRecord](), dict[str, ClaimRecord]()
+        for member in members:
+            objection = None if member.attempts else self._objection(member, reader)
+            if objection is None:
+                wanted.append(member)
+                continue
+            adopted = self._end(member, objection, reader, report)
+            if adopted is not None:
+                kept[adopted.name] = adopted
         launched = self._request(wanted, report) if wanted else {}
-        return launched.get(record.name)
+        return (kept | launched).get(record.name)
 
     def _members(self, record: ClaimRecord) -> list[ClaimRecord]:
         """Return the claims for which the first one requests the launch; another is alone, since the first has an answer."""
@@ -82,17 +91,25 @@ class ClaimLaunch:
             self._work.send(work_on_claims(booting, now), delay=BOOT_AT_LEAST)
         return launched
 
-    def _ends(self, record: ClaimRecord, reader: NodeStateReader, report: RunReport) -> bool:
-        """Whether the claim must not be launched any more and was therefore deleted."""
+    def _objection(self, record: ClaimRecord, reader: NodeStateReader) -> Refusal | None:
+        """Return why the claim must not be launched any more, None if nothing is against it."""
         if record.awaits_pods and not reader.unbound_pods(record.plan.pods):
-            said = "none of its pods waits for a node any more"
-            self._forget(record, Refusal(ClaimReason.PODS_PLACED_ELSEWHERE, said), report)
-            return True
-        objection = self._limit_in_the_way(record, reader)
-        if objection:
-            self._forget(record, Refusal(ClaimReason.LIMIT_REACHED, objection), report)
+            return Refusal(ClaimReason.PODS_PLACED_ELSEWHERE, "none of its pods waits for a node any more")
+        limit = self._limit_in_the_way(record, reader)
+        return Refusal(ClaimReason.LIMIT_REACHED, limit) if limit else None
+
+    def _end(
+        self, record: ClaimRecord, objection: Refusal, reader: NodeStateReader, report: RunReport
+    ) -> ClaimRecord | None:
+        """Delete the claim, unless a failed request launched its instance: return it with that."""
+        failed = record.reason == ClaimReason.LAUNCH_FAILED
+        instance = launched_earlier(record, reader, self._claims) if failed else ""
+        if instance:
+            return self.adopt(record, steps.Adopt(instance), reader, report)
+        self._forget(record, objection, report)
+        if objection.reason == ClaimReason.LIMIT_REACHED:
             self._wake_ups.send([wake_up("limit reached")])
-        return bool(objection)
+        return None
 
     def _forget(self, record: ClaimRecord, cause: Refusal, report: RunReport) -> None:
         report.decide(DecisionKind.FORGET, record.name, cause.reason, cause.message)

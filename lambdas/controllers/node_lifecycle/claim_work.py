@@ -21,6 +21,7 @@ from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.launching.instance_names import InstanceNames
 from lambdas.controllers.node_lifecycle.check_chains import CheckChains
 from lambdas.controllers.node_lifecycle.claim_steps import ClaimSteps
+from lambdas.controllers.node_lifecycle.lost_launches import free_of_launch
 from lambdas.controllers.node_lifecycle.ready_nodes import ReadyNodes
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.resync.run_requests import request_run
@@ -136,9 +137,7 @@ class ClaimWork:
             return facts
         if record.machine is not None:
             return facts
-        launched = (found.instance_id for found in reader.launched_with(record))
-        free = next((found for found in launched if self._claims.of_instance(found) is None), "")
-        return msgspec.structs.replace(facts, tagged_instance=free)
+        return msgspec.structs.replace(facts, tagged_instance=free_of_launch(record, reader, self._claims))
 
     def _is_held_back(self, record: ClaimRecord, step: steps.ClaimStep, report: RunReport) -> bool:
         """Whether a brake stops the step, or was released after the deadline was last compared with brakes."""

@@ -94,7 +94,7 @@ class NodeStateReader:
         gone = instance = None
         if needs_instance(record, node, self._clock.now()):
             if record.machine is None:
-                instance = self._tagged(record.name)
+                instance = self.tagged(record.name)
             else:
                 known = self.instance(record.instance_id)
                 gone = known is None
@@ -215,7 +215,8 @@ class NodeStateReader:
         in_turn = [*together[record.share :], *together[: record.share]]
         return tuple(found for found in in_turn if found.is_alive and is_unnamed(found.tags))
 
-    def _tagged(self, claim: str) -> Instance | None:
+    def tagged(self, claim: str) -> Instance | None:
+        """Return the living instance with the claim's tag, None if there is none."""
         mine = [found for found in self._instances() if found.tags.get(labels.NODECLAIM) == claim and found.is_alive]
         return min(mine, key=lambda found: found.instance_id, default=None)
 

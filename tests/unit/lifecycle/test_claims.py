@@ -12,6 +12,7 @@ from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, Deletion, Moments
 from core.model.values.taints import DISRUPTED, HELD
+from core.reasons.claim import ClaimReason
 from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_node, a_record
 
@@ -28,6 +29,16 @@ def test_an_instance_with_the_claims_tag_is_adopted_and_not_launched_again() -> 
     record = a_record(ClaimPhase.REQUESTED, attempts=1)
     assert needs_instance(record, None, NOW)
     assert next_claim_step(record, ClaimFacts(tagged_instance="i-7"), NOW) == steps.Adopt("i-7")
+
+
+def test_before_a_throttled_launch_is_given_up_its_instance_is_looked_for() -> None:
+    """An attempt of the SDK before the throttled one may have launched it; until then, the same token returns it."""
+    failed = {"attempts": 0, "reason": ClaimReason.LAUNCH_FAILED}
+    record = a_record(ClaimPhase.REQUESTED, age=5 * MINUTE, **failed)
+    assert needs_instance(record, None, NOW)
+    assert next_claim_step(record, ClaimFacts(tagged_instance="i-7"), NOW) == steps.Adopt("i-7")
+    assert not needs_instance(a_record(ClaimPhase.REQUESTED, age=4 * MINUTE, **failed), None, NOW)
+    assert not needs_instance(a_record(ClaimPhase.REQUESTED, age=5 * MINUTE, attempts=0), None, NOW)
 
 
 def test_a_launch_that_never_happened_is_given_up() -> None:

@@ -14,8 +14,8 @@ from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.reasons.claim import ClaimReason
 from lambdas.controllers.batches.retries import AFTER_CONFLICT
-from lambdas.messages import work_on_claim
-from lambdas.ports import LostReplyError
+from lambdas.messages import work_on_claim, work_on_claims
+from lambdas.ports import LostReplyError, ThrottledError
 from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
@@ -186,3 +186,56 @@ class TestAnInstanceOfALostLaunch:
         report = execute(lab)
         assert (lab.claim.phase, report.counts["portErrors"]) == (ClaimPhase.REQUESTED, 1)
         assert [delay for _, delay in lab.work.sent] == [AFTER_CONFLICT]
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+class TestAnInstanceOfAThrottledLaunch:
+    """EC2 launched, that answer was lost, and the SDK's next attempt was throttled; several claims share one launch."""
+
+    def throttled(self, pods: int, *, after: bool = True) -> Lab:
+        lab = Lab()
+        lab.kubernetes.put(*(a_pending_pod(f"p{number}", cpu="3") for number in range(pods)))
+
+        def throttle(call: str) -> None:
+            if call == "launch":
+                raise ThrottledError("ec2:CreateFleet", "RequestLimitExceeded")
+
+        if after:
+            lab.cloud.after_call = throttle
+        else:
+            lab.cloud.before_call = throttle
+        lab.provision()
+        assert [(one.machine, one.attempts, one.shares) for one in lab.claims] == [(None, 0, pods)] * pods
+        assert len(lab.cloud.instances()) == pods * after
+        return lab
+
+    def execute(self, lab: Lab) -> RunReport:
+        return lab.execute(*work_on_claims([claim.name for claim in lab.claims], lab.clock.now()))
+
+    def bind(self, lab: Lab, pods: int) -> None:
+        for number in range(pods):
+            lab.kubernetes.amend(kinds.PODS, f"p{number}", {"spec": {"nodeName": "elsewhere"}}, "default")
+
+    def assert_adopted(self, lab: Lab, pods: int) -> None:
+        adopted = sorted(claim.instance_id for claim in lab.claims)
+        assert adopted == sorted(instance.instance_id for instance in lab.cloud.instances())
+        assert len(adopted) == pods
+
+    def test_is_adopted_although_its_pods_found_another_place(self, pods: int) -> None:
+        """It ran without a claim until the sweep."""
+        lab = self.throttled(pods)
+        self.bind(lab, pods)
+        assert forgotten(self.execute(lab)) == []
+        self.assert_adopted(lab, pods)
+
+    def test_is_adopted_before_its_claim_is_given_up(self, pods: int) -> None:
+        lab = self.throttled(pods)
+        lab.clock.advance(minutes=6)
+        assert forgotten(self.execute(lab)) == []
+        self.assert_adopted(lab, pods)
+
+    def test_that_does_not_exist_keeps_no_claim(self, pods: int) -> None:
+        lab = self.throttled(pods, after=False)
+        self.bind(lab, pods)
+        assert {reason for reason, _ in forgotten(self.execute(lab))} == {ClaimReason.PODS_PLACED_ELSEWHERE}
+        assert lab.claims == ()
