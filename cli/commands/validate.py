@@ -10,8 +10,7 @@ from cli import arguments as shared
 from cli.errors import DONE, NEGATIVE
 from cli.inputs import builtin_or_given, region_of
 from cli.manifests.inventory import skipped_kinds
-from cli.manifests.reading import Document, files_in, parse, read_text
-from cli.manifests.yaml_documents import RepeatedKey
+from cli.manifests.reading import Document, RepeatedField, files_in, parse, read_text
 from cli.terminal.output import show
 from cli.terminal.printable import write_stderr, write_stdout
 from cli.validation.examine import examine
@@ -47,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         InputError: If a path or a document cannot be read, or no object is found.
     """
     texts = {source: read_text(source) for path in arguments.files for source in files_in(path)}
-    repeated: dict[str, dict[int, list[RepeatedKey]]] = {source: {} for source in texts}
-    documents = [document for source, text in texts.items() for document in parse(text, source, repeated[source])]
+    repeated: list[RepeatedField] = []
+    documents = [document for source, text in texts.items() for document in parse(text, source, repeated)]
     shared.refuse_empty(arguments, len(documents))
     _warn_of_unknown(documents)
     classes = [doc.object for doc in documents if _shapes_types(doc)]

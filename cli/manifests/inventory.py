@@ -16,13 +16,11 @@ from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
 
-_LEGACY_GROUPS: Final = ("extensions",)
 _KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)
 _KINDS: Final = sorted({*kinds.BY_KIND, "NodePool", "EC2NodeClass"})
 _ALIKE: Final = 0.85
 """From this similarity to a kind of ours on, a kind is a misspelling; ClusterRole, PodMonitor and NodeMetrics are below it."""
 _CURRENT: Final = {kind: resource.api_version for kind, resource in kinds.BY_KIND.items()}
-_OLDER_KINDS: Final = {"Provisioner": kinds.NODE_POOLS, "AWSNodeTemplate": kinds.EC2_NODE_CLASSES}
 
 
 class Inventory:
@@ -88,7 +86,7 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
 def refused_version_of(document: Document) -> str:
     """Return why a document's `apiVersion` is refused; empty if it is read."""
     current = _CURRENT.get(document.kind)
-    if document.object.get("apiVersion") == current or (current is None and document.kind not in _OLDER_KINDS):
+    if document.object.get("apiVersion") == current or (current is None and document.kind not in kinds.OLDER_KINDS):
         return ""
     from core.manifests.wire.api_versions import refused_version  # nearly all objects are of current versions
 
@@ -125,14 +123,8 @@ def _resource_of(document: Document) -> Resource | None:
 
 
 def kind_read(document: Document) -> Resource | None:
-    """Return the kind if it is one that we read: the name alone is ambiguous, other groups have a Service too."""
-    group = _group(document)
-    if group in _KARPENTER_GROUPS and document.kind in _OLDER_KINDS:
-        return _OLDER_KINDS[document.kind]
-    resource = kinds.BY_KIND.get(document.kind)
-    if resource is None or group not in (resource.group, *_LEGACY_GROUPS):
-        return None
-    return resource
+    """Return the kind if it is one that we read."""
+    return kinds.resource_read(_group(document), document.kind)
 
 
 def _in_present_form(documents: list[Document]) -> list[Document]:

@@ -40,7 +40,7 @@ def _with_repeated_keys(text: str, values: list[Any]) -> list[tuple[Any, list[Re
 
     positions = JsonPositions(text)
     return [
-        (value, [RepeatedKey(key, *place) for key, place in positions.repeated_keys(index)])
+        (value, [RepeatedKey(path, *place) for path, place in positions.repeated_keys(index)])
         for index, value in enumerate(values)
     ]
 

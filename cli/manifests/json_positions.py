@@ -47,19 +47,22 @@ class JsonPositions:
             mark, value = self._known[value][part]
         return self._position(mark)
 
-    def repeated_keys(self, index: int) -> list[tuple[str, Position]]:
-        """Return the keys that a mapping of a value repeats, each with the position of the repetition, in their order."""
-        found: list[tuple[int, str]] = []
-        waiting = [self._roots[index]]
+    def repeated_keys(self, index: int) -> list[tuple[tuple[str | int, ...], Position]]:
+        """Return the paths of the keys that a mapping of a value repeats, each with its position, in the order of these."""
+        found: list[tuple[int, tuple[str | int, ...]]] = []
+        waiting: list[tuple[int, tuple[str | int, ...]]] = [(self._roots[index], ())]
         while waiting:
+            container, path = waiting.pop()
+            is_list = self._text[container] == "["
             known: set[str] = set()
-            for key, at, value in self._entries(waiting.pop()):
+            for key, at, value in self._entries(container):
+                inner = (*path, int(key) if is_list else key)
                 if key in known:
-                    found.append((at, key))
+                    found.append((at, inner))
                 known.add(key)
                 if self._text[value] in _CONTAINERS:
-                    waiting.append(value)
-        return [(key, self._position(at)) for at, key in sorted(found)]
+                    waiting.append((value, inner))
+        return [(path, self._position(at)) for at, path in sorted(found)]
 
     def _entries(self, start: int) -> Iterator[tuple[str, int, int]]:
         """Yield the entries of a container: key (of a list: index), and where key and value begin. Other values have none."""

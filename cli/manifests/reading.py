@@ -5,16 +5,19 @@ from __future__ import annotations
 import codecs
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
 from cli.errors import InputError
 from cli.manifests.yaml_documents import RepeatedKey, documents
 from cli.terminal.output import counted
+from cli.terminal.printable import write_stderr
+from core.api.objects import group_and_version
 from core.errors import InvalidInputError
+from core.manifests.wire.api_resources import resource_read
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STANDARD_INPUT: Final = "-"
@@ -77,6 +80,23 @@ class Document:
         return str(metadata.get(key) or "") if isinstance(metadata, dict) else ""
 
 
+class RepeatedField(NamedTuple):
+    """A key that a mapping of an object has already.
+
+    Attributes:
+        document: The object; the list itself for a key outside its items.
+        field: The path of the key in the object.
+        line, column: The position of the repetition, from 1.
+        is_read: Whether answers may depend on it: it is part of an object of a kind that we read, or says of which kind it is.
+    """
+
+    document: Document
+    field: str
+    line: int
+    column: int
+    is_read: bool
+
+
 def read(paths: Sequence[str]) -> list[Document]:
     """Read every object of these files, folders (recursively, in sorted order) or `-`.
 
@@ -114,31 +134,39 @@ def _decompressed(raw: bytes, source: str) -> bytes:
         raise InputError(error.problem, source=source) from error
 
 
-def parse(text: str, source: str, repeated: dict[int, list[RepeatedKey]] | None = None) -> list[Document]:
-    """Return the objects in a text; errors call it `source`.
+def parse(text: str, source: str, repeated: list[RepeatedField] | None = None) -> list[Document]:
+    """Return the objects in a text; errors call it `source`. The last value of a repeated key counts.
 
     Args:
         text: The YAML or JSON.
         source: The file's name.
-        repeated: Where to add the keys that mappings repeat, by the index of the document; the last value counts then.
-            Without it they are refused, as by kubectl.
+        repeated: Where to add the keys that mappings repeat. Without it they are refused in objects of kinds that we read, as
+            tools differ in which of the values they take; those of other kinds are a warning, one per text.
 
     Raises:
         InputError: If a document cannot be read or is not an object, or repeats a key.
     """
     found: list[Document] = []
     keys: list[RepeatedKey] = []
+    noted: list[RepeatedField] = []
     for index, value in enumerate(_values(text, source, keys)):
-        if keys and repeated is None:
-            raise _refused(keys, source, index)
-        if keys and repeated is not None:
-            repeated[index] = [*keys]
-            keys.clear()
         if value is None:
             continue
         if not isinstance(value, dict):
             raise InputError(f"is a {_name_of(value)}, not an object with a kind", source=source, index=index)
-        found.extend(_unfolded(Document(source, index, value), depth=0))
+        document = Document(source, index, value)
+        objects = [*_unfolded(document, depth=0)]
+        found += objects
+        if keys:
+            noted += _repeated_fields(document, objects, keys)
+            keys.clear()
+            refused = [field for field in noted if field.is_read]
+            if refused and repeated is None:
+                raise _about(refused, "readers differ in which of the two they take", hint="delete one of the two")
+    if repeated is not None:
+        repeated += noted
+    elif noted:
+        write_stderr(f"warning: {_about(noted, 'the last one counts')}")
     return found
 
 
@@ -165,12 +193,33 @@ def _is_manifest(file: Path) -> bool:
     return last in SUFFIXES or last == ".zst" or (last == ".gz" and below in SUFFIXES)
 
 
-def _refused(repeated: list[RepeatedKey], source: str, index: int) -> InputError:
-    first, more = repeated[0], len(repeated) - 1
+def _repeated_fields(
+    whole: Document, objects: Sequence[Document], keys: Iterable[RepeatedKey]
+) -> Iterator[RepeatedField]:
+    """Yield the repeated keys of a document of a file with those of its objects that have them."""
+    from core.api.problem import path_of  # most input repeats none
+
+    by_item = {document.item: document for document in objects}
+    for key in keys:
+        depths = range(0, min(len(key.path), 2 * _LISTS_DEEP_MAX + 3), 2)
+        depth = next((depth for depth in depths if path_of(key.path[:depth]) in by_item), 0)
+        document, own = by_item.get(path_of(key.path[:depth]), whole), key.path[depth:]
+        is_read = len(own) == 1 and own[0] in ("apiVersion", "kind")
+        if document.item in by_item:
+            group, kind = group_and_version(document.object)[0], document.kind
+            is_read |= resource_read(group, kind) is not None
+        else:
+            is_read |= own[0] == "items"
+        yield RepeatedField(document, path_of(own), key.line, key.column, is_read)
+
+
+def _about(fields: Sequence[RepeatedField], consequence: str, hint: str = "") -> InputError:
+    """Return an error that names the first of these fields."""
+    (document, field, line, column, _), more = fields[0], len(fields) - 1
     others = f" (and {counted(more, 'other key')})" if more else ""
-    place = f"line {first.line}, column {first.column}"
-    problem = f"its mapping has {first.key!r} already{others}: readers differ in which of the two they take"
-    return InputError(problem, source=source, index=index, place=place, hint="delete one of the two")
+    problem = f"{document.subject}: {field}: the same mapping has this key already{others}: {consequence}"
+    place = ", ".join(part for part in (document.item, f"line {line}, column {column}") if part)
+    return InputError(problem, source=document.source, index=document.index, place=place, hint=hint)
 
 
 def _values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterator[Any]:

@@ -29,9 +29,9 @@ Next = Callable[[], Any]
 
 
 class RepeatedKey(NamedTuple):
-    """A key that its mapping has already, with its position from 1. YAML forbids it; the last value counts."""
+    """A key that its mapping has already: its path in the document, and its position from 1. The last value counts."""
 
-    key: str
+    path: tuple[str | int, ...]
     line: int
     column: int
 
@@ -56,7 +56,7 @@ class _Anchors:
     """Anchored values, and the length of the text that each expands to, including its aliases.
 
     Attributes:
-        repeated: The repeated keys so far.
+        repeated: The repeated keys so far, with their paths from the collection that is being read.
     """
 
     def __init__(self, left: int, repeated: list[RepeatedKey]) -> None:
@@ -68,6 +68,13 @@ class _Anchors:
     def forget(self) -> None:
         """Drop the anchors at the end of their document. The bound on expansion applies to the whole text."""
         self._named.clear()
+
+    def place(self, since: int, part: str | int) -> int:
+        """Put `part` before the paths of the repeated keys from index `since` on; return their number."""
+        for index in range(since, len(self.repeated)):
+            key = self.repeated[index]
+            self.repeated[index] = RepeatedKey((part, *key.path), key.line, key.column)
+        return len(self.repeated)
 
     def begin(self, start: Any) -> int:
         """Record the start of a collection; return the input of `end`."""
@@ -128,27 +135,32 @@ def _scalar(event: Any) -> Any:
 
 def _sequence(start: Any, advance: Next, anchors: _Anchors) -> list[Any]:
     found: list[Any] = []
-    before = anchors.begin(start)
+    before, known = anchors.begin(start), len(anchors.repeated)
     while type(event := advance()) is not yaml.SequenceEndEvent:
         found.append(_value(event, advance, anchors))
+        if len(anchors.repeated) > known:
+            known = anchors.place(known, len(found) - 1)
     anchors.end(start, found, event, before)
     return found
 
 
 def _mapping(start: Any, advance: Next, anchors: _Anchors) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    before = anchors.begin(start)
+    before, known = anchors.begin(start), len(anchors.repeated)
     merged: list[Any] = []
     while type(event := advance()) is not yaml.MappingEndEvent:
         if type(event) is not yaml.ScalarEvent:
             raise yaml.constructor.ConstructorError(None, None, "found a key that is not text", event.start_mark)
         value = _value(advance(), advance, anchors)
+        if len(anchors.repeated) > known:
+            known = anchors.place(known, event.value)
         if event.value == _MERGE and event.implicit[0]:
             merged += reversed(value) if isinstance(value, list) else [value]
         else:
             if event.value in found:
                 mark: Any = event.start_mark
-                anchors.repeated.append(RepeatedKey(event.value, mark.line + 1, mark.column + 1))
+                anchors.repeated.append(RepeatedKey((event.value,), mark.line + 1, mark.column + 1))
+                known += 1
             found[event.value] = value
     if merged:
         _merge(merged, found, start)

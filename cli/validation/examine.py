@@ -9,8 +9,7 @@ import msgspec
 
 from cli.manifests.inventory import field_in, kind_read, refused_version_of
 from cli.manifests.positions import Positions
-from cli.manifests.reading import Document
-from cli.manifests.yaml_documents import RepeatedKey
+from cli.manifests.reading import Document, RepeatedField
 from cli.validation.class_values import refused_values
 from cli.validation.finding import Code, Finding, Severity, finding_in
 from cli.validation.node_labels import label_findings, provided_labels
@@ -36,7 +35,7 @@ from core.model.catalogue import Catalogue
 def examine(
     documents: Sequence[Document],
     texts: Mapping[str, str],
-    repeated: Mapping[str, Mapping[int, Sequence[RepeatedKey]]],
+    repeated: Iterable[RepeatedField],
     catalogue: Catalogue,
     *,
     is_lenient: bool,
@@ -46,19 +45,17 @@ def examine(
     Args:
         documents: The objects.
         texts: Source → its text, for lines and columns.
-        repeated: Source → index of a document → the keys that its mappings repeat.
+        repeated: The keys that mappings repeat.
         catalogue: The catalogue against which requirements are checked.
         is_lenient: Whether unknown fields are warnings.
     """
     of_all = _of_all(documents)
     positions = {source: Positions(text) for source, text in texts.items()}
-    unreported = {source: dict(of_source) for source, of_source in repeated.items()}
     examined = _Examination(catalogue, provided_labels(documents), is_lenient)
-    found: list[Finding] = []
+    found = [*map(_repeated_key, repeated)]
     for document in documents:
         own = [*examined.of_one(document), *of_all.get(id(document), ())]
         found += [_placed(finding, positions) for finding in own]
-        found += _repeated_keys(document, unreported.get(document.source, {}).pop(document.index, ()))
     order = {source: position for position, source in enumerate(texts)}
     return sorted(found, key=lambda finding: _place(finding, order))
 
@@ -68,11 +65,12 @@ def _place(finding: Finding, order: Mapping[str, int]) -> tuple[int, int, int, i
     return order.get(source, len(order)), index, finding.line or 0, finding.column or 0
 
 
-def _repeated_keys(document: Document, repeated: Iterable[RepeatedKey]) -> Iterator[Finding]:
-    for key, line, column in repeated:
-        message = "the same mapping has this key already; readers differ in which of the two they take"
-        found = finding_in(document, Code.DUPLICATE, key, message)
-        yield msgspec.structs.replace(found, line=line, column=column)
+def _repeated_key(repeated: RepeatedField) -> Finding:
+    """Return the finding about a repeated key: an error where answers may depend on which of the values counts."""
+    message = "the same mapping has this key already; readers differ in which of the two they take"
+    severity = Severity.ERROR if repeated.is_read else Severity.WARNING
+    found = finding_in(repeated.document, Code.DUPLICATE, repeated.field, message, severity=severity)
+    return msgspec.structs.replace(found, line=repeated.line, column=repeated.column)
 
 
 def _of_all(documents: Sequence[Document]) -> dict[int, list[Finding]]:

@@ -28,7 +28,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader that keeps dates as text and refuses repeated keys, as Kubernetes' own tools do."""
+    """A loader that keeps dates as text and refuses repeated keys: tools differ in which of the values they take."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]

@@ -58,4 +58,16 @@ NODE_OVERLAYS: Final = Resource("karpenter.sh", "v1alpha1", "nodeoverlays", "Nod
 EC2_NODE_CLASSES: Final = Resource("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", namespaced=False)
 
 ALL: Final = tuple(sorted(value for value in list(globals().values()) if isinstance(value, Resource)))
+OLDER_KINDS: Final = {"Provisioner": NODE_POOLS, "AWSNodeTemplate": EC2_NODE_CLASSES}
+"""Kinds of Karpenter's older versions, and what they are now."""
+_KARPENTER_GROUPS: Final = (NODE_POOLS.group, EC2_NODE_CLASSES.group)
+_LEGACY_GROUPS: Final = ("extensions",)
 BY_KIND: Final = {resource.kind: resource for resource in ALL}
+
+
+def resource_read(group: str, kind: str) -> Resource | None:
+    """Return the kind if it is one that we read: the name alone is ambiguous, other groups have a Service too."""
+    if group in _KARPENTER_GROUPS and kind in OLDER_KINDS:
+        return OLDER_KINDS[kind]
+    resource = BY_KIND.get(kind)
+    return resource if resource is not None and group in (resource.group, *_LEGACY_GROUPS) else None

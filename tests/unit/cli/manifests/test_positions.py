@@ -73,15 +73,23 @@ def test_text_that_is_neither_has_none() -> None:
 @pytest.mark.parametrize(
     ("text", "repeated"),
     [
-        ("a: 1\nb: 2\na: 3\n", [("a", 3, 1)]),
-        ("a: {b: 1, b: 2, b: 3}\n", [("b", 1, 11), ("b", 1, 17)]),
+        (
+            "- {a: 1}\n- {a: 1}\n- b:\n  - [{c: 1, c: 2}]\n  - d: 1\n    d: 2\n",
+            [((2, "b", 0, 0, "c"), 4, 13), ((2, "b", 1, "d"), 6, 5)],
+        ),
+        (
+            "a: {b: {c: 1, c: 2}, e: 1, e: 2}\na: {f: 1}\n",
+            [(("a", "b", "c"), 1, 15), (("a", "e"), 1, 28), (("a",), 2, 1)],
+        ),
+        ("a: 1\nb: 2\na: 3\n", [(("a",), 3, 1)]),
+        ("a: {b: 1, b: 2, b: 3}\n", [(("a", "b"), 1, 11), (("a", "b"), 1, 17)]),
         ("- {a: 1}\n- {a: 1}\n", []),
         ("x: &x {a: 1}\ny: &y {a: 2}\nz: {<<: *x, <<: *y}\n", []),
-        ("x: &x {a: 1, a: 2}\ny: *x\n", [("a", 1, 14)]),
+        ("x: &x {a: 1, a: 2}\ny: *x\n", [(("x", "a"), 1, 14)]),
     ],
 )
 def test_keys_that_a_mapping_of_yaml_repeats_are_found_at_the_repetition(
-    text: str, repeated: list[tuple[str, int, int]]
+    text: str, repeated: list[tuple[tuple[str | int, ...], int, int]]
 ) -> None:
     found: list[RepeatedKey] = []
     assert len(list(yaml_documents.documents(text, found))) == 1
@@ -91,14 +99,14 @@ def test_keys_that_a_mapping_of_yaml_repeats_are_found_at_the_repetition(
 @pytest.mark.parametrize(
     ("text", "repeated"),
     [
-        ('[{"a": 1}, {"b": 1, "b": 1}]', [[("b", 1, 21)]]),
+        ('[{"a": 1}, {"b": 1, "b": 1}]', [[((1, "b"), 1, 21)]]),
         ('{"a": 1}\n{"a": 1}', [[], []]),
-        ('{"a": 1}\n{"a": 1, "c": {"d": 1,\n"d": 2}, "a": 3}', [[], [("d", 3, 1), ("a", 3, 10)]]),
+        ('{"a": 1}\n{"a": 1, "c": {"d": 1,\n"d": 2}, "a": 3}', [[], [(("c", "d"), 3, 1), (("a",), 3, 10)]]),
         ('{"a": {"b": 1}, "b": 1}', [[]]),
     ],
 )
 def test_keys_that_a_mapping_of_json_repeats_are_found_at_the_repetition(
-    text: str, repeated: list[list[tuple[str, int, int]]]
+    text: str, repeated: list[list[tuple[tuple[str | int, ...], int, int]]]
 ) -> None:
     assert [keys for _, keys in json_documents.documents(text)] == repeated
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cli.errors import InputError
-from cli.manifests.reading import parse, read
-from cli.manifests.yaml_documents import RepeatedKey
+from cli.manifests.reading import RepeatedField, parse, read
 from core.ledger.compression import compressed
 
+TWICE = "the same mapping has this key already"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 
 
@@ -161,28 +161,97 @@ def test_a_pair_of_surrogates_is_one_character() -> None:
         (
             "a.yaml",
             "kind: Pod\nmetadata: {name: a, name: b}\nspec: {}\nspec: {}\n",
-            "document 0: line 2, column 21: its mapping has 'name' already (and 1 other key): readers differ",
+            f"document 0: line 2, column 21: Pod b: metadata.name: {TWICE} (and 1 other key): readers differ",
         ),
         (
             "a.json",
             '{"kind": "Pod", "metadata": {"name": "z"}}\n{"kind": "Pod",\n "metadata": {"name": "a", "name": "b"}}',
-            "document 1: line 3, column 28: its mapping has 'name' already: readers differ",
+            f"document 1: line 3, column 28: Pod b: metadata.name: {TWICE}: readers differ",
         ),
-        ("a.json", '{"kind": "Pod",\t"kind": "Node"}', "document 0: line 1, column 17: its mapping has 'kind' already"),
-        ("-", '{"kind": "Pod", "kind": "Node"}', "document 0: line 1, column 17: its mapping has 'kind' already"),
+        (
+            "a.json",
+            '{"kind": "Pod",\t"kind": "Node"}',
+            f"document 0: line 1, column 17: Node without a name: kind: {TWICE}",
+        ),
+        (
+            "-",
+            '{"kind": "Pod", "kind": "Node"}',
+            f"document 0: line 1, column 17: Node without a name: kind: {TWICE}",
+        ),
         (
             "a.json",
             '{"kind": "\\u007f\x7f", "kind": "Node"}',
-            "document 0: line 1, column 21: its mapping has 'kind' already",
+            f"document 0: line 1, column 21: Node without a name: kind: {TWICE}",
         ),
     ],
 )
 def test_repeated_keys_are_refused(name: str, text: str, said: str) -> None:
-    """A limit or a label that stands twice is lost without a word otherwise; `kubectl apply` refuses it, too."""
+    """A limit or a label that stands twice is lost without a word otherwise: tools differ in which of the two they take."""
     assert fault(text, name).startswith(f"{name}: {said}")
-    repeated: dict[int, list[RepeatedKey]] = {}
+    repeated: list[RepeatedField] = []
     assert parse(text, name, repeated)
-    assert [len(keys) for keys in repeated.values()] == [1 + ("other" in said)]
+    assert [field.is_read for field in repeated] == [True] * (1 + ("other" in said))
+
+
+SETTINGS = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, labels: {a.b/c: x, a.b/c: y}}\n"
+
+
+def test_keys_that_objects_of_other_kinds_repeat_are_one_warning_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Charts write a label twice in a ConfigMap, which kubectl takes; plan refused the whole file."""
+    (tmp_path / "a.yaml").write_text("---\n".join([SETTINGS % "a", POD % "b", SETTINGS % "c"]))
+    (tmp_path / "b.yaml").write_text(SETTINGS % "d")
+    assert [document.name for document in read([str(tmp_path)])] == ["a", "b", "c", "d"]
+    first, second = capsys.readouterr().err.splitlines()
+    problem = f"metadata.labels[a.b/c]: {TWICE}"
+    place = "line 3, column 40"
+    assert first == (
+        f"warning: {tmp_path}/a.yaml: document 0: {place}: ConfigMap a: {problem} (and 1 other key): the last one counts"
+    )
+    assert second == f"warning: {tmp_path}/b.yaml: document 0: {place}: ConfigMap d: {problem}: the last one counts"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            SETTINGS % "a" + "---\nkind: Pod\nmetadata: {name: b, name: c}\n",
+            "document 1: line 6, column 21: Pod c: metadata.name",
+        ),
+        (
+            '{"kind": "List", "items": [{"kind": "Job", "spec": {"a": 1}},\n{"kind": "Pod", "spec": {"a": 1, "a": 2}}]}',
+            f"document 0: items[1], line 2, column 34: Pod without a name: spec.a: {TWICE}:",
+        ),
+        (
+            '{"kind": "List", "items": [{"kind": "PodList", "items": [{}, {"metadata": {"name": "b", "name": "a"}}]}]}',
+            "document 0: items[0].items[1], line 1, column 89: Pod a: metadata.name",
+        ),
+        ("kind: List\nitems: []\nitems: []\n", "document 0: line 3, column 1: List without a name: items"),
+        ("kind: Pod\nkind: Widget\n", "document 0: line 2, column 1: Widget without a name: kind"),
+        (
+            "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec: {weight: 1, weight: 2}\n",
+            "document 0: line 4, column 19: Provisioner a: spec.weight",
+        ),
+    ],
+)
+def test_the_object_with_a_repeated_key_is_named_with_the_path(text: str, said: str) -> None:
+    """The object's kind decides, also in a list and beside objects of other kinds; neither object nor path was named."""
+    assert fault(text).startswith(f"x.yaml: {said}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: a, name: b}\n",
+        "{kind: List, metadata: {a: 1, a: 2}, items: []}",
+        "{kind: ConfigMap, data: {kind: 1, kind: 2}}",
+    ],
+)
+def test_keys_that_change_no_answer_may_be_repeated(text: str) -> None:
+    repeated: list[RepeatedField] = []
+    parse(text, "x.yaml", repeated)
+    assert [field.is_read for field in repeated] == [False]
 
 
 def test_packed_manifests_are_read_from_a_folder(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_key_that_a_mapping_repeats_is_noted_and_its_last_value_counts() -> No
     repeated: list[RepeatedKey] = []
     text = "a: {b: 1}\nc:\n- d: 1\n  d: 2\n---\na: 3\nb: 4\na: 5\n"
     assert list(documents(text, repeated)) == [{"a": {"b": 1}, "c": [{"d": 2}]}, {"a": 5, "b": 4}]
-    assert repeated == [RepeatedKey("d", 4, 3), RepeatedKey("a", 8, 1)]
+    assert repeated == [RepeatedKey(("c", 0, "d"), 4, 3), RepeatedKey(("a",), 8, 1)]
 
 
 def test_a_key_that_overrides_a_merged_one_is_not_repeated() -> None:
