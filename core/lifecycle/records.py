@@ -99,6 +99,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
         ends_at: When AWS takes the instance; its pods wait for replacements until shortly before. None: drain at once.
         replacements: The claims that its pods wait for, as last planned; None while a pod has no place.
         evicted_at: When a pod last left because it was evicted or forced off, None if none has.
+        emptied_at: When only volumes were first seen to keep the node; None before, and in rows older than this field.
         tried_at: When the last round of evictions was over; None if none was, and in rows older than this field.
         terminated_at: When EC2 was last asked to terminate the instance.
         held_at: Since when a brake stops the drain, whose deadline waits meanwhile; None while none does.
@@ -120,6 +121,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     held_at: datetime | None = None
     held_for: timedelta = timedelta(0)
     tried_at: datetime | None = None
+    emptied_at: datetime | None = None
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -99,6 +99,12 @@ class Drain(msgspec.Struct, frozen=True):
     force: tuple[tuple[Pod, int], ...]
 
 
+class NoteEmpty(msgspec.Struct, frozen=True):
+    """Record that the pods have left the node, which waits for volumes only."""
+
+    node: str
+
+
 class CancelDrain(msgspec.Struct, frozen=True):
     """Cancel the drain, which cannot finish. `reason` says why the node is exempt from disruption for a while."""
 
@@ -153,6 +159,7 @@ ClaimStep = (
     | BeginTermination
     | TaintNode
     | Drain
+    | NoteEmpty
     | CancelDrain
     | Escalate
     | TerminateInstance

@@ -56,6 +56,12 @@ def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
     return msgspec.structs.replace(record, deletion=deletion, reserved={})
 
 
+def emptied(record: ClaimRecord, now: datetime) -> ClaimRecord:
+    """Return the claim after its pods have left and only volumes keep its node: a drain with progress is not escalated."""
+    deletion = record.deletion and msgspec.structs.replace(record.deletion, emptied_at=now, escalation_level=0)
+    return msgspec.structs.replace(record, deletion=deletion)
+
+
 def is_bounded(record: ClaimRecord) -> bool:
     """Whether a deadline bounds the claim's drain, which has begun and is not over."""
     deletion = record.deletion

@@ -1,8 +1,8 @@
 """Escalates a drain that makes no progress: levels with deadlines, for nodes without a terminationGracePeriod.
 
 Pods that do not leave hold a drain up, and volumes that are not detached after the last pod has left. Time counts from the
-last pod that left, so a long drain with progress is not escalated. Escalation forces no pod off; only a terminationGracePeriod
-does that.
+last eviction, so a long drain with progress is not escalated, and for volumes from the moment when the node was first seen
+without pods, which may have had a long grace period. Escalation forces no pod off; only a terminationGracePeriod does that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.lifecycle.draining.cancellation import may_be_cancelled
 from core.lifecycle.draining.evictions import identity
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
-from core.lifecycle.steps import Blocker, CancelDrain, Escalate
+from core.lifecycle.steps import Blocker, CancelDrain, Escalate, NoteEmpty
 from core.model.pod import Pod
 from core.model.storage import VolumeAttachment
 from core.reasons.code import ReasonCode
@@ -45,31 +45,37 @@ otherwise reported once more. ALARMING: raises the metric of an alarm; evictions
 
 def next_escalation(
     record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime
-) -> Escalate | CancelDrain | None:
-    """Return the step for a level that the drain has reached since the last check, None if none."""
+) -> Escalate | CancelDrain | NoteEmpty | None:
+    """Return the step for a level that the drain has reached since the last check, or from when volumes count; None if none."""
     deletion, node = record.deletion, facts.node
     if deletion is None or deletion.tainted_at is None or deletion.deadline is not None or node is None:
         return None
     if not waiting and not facts.attachments:
         return None
-    since = max(deletion.tainted_at, deletion.evicted_at or deletion.tainted_at)
+    if not waiting and deletion.emptied_at is None:
+        return NoteEmpty(node.name)
+    since = max(moment for moment in (deletion.tainted_at, deletion.evicted_at, deletion.emptied_at) if moment)
     reached = max((level for level, after in DEADLINES.items() if now - since >= after), default=0)
     if reached <= deletion.escalation_level:
         return None
     blockers = tuple(_blocker(pod, deletion, now) for pod in waiting)
     first = min(blockers, key=lambda blocker: (blocker.reason in _PASSING, blocker.pod.key), default=None)
-    cause = first.message if first is not None else _attached(facts.attachments)
-    kept = f"{cause}; no pod has left node {node.name} since {since:%Y-%m-%dT%H:%M:%SZ}"
+    cause = (
+        f"{first.message}; no pod was evicted from node {node.name} since"
+        if first is not None
+        else f"{_attached(facts.attachments, node.name)}; the last pod had left by"
+    )
+    kept = f"{cause} {since:%Y-%m-%dT%H:%M:%SZ}"
     if reached >= EscalationLevel.LASTING and may_be_cancelled(record) and node.deleted_at is None:
         reason = _BLOCKED_BY.get(first.reason) if first is not None else None
         return CancelDrain(node.name, reason or NodeReason.DRAIN_BLOCKED, kept)
     return Escalate(reached, blockers, kept)
 
 
-def _attached(attachments: Sequence[VolumeAttachment]) -> str:
+def _attached(attachments: Sequence[VolumeAttachment], node: str) -> str:
     """Name the volumes that keep a node after its pods have left; their CSI driver may not be running."""
     names = sorted(found.volume_name for found in attachments)
-    return f"{len(names)} volumes are still attached after their pods have left, the first is {names[0]}"
+    return f"{len(names)} volumes are still attached to node {node}, the first is {names[0]}"
 
 
 def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:

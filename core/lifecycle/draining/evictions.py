@@ -100,14 +100,11 @@ def after_tries(
             attempts = 1 + (tries[present[key]].attempts if present[key] in tries else 0)
             wait = max(back_off(attempts), refusal.retry_after)
             tries[present[key]] = EvictionTry(attempts, refusal.reason, now + wait, refusal.is_forced)
-    evicted_at = now if moved else deletion.evicted_at
     tried_at = now if moved or refused else deletion.tried_at
     if tries == deletion.tries and tried_at == deletion.tried_at:
         return deletion
-    level = 0 if moved else deletion.escalation_level
-    return msgspec.structs.replace(
-        deletion, tries=tries, evicted_at=evicted_at, tried_at=tried_at, escalation_level=level
-    )
+    after = msgspec.structs.replace(deletion, tries=tries, tried_at=tried_at)
+    return msgspec.structs.replace(after, evicted_at=now, emptied_at=None, escalation_level=0) if moved else after
 
 
 def back_off(attempts: int) -> timedelta:

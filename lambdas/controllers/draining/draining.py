@@ -10,7 +10,7 @@ import msgspec
 
 from core.errors import invariant
 from core.lifecycle import steps
-from core.lifecycle.draining.deletion import tainted
+from core.lifecycle.draining.deletion import emptied, tainted
 from core.lifecycle.draining.escalation import EscalationLevel
 from core.lifecycle.draining.evictions import after_tries, identity, needs_surge, next_check
 from core.lifecycle.draining.termination import awaited_finalizers
@@ -67,6 +67,10 @@ class Draining:
             if pod.key in done.refused and needs_surge(after.tries[identity(pod)]):
                 self._surge.restart(pod, record.name, report)
         return max(next_check(after, waiting, now), done.wait)
+
+    def note_empty(self, record: ClaimRecord) -> ClaimRecord:
+        """Store when only volumes were first seen to keep the node."""
+        return self._claims.change(record, emptied(record, self._clock.now()))
 
     def escalate(self, record: ClaimRecord, step: steps.Escalate, report: RunReport) -> ClaimRecord:
         """Report that the drain makes no progress: once for each level, so the level is stored first."""

@@ -121,6 +121,8 @@ class ClaimSteps:
     ) -> ClaimRecord | None:
         """Take one step of a leaving claim."""
         match step:
+            case steps.NoteEmpty():
+                return self._draining.note_empty(record)
             case steps.CancelDrain():
                 return self._cancellation.carry_out(record, step, reader, report)
             case steps.Escalate():

@@ -45,7 +45,9 @@ def test_a_drain_that_has_begun_goes_on_under_all_brakes_but_those_of_drains(ste
     assert action_of_step(leaving(**{began: NOW}), step) is Action.DRAIN
 
 
-@pytest.mark.parametrize("step", [steps.DeleteNode("node-1"), steps.NoStep(), steps.NoteUsable("node-1")])
+@pytest.mark.parametrize(
+    "step", [steps.DeleteNode("node-1"), steps.NoStep(), steps.NoteUsable("node-1"), steps.NoteEmpty("node-1")]
+)
 def test_steps_that_complete_something_are_never_stopped(step: steps.ClaimStep) -> None:
     assert action_of_step(leaving(), step) is None
     assert action_of_step(a_record(), step) is None

@@ -9,6 +9,7 @@ import pytest
 from core import labels
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
+from core.lifecycle.draining.deletion import emptied
 from core.lifecycle.draining.escalation import DEADLINES, EscalationLevel
 from core.lifecycle.draining.evictions import identity
 from core.lifecycle.facts import ClaimFacts
@@ -45,6 +46,7 @@ def test_the_message_names_what_keeps_the_node() -> None:
     step = step_of(5 * MINUTE)
     assert isinstance(step, steps.Escalate)
     assert "pod default/a was not evicted in 30 attempts: a PodDisruptionBudget allows no eviction" in step.message
+    assert f"; no pod was evicted from node n since {NOW - 5 * MINUTE:%Y-%m-%dT%H:%M:%SZ}" in step.message
     assert [(b.pod, b.reason) for b in step.blockers] == [(POD, "PodDisruptionBudget")]
 
 
@@ -97,15 +99,43 @@ ATTACHED = ClaimFacts(
 def test_volumes_that_are_not_detached_are_told_of() -> None:
     """If this failed, an empty node would keep its place in the budgets for good, and nobody would know why."""
     for since, expected in ((5 * MINUTE - SECOND, steps.Wait), (5 * MINUTE, steps.Escalate)):
-        step = next_claim_step(a_leaving(reason="NodePoolDeleted", tainted=since), ATTACHED, NOW)
+        record = a_leaving(reason="NodePoolDeleted", tainted=HOUR, emptied_at=NOW - since)
+        step = next_claim_step(record, ATTACHED, NOW)
         assert isinstance(step, expected)
     assert isinstance(step, steps.Escalate)
     assert step.blockers == ()
-    assert step.message.startswith("2 volumes are still attached after their pods have left, the first is pv-a")
+    told = "2 volumes are still attached to node n, the first is pv-a; the last pod had left by "
+    assert step.message == f"{told}{NOW - 5 * MINUTE:%Y-%m-%dT%H:%M:%SZ}"
+
+
+@pytest.mark.parametrize("left", [None, 5 * SECOND, HOUR, 24 * HOUR])
+@pytest.mark.parametrize("reason", ["Underutilized", "Drifted", "SpotInterrupted"])
+def test_volumes_have_their_time_from_the_last_pod_on(reason: str, left: timedelta | None) -> None:
+    """Its pods may have had a grace of an hour, or have ended by themselves: the drain was cancelled at once."""
+    evicted_at = NOW - left if left else None
+    record = a_leaving(reason=reason, tainted=timedelta(days=2), evicted_at=evicted_at, escalation_level=2)
+    assert next_claim_step(record, ATTACHED, NOW) == steps.NoteEmpty("n")
+    after = emptied(record, NOW)
+    assert after.deletion is not None
+    assert (after.deletion.emptied_at, after.deletion.escalation_level) == (NOW, 0)
+    assert isinstance(next_claim_step(after, ATTACHED, NOW), steps.Wait)
+
+
+def test_a_pod_that_arrives_late_has_its_time_from_the_moment_of_emptiness() -> None:
+    assert isinstance(step_of(HOUR, reason="Drifted", emptied_at=NOW - 5 * MINUTE + SECOND), steps.Wait)
+    step = step_of(HOUR, reason="Drifted", emptied_at=NOW - 5 * MINUTE)
+    assert isinstance(step, steps.Escalate)
+    assert step.escalation_level == EscalationLevel.SLOW
+
+
+def test_a_bounded_drain_needs_no_moment_of_emptiness() -> None:
+    """Its volumes have until the deadline, and the row would be written for nothing."""
+    assert isinstance(next_claim_step(a_leaving(deadline=NOW + HOUR), ATTACHED, NOW), steps.Wait)
 
 
 def test_a_voluntary_drain_that_volumes_hold_up_is_cancelled_after_an_hour() -> None:
-    step = next_claim_step(a_leaving(reason="Empty", tainted=HOUR), ATTACHED, NOW)
+    record = a_leaving(reason="Empty", tainted=2 * HOUR, emptied_at=NOW - HOUR)
+    step = next_claim_step(record, ATTACHED, NOW)
     assert isinstance(step, steps.CancelDrain)
     assert step.reason == "DrainBlocked"
 

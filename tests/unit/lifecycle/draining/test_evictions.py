@@ -96,6 +96,13 @@ def test_recent_progress_sets_the_pace() -> None:
     assert next_check(after_tries(long_ago, [], {}, NOW, moved=True), [], NOW) == 2 * SECOND
 
 
+def test_an_eviction_from_an_empty_node_drops_the_time_since_when_it_is_empty() -> None:
+    deletion = a_deletion(emptied_at=NOW - 60 * MINUTE)
+    assert after_tries(deletion, [], {}, NOW, moved=True).emptied_at is None
+    pod = a_running("p")
+    assert after_tries(deletion, [pod], {pod.key: REFUSED}, NOW, moved=False).emptied_at == deletion.emptied_at
+
+
 def test_a_protected_pod_is_not_evicted_before_its_time_is_up() -> None:
     pod = a_running("p", annotations={labels.DO_NOT_DISRUPT: "true"}, termination_grace_seconds=60)
     assert evicted(a_deletion(deadline=NOW + 2 * MINUTE), pod) == []

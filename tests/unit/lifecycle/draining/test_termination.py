@@ -108,7 +108,7 @@ def test_an_empty_node_is_watched_for_late_pods() -> None:
 def test_volumes_are_detached_first_unless_time_is_up() -> None:
     """Otherwise, a StatefulSet's next pod waits six minutes for its volume."""
     facts = ClaimFacts(nodes=(LEAVING,), attachments=(VolumeAttachment(name="a", node_name="n", volume_name="v"),))
-    assert isinstance(next_termination_step(a_leaving(), facts, NOW), steps.Wait)
+    assert isinstance(next_termination_step(a_leaving(emptied_at=NOW), facts, NOW), steps.Wait)
     assert next_termination_step(a_leaving(deadline=NOW), facts, NOW) == steps.TerminateInstance()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.manifests.wire import api_resources as kinds
+from lambdas.messages import work_on_claim
 from lambdas.ports import TransientError
 from tests.fakes.lab import Lab, a_pending_pod
 
@@ -51,6 +52,28 @@ def test_a_node_goes_when_its_finalizer_is_removed() -> None:
     reports = lab.tick(10, seconds=10)
     assert [d.reason for report in reports for d in report.decisions] == ["NodePoolDeleted"]
     assert lab.claims == ()
+
+
+def test_a_volume_that_is_not_detached_keeps_its_node_and_is_told_of_once_it_has_had_its_time() -> None:
+    """The time begins when the last pod has left, which is stored once."""
+    lab = a_lab()
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    attached = {"attacher": "ebs.csi.aws.com", "nodeName": node, "source": {"persistentVolumeName": "pv-1"}}
+    group = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment"}
+    lab.kubernetes.put({**group, "metadata": {"name": "at"}, "spec": attached})
+    lab.tick(2)
+    assert lab.claim.deletion is not None
+    emptied_at = lab.claim.deletion.emptied_at
+    assert emptied_at is not None
+    lab.clock.advance(minutes=4)
+    assert lab.execute(work_on_claim(lab.claim.name, lab.clock.now())).decisions == []
+    lab.clock.advance(minutes=1)
+    (told,) = lab.execute(work_on_claim(lab.claim.name, lab.clock.now())).decisions
+    assert (told.reason, told.message.rpartition(" ")[2]) == ("DrainSlow", f"{emptied_at:%Y-%m-%dT%H:%M:%SZ}")
+    assert lab.claim.deletion.emptied_at == emptied_at
+    lab.kubernetes.drop(kinds.VOLUME_ATTACHMENTS, "at")
+    lab.tick()
+    assert lab.claim.deletion.terminated_at is not None
 
 
 def test_consecutive_errors_cause_longer_and_longer_waits() -> None:
