@@ -28,7 +28,8 @@ def access_entries(name: str, account: Account, _: datetime) -> AccountFinding:
             verb = "update" if found else "create"
             problems.append(f"the entry of {arn} lacks the group {group}" if found else f"{arn} has no entry")
             names = f"--cluster-name {account.cluster} --principal-arn {arn}"
-            mends.append(f"aws eks {verb}-access-entry --region {account.region} {names} --kubernetes-groups {group}")
+            every = " ".join((*groups, group))  # an update replaces the list
+            mends.append(f"aws eks {verb}-access-entry --region {account.region} {names} --kubernetes-groups {every}")
     if problems:
         return AccountFinding(name, PROBLEM, f"{'; '.join(problems)}: its calls are refused", " && ".join(mends))
     return AccountFinding(name, OK, "each function that asks the API server is in its group")

@@ -258,14 +258,17 @@ def test_roles_of_functions_are_in_their_groups(url: str) -> None:
     functions = ("provision", "disrupt", "execute", "reconcile")
     account.entries = {f"{ROLE}{name}": [f"fleetwright:{name}"] for name in functions}
     assert found("access-entries", account).state == OK
-    account.entries[f"{ROLE}disrupt"] = ["fleetwright:provision"]
+    account.entries[f"{ROLE}disrupt"] = ["auditors", "fleetwright:provision"]
     del account.entries[f"{ROLE}execute"]
     told = found("access-entries", account)
     assert told.state == PROBLEM
     assert f"the entry of {ROLE}disrupt lacks the group fleetwright:disrupt; {ROLE}execute has no entry" in told.says
     update, create = told.mends.split(" && ")
     start = "-access-entry --region eu-west-1 --cluster-name prod --principal-arn "
-    assert update == f"aws eks update{start}{ROLE}disrupt --kubernetes-groups fleetwright:disrupt"
+    assert (
+        update
+        == f"aws eks update{start}{ROLE}disrupt --kubernetes-groups auditors fleetwright:provision fleetwright:disrupt"
+    )
     assert create == f"aws eks create{start}{ROLE}execute --kubernetes-groups fleetwright:execute"
 
 
