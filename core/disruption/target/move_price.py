@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from typing import Final
 
 from core import labels
@@ -20,6 +21,9 @@ from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES, Op
 
 SHARES: Final = {THOROUGH_MOVES: 0, BALANCED_MOVES: 200, GENTLE_MOVES: 450}
 """Value of the setting → price of a move, in thousandths of the candidates' average price per movable pod."""
+
+KEEP_DISCOUNTS: Final = {"thorough": 2, "balanced": 40, "gentle": 40}
+"""Discounts on running nodes compared to new ones, in thousandths: prices vary by about two percent either way."""
 
 DWELL_FACTOR: Final = 20
 """How many times more a move costs for a pod that has just been moved."""
@@ -38,6 +42,15 @@ def moves_setting(pool: NodePool, options: Options) -> str:
     """Return the setting for moves in a NodePool: its annotation, else the option."""
     own = pool.own_annotations.get(labels.MOVES, "")
     return own if own in SHARES else options.moves
+
+
+def settings_digest(snapshot: Snapshot) -> str:
+    """Return a digest of the settings that decide about a target, besides the cluster and its prices."""
+    options = snapshot.options
+    moves = sorted((pool.name, moves_setting(pool, options)) for pool in snapshot.node_pools)
+    gate = options.feature_gates.spot_to_spot_consolidation
+    text = repr((KEEP_DISCOUNTS, options.moves, options.move_price, gate, moves))
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 class MovePrices:

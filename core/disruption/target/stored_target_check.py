@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from core.disruption.stored_targets import PodKinds
-from core.disruption.target.move_price import moves_setting
+from core.disruption.target.move_price import settings_digest
 from core.disruption.target.planned_slots import StoredTargetSlots
 from core.disruption.target.realization import Realizations
 from core.disruption.target.target_fleet import TargetFleet
-from core.disruption.target.target_search import KEEP_DISCOUNTS, FoundTarget
+from core.disruption.target.target_search import FoundTarget
 from core.model.plan import PlannedClaim, StoredDrain, StoredNewNode, StoredSlots, StoredTarget
 from core.model.snapshot import TARGET_AGE_MAX, Snapshot
 from core.packing.problem import Bools
@@ -105,15 +104,6 @@ def stored(
         slots=tuple(StoredSlots(kind, node, count) for (kind, node), count in sorted(slots.items())),
         new_nodes=tuple(StoredNewNode(name=claim.name, pods=_counted(claim, kind_of)) for claim in claims),
     )
-
-
-def settings_digest(snapshot: Snapshot) -> str:
-    """Return a digest of the settings that decide about a target, besides the cluster and its prices."""
-    options = snapshot.options
-    moves = sorted((pool.name, moves_setting(pool, options)) for pool in snapshot.node_pools)
-    gate = options.feature_gates.spot_to_spot_consolidation
-    text = repr((KEEP_DISCOUNTS, options.moves, options.move_price, gate, moves))
-    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _counted(claim: PlannedClaim, kind_of: Mapping[str, str]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from core.disruption.target.move_price import KEEP_DISCOUNTS
 from core.disruption.target.planned_slots import PlannedSlots, ProgramSlots
 from core.disruption.target.realization import Realization, Realizations
 from core.disruption.target.target_fleet import TargetFleet
@@ -36,9 +37,6 @@ CHOICES_MAX: Final = 160
 RELEASE_WORK: Final = 8_000
 """How many spot nodes that stay are tried without, times candidates, where others stay for the pods of spot nodes: a try takes
 longer in a large fleet."""
-
-KEEP_DISCOUNTS: Final = {"thorough": 2, "balanced": 40, "gentle": 40}
-"""Discounts on running nodes compared to new ones, in thousandths: prices vary by about two percent either way."""
 
 PACKED_STARTS: Final = 2
 PACKED_SHARE: Final = 0.2

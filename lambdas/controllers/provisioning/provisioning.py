@@ -20,6 +20,7 @@ from lambdas.brakes.ports import skipped
 from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.launching.launch_waves import MARGIN
 from lambdas.controllers.provisioning.claim_records import ClaimRecords
+from lambdas.controllers.provisioning.current_target import current_target
 from lambdas.controllers.provisioning.launch_cost import note_launches
 from lambdas.controllers.provisioning.lost_rows import LostRows
 from lambdas.controllers.provisioning.next_run import NextRun
@@ -197,7 +198,8 @@ class Provisioning:
 
     def _with_target(self, view: ClusterState) -> ClusterState:
         """Return the view with the stored target in its snapshot: nodes that it drains later take pods last."""
-        snapshot = msgspec.structs.replace(view.snapshot, stored_target=self.targets.read())
+        target = current_target(self.targets, view.snapshot, self.stores.brakes.engaged())
+        snapshot = msgspec.structs.replace(view.snapshot, stored_target=target)
         return msgspec.structs.replace(view, snapshot=snapshot)
 
     def _record_if_new(self, digest: str) -> None:

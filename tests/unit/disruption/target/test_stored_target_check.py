@@ -13,13 +13,14 @@ from core import labels
 from core.disruption import disrupt
 from core.disruption.apply_command import carried_out
 from core.disruption.stored_targets import after_commands
-from core.disruption.target.stored_target_check import settings_digest
+from core.disruption.target.move_price import settings_digest
+from core.disruption.target.stored_target_check import kept_by
 from core.disruption.target.target_search import TargetSearch
 from core.model.plan import DisruptionPlan, StoredDrain, StoredTarget
 from core.model.snapshot import FeatureGates, Options, Snapshot
 from tests.builders import a_node_of
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, pod_on, world
-from tests.unit.disruption.target.fleets_for_tests import half_full
+from tests.unit.disruption.target.fleets_for_tests import fleet_of, half_full
 
 ROUNDS_MAX = 10
 
@@ -120,6 +121,15 @@ def reason_with(snapshot: Snapshot, **changes: Any) -> str:
     assert snapshot.stored_target is not None
     target = msgspec.structs.replace(snapshot.stored_target, **changes)
     return disrupt(msgspec.structs.replace(snapshot, stored_target=target)).target_reason
+
+
+def test_a_target_leaves_the_nodes_that_it_does_not_drain_and_no_target_leaves_all() -> None:
+    snapshot, _ = under_way(half_full(8, at_once=2))
+    fleet, target = fleet_of(snapshot), snapshot.stored_target
+    assert target is not None
+    drained = {drain.node for drain in target.drains}
+    assert kept_by(target, fleet).tolist() == [candidate.name not in drained for candidate in fleet.candidates]
+    assert kept_by(None, fleet).all()
 
 
 def test_a_target_is_followed_for_six_hours() -> None:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from core import labels
+from core.disruption.target.move_price import KEEP_DISCOUNTS
 from core.disruption.target.planned_slots import ProgramSlots
 from core.disruption.target.realization import Realizations
 from core.disruption.target.target_fleet import TargetFleet
-from core.disruption.target.target_search import KEEP_DISCOUNTS, TargetSearch
+from core.disruption.target.target_search import TargetSearch
 from core.model.pod import Pod, PodAffinityTerm, TopologySpread
 from core.packing.search_budget import SearchBudget
 from core.packing.target.keep_or_drain import rounded

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 import pytest
 
+from core.brakes.brake import Brake, BrakeKind
+from core.disruption.target.move_price import settings_digest
 from core.ledger.object_keys import read_decision_key
 from core.ledger.reading import LedgerReader
 from core.ledger.replaying import decided_again
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import StoredDrain, StoredTarget
+from core.model.snapshot import Snapshot
 from lambdas.messages import wake_up
 from lambdas.observation.cluster_reader import UNBOUND
 from lambdas.ports import JsonObject, TransientError
 from lambdas.store import PLANNER
+from tests.builders import NOW, a_pool
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.provisioning.bursts import a_burst, kinds_of
 
@@ -238,9 +243,12 @@ def test_pods_that_consolidation_moves_get_no_further_node(lab: Lab, reason: str
     assert len(lab.claims) == 1 + launched
 
 
-@pytest.mark.parametrize("is_drained_later", [False, True])
-def test_pods_of_an_expired_node_go_to_no_node_that_the_target_drains_later(*, is_drained_later: bool) -> None:
-    """They moved a second time as soon as consolidation came to that node. The ledger has the target, so a replay agrees."""
+ONE_EXPIRED: Final = 2
+"""Claims of two nodes, one of which has expired and whose pod fits on the other."""
+
+
+def one_expired(settings: str | None = None) -> Lab:
+    """Two nodes; one has expired, and with settings, a target of these drains the other later."""
     lab = Lab()
     lab.kubernetes.put(a_pending_pod("p", cpu="3"), a_pending_pod("q", cpu="3"))
     lab.settle()
@@ -252,18 +260,44 @@ def test_pods_of_an_expired_node_go_to_no_node_that_the_target_drains_later(*, i
     lab.app.adapters.stores.claims.change(
         first, msgspec.structs.replace(first, deletion=Deletion(reason="Expired", asked_at=now, tainted_at=now))
     )
-    if is_drained_later:
+    if settings is not None:
         drains = (StoredDrain(second.node_name, 1, 1),)
-        target = StoredTarget(made_at=now, settings="", drains=drains, kept_price=0, drained_price=1, new_price=0)
+        target = StoredTarget(made_at=now, settings=settings, drains=drains, kept_price=0, drained_price=1, new_price=0)
         lab.app.adapters.targets.write(target)
     lab.clock.advance(minutes=1)
+    return lab
+
+
+PRESENT: Final = settings_digest(Snapshot(now=NOW, node_pools=(a_pool("default"),)))
+
+
+@pytest.mark.parametrize("is_drained_later", [False, True])
+def test_pods_of_an_expired_node_go_to_no_node_that_the_target_drains_later(*, is_drained_later: bool) -> None:
+    """They moved a second time as soon as consolidation came to that node. The ledger has the target, so a replay agrees."""
+    lab = one_expired(PRESENT if is_drained_later else None)
     lab.provision()
-    assert len(lab.claims) == 2 + is_drained_later
+    assert len(lab.claims) == ONE_EXPIRED + is_drained_later
     reader = LedgerReader(lab.ledger.get)
     for key in sorted(filter(read_decision_key, lab.ledger.objects)):
         entry, raw = reader.entry(key)
         documents = reader.documents(entry, raw)
         assert decided_again(entry, reader.snapshot(entry, documents)) == documents.plan
+
+
+def test_a_target_of_other_settings_is_followed_by_no_run_and_closes_no_node() -> None:
+    """The expired node's pod got a new node, although a node with room for it stays."""
+    lab = one_expired("of other settings")
+    lab.provision()
+    assert len(lab.claims) == ONE_EXPIRED
+
+
+@pytest.mark.parametrize("kind", [BrakeKind.PAUSE, BrakeKind.ALARM, BrakeKind.ZONAL_SHIFT])
+@pytest.mark.parametrize("pool", ["", "default", "another"])
+def test_a_target_closes_no_node_that_a_brake_keeps(kind: BrakeKind, pool: str) -> None:
+    lab = one_expired(PRESENT)
+    lab.brakes.hold(Brake(kind, "engaged", node_pool=pool), lab.clock.now())
+    lab.provision()
+    assert len(lab.claims) == ONE_EXPIRED + (pool == "another")
 
 
 def test_a_run_whose_rounds_are_used_up_asks_for_another_soon(lab: Lab) -> None:
