@@ -13,6 +13,7 @@ from cli.manifests.inventory import refused_version_of
 from cli.manifests.reading import Document, read
 from cli.terminal.printable import takes_every_character, write_stderr
 from core.api import conversion
+from core.api.objects import identity_problems
 from core.api.written_defaults import written_defaults
 from core.errors import InvalidInputError
 
@@ -35,10 +36,13 @@ def run(arguments: argparse.Namespace) -> int:
     If an object cannot be converted, only the reasons are printed, and the exit code is 1.
 
     Raises:
-        InputError: If a path or a document cannot be read.
+        InputError: If a path or a document cannot be read, or an object has no kind or no version.
     """
     documents = read(arguments.files)
     refuse_empty(arguments, len(documents))
+    for document in documents:
+        for field, problem in identity_problems(document.object):
+            raise document.error(f"{field}: {problem}")
     refusals = [refusal for document in documents if (refusal := _refusal(document)) is not None]
     for refusal in refusals:
         write_stderr(f"fleetwright: {refusal}")

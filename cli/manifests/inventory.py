@@ -10,6 +10,7 @@ from cli.errors import InputError
 from cli.manifests.reading import Document
 from cli.terminal.output import counted
 from core import labels
+from core.api.objects import identity_problems
 from core.errors import InvalidInputError
 from core.manifests import workloads
 from core.manifests.wire import api_resources as kinds
@@ -72,6 +73,8 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
     for document in given:
         if refused := refused_version_of(document):
             raise document.error(f"apiVersion: {refused}")
+        for field, problem in identity_problems(document.object):
+            raise document.error(f"{field}: {problem}")
     given = _in_present_form(given)
     inventory.total = len(given)
     for (resource, _, _), document in _distinct(given, inventory).items():
@@ -114,8 +117,6 @@ def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple
 
 
 def _resource_of(document: Document) -> Resource | None:
-    if not document.kind:
-        raise document.error("kind: is missing")
     resource = kind_read(document)
     if resource is not None and not document.name:
         raise document.error("metadata.name: is missing")

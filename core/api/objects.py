@@ -15,6 +15,16 @@ def group_and_version(obj: JsonObject) -> tuple[str, str]:
     return group, version
 
 
+def identity_problems(obj: JsonObject) -> tuple[tuple[str, str], ...]:
+    """Return which of `apiVersion` and `kind` are missing or not text, each with what is wrong."""
+    found = (("apiVersion", obj.get("apiVersion")), ("kind", obj.get("kind")))
+    return tuple(
+        (field, "must be text" if value else "is required")
+        for field, value in found
+        if not value or not isinstance(value, str)
+    )
+
+
 def kind_of(obj: JsonObject) -> str:
     """`kind`, empty where it is missing."""
     return str(obj.get("kind") or "")

@@ -6,7 +6,7 @@ from typing import Final
 
 from core import labels
 from core.api import conversion
-from core.api.objects import JsonObject, group_and_version, is_ours, kind_of, name_of, without_nulls
+from core.api.objects import JsonObject, group_and_version, identity_problems, is_ours, kind_of, name_of, without_nulls
 from core.api.problem import Problem, path_of
 from core.api.schemas.base import ApiModel, examined
 from core.api.schemas.ec2_node_class import EC2NodeClassObject
@@ -30,10 +30,10 @@ def problems(obj: JsonObject) -> tuple[Problem, ...]:
     An object of an older version is judged by what it becomes in v1, so its field paths are v1's.
     """
     kind, name = kind_of(obj), name_of(obj)
-    nameless = {field: _text_problem(obj.get(field)) for field in ("apiVersion", "kind")}
-    if any(nameless.values()) or not is_ours(obj):
-        what = kind if kind and not nameless["kind"] else "object"
-        return tuple(Problem(what, name, field, problem) for field, problem in nameless.items() if problem)
+    nameless = identity_problems(obj)
+    if nameless or not is_ours(obj):
+        what = "object" if any(field == "kind" for field, _ in nameless) else kind
+        return tuple(Problem(what, name, field, problem) for field, problem in nameless)
     try:
         present = without_nulls(conversion.as_v1(obj))
     except InvalidInputError as error:
@@ -42,10 +42,3 @@ def problems(obj: JsonObject) -> tuple[Problem, ...]:
     if model is None:
         return (Problem(kind, name, "apiVersion", f"{obj['apiVersion']} has no kind {kind}"),)
     return tuple(Problem(kind, name, path_of(location), message) for location, message in examined(model, present)[1])
-
-
-def _text_problem(value: object) -> str:
-    """Return what is wrong with a value that must be text; empty if nothing is."""
-    if not value:
-        return "is required"
-    return "" if isinstance(value, str) else "must be text"

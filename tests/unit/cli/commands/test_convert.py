@@ -60,6 +60,26 @@ def test_one_object_that_cannot_be_converted_stops_all(tmp_path: Path, capsys: p
     assert f"{file}: document 1: AWSNodeTemplate default: spec.launchTemplate" in err
 
 
+@pytest.mark.parametrize(
+    ("identity", "said"),
+    [
+        ({"kind": 5}, "object theirs: kind: must be text"),
+        ({"kind": None}, "object theirs: kind: is required"),
+        ({"apiVersion": 1}, "ConfigMap theirs: apiVersion: must be text"),
+        ({"apiVersion": None}, "ConfigMap theirs: apiVersion: is required"),
+    ],
+)
+def test_an_object_without_kind_or_version_is_no_input(
+    identity: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Validate named the field, plan said another thing or skipped the object, and convert printed it."""
+    file = write(tmp_path / "a.yaml", CONFIG_MAP, {**CONFIG_MAP, **identity})
+    for command, code in (("validate", 1), ("convert", 2), ("plan", 2), ("consolidate", 2)):
+        assert main([command, "-f", file]) == code
+        out, err = capsys.readouterr()
+        assert f"document 1: {said}" in (out if command == "validate" else err)
+
+
 def test_unreadable_input_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "-f", str(tmp_path / "none.yaml")]) == 2
     assert capsys.readouterr().out == ""

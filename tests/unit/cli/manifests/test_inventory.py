@@ -22,7 +22,10 @@ def fault(text: str) -> str:
 
 def test_unknown_kinds_are_counted_in_one_line() -> None:
     """A cluster dump has hundreds of them."""
-    secret, widget = "kind: Secret\nmetadata: {name: %s}", "apiVersion: x/v1\nkind: Widget\nmetadata: {name: a}"
+    secret, widget = (
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: %s}",
+        "apiVersion: x/v1\nkind: Widget\nmetadata: {name: a}",
+    )
     found = inventory("\n---\n".join([secret % "a", widget, secret % "b"]))
     assert list(found.warnings()) == ["skipped 3 objects of kinds that are not read here: Secret 2, Widget 1"]
 
@@ -83,8 +86,10 @@ spec: {template: {spec: {nodeClassRef: {name: old}, requirements: []}}}
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("metadata: {name: a}", ("document 0", "kind: is missing")),
-        ("kind: [Pod]", ("document 0", "kind: is missing")),
+        ("apiVersion: v1\nmetadata: {name: a}", ("document 0", "kind: is required")),
+        ("apiVersion: v1\nkind: [Pod]", ("document 0", "kind: must be text")),
+        ("apiVersion: v1\nkind: 5\nmetadata: {name: a}", ("document 0", "object a: kind: must be text")),
+        ("apiVersion: 1\nkind: Foo\nmetadata: {name: a}", ("document 0", "Foo a: apiVersion: must be text")),
         ("apiVersion: v1\nkind: Pod", ("document 0", "Pod without a name", "metadata.name: is missing")),
         (
             (
