@@ -9,13 +9,14 @@ import yaml
 
 from cli.arguments import add_files, refuse_empty
 from cli.errors import DONE, NEGATIVE, InputError
-from cli.manifests.inventory import refused_version_of
+from cli.manifests.inventory import kind_read, refused_version_of
 from cli.manifests.reading import Document, read
 from cli.terminal.printable import takes_every_character, write_stderr
 from core.api import conversion
 from core.api.objects import identity_problems
 from core.api.written_defaults import written_defaults
 from core.errors import InvalidInputError
+from core.manifests.wire import decoding as wire
 
 _EPILOG = """examples:
   fleetwright convert -f old/ > new.yaml
@@ -70,8 +71,11 @@ def _note_defaults(document: Document) -> None:
 def _refusal(document: Document) -> InputError | None:
     if refused := refused_version_of(document):
         return document.error(f"apiVersion: {refused}")
+    resource = kind_read(document)
     try:
         conversion.as_v1(document.object)
+        if resource is not None:
+            wire.from_object(resource, document.object)
     except InvalidInputError as error:
         return document.error(str(error))
     return None

@@ -45,14 +45,18 @@ def explained(message: str) -> tuple[str, str]:
     match = _PLACE.match(message)
     problem, path = (match["problem"], match["path"].lstrip(".")) if match else (message, "")
     path = path.replace("[...]", ".*")
+    prefix = "a key: " if match and match["key"] else ""
     absent = _MISSING.match(problem)
     if absent is not None:
         return "is required", ".".join(part for part in (path, absent["field"]) if part)
     types = _TYPES.match(problem)
     if types is not None:
         given = types["given"] or ""
-        problem = f"must be {_words(types['wanted'])}" + (f", not {_words(given)}" if given else "")
-    return ("a key: " if match and match["key"] else "") + problem, path
+        wanted = _words(types["wanted"])
+        if given == "float" and "a number" in wanted:
+            return prefix + f"must be {wanted.replace('a number', 'a whole number')}", path
+        problem = f"must be {wanted}" + (f", not {_words(given)}" if given else "")
+    return prefix + problem, path
 
 
 def located(path: str, problem: str, obj: object) -> str:

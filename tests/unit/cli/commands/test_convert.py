@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,25 @@ def test_an_object_without_kind_or_version_is_no_input(
         assert main([command, "-f", file]) == code
         out, err = capsys.readouterr()
         assert f"document 1: {said}" in (out if command == "validate" else err)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("priority", 2**70, "does not fit into 64 bits"),
+        ("terminationGracePeriodSeconds", 1e30, "must be a whole number"),
+    ],
+)
+def test_a_number_that_no_field_holds_stops_all(
+    field: str, value: float, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Validate and plan refused the pod, the second with `must be a number, not a number`, and convert printed it."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {field: value, "containers": []}}
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(pod))
+    for command, code in (("validate", 1), ("plan", 2), ("convert", 1)):
+        assert main([command, "-f", str(file)]) == code
+        assert f"Pod a: spec.{field}: {said}\n" in "".join(capsys.readouterr())
 
 
 def test_unreadable_input_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
