@@ -24,8 +24,11 @@ class Bundle:
     bytes_max: int
 
 
-SOLVER: Final = Bundle("solver", frozenset(), 60 * MEGABYTE)
-BASE: Final = Bundle("base", frozenset({"highspy", "numpy"}), 20 * MEGABYTE)
+CLIENTS: Final = frozenset({"boto3", "s3transfer"})
+"""Packages that no function imports: functions create their clients with botocore (`lambdas.adapters.aws.session`)."""
+
+SOLVER: Final = Bundle("solver", CLIENTS, 60 * MEGABYTE)
+BASE: Final = Bundle("base", CLIENTS | {"highspy", "numpy"}, 20 * MEGABYTE)
 BUNDLES: Final = (SOLVER, BASE)
 
 

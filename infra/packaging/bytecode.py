@@ -40,22 +40,22 @@ def interpreter(version: str) -> str:
 
 
 def compile_sources(folder: Path, python: str, *, beneath: str = "") -> None:
-    """Put bytecode beside sources, in the layout that works without them. `beneath` is the folder's path in the bundle."""
-    _compile(folder, python, beneath, "-b")
+    """Put bytecode without docstrings beside sources, in the layout that works without them.
+
+    Tracebacks need only names and line numbers. `beneath` is the folder's path in the bundle.
+    """
+    deployed = str(TASK_ROOT / beneath)
+    command = ["-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", f"-s{folder}", f"-p{deployed}"]
+    options = ["-b", "-o", "2"]
+    # The bytecode is not checked against the sources, since unpacking changes their times.
+    subprocess.run([interpreter(python), *command, *options, str(folder)], check=True)  # noqa: S603 - fixed arguments
 
 
 def replace_sources(folder: Path, python: str) -> None:
-    """Replace sources by bytecode without docstrings: tracebacks need only names and line numbers of dependencies."""
-    _compile(folder, python, "", "-b", "-o", "2")
+    """Replace sources by bytecode."""
+    compile_sources(folder, python)
     for source in sorted(folder.rglob("*.py")):
         source.unlink()
-
-
-def _compile(folder: Path, python: str, beneath: str, *flags: str) -> None:
-    """Compile a folder. The bytecode is not checked against the sources, since unpacking changes their times."""
-    deployed = str(TASK_ROOT / beneath)
-    command = ["-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", f"-s{folder}", f"-p{deployed}", *flags]
-    subprocess.run([interpreter(python), *command, str(folder)], check=True)  # noqa: S603 - fixed arguments
 
 
 def _candidates(version: str) -> Iterator[str]:

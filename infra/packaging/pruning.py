@@ -83,17 +83,15 @@ ANYWHERE: Final = ("**/tests", "**/*.pyi", "**/*.pxd", "**/*.h", "**/*.a", "**/*
 
 UNUSED: Final = (
     "aws_lambda_powertools/event_handler",
+    "backports/zstd/_cffi",  # for PyPy
     "backports/zstd/tarfile.py",
     "backports/zstd/zipfile",
-    "boto3/crt.py",  # for transfers with awscrt, which no bundle has
-    "boto3/data",
-    "boto3/examples",
-    "botocore/crt",
     "botocore/data/*/*/examples-1.json",
     "dateutil/zoneinfo/*.tar.gz",  # Lambda provides time zones
     "highspy/libhighs.so.*.*",  # the same file as libhighs.so.N, which the extension is linked against
     "numpy/_core/_*_tests.*",
     "numpy/_core/_simd.*",  # for numpy's own tests
+    "numpy/_core/include",
     "numpy/_core/lib",
     "numpy/_pyinstaller",
     "numpy/linalg/lapack_lite.*",
@@ -104,10 +102,10 @@ UNUSED: Final = (
     "numpy/fft",
     "numpy/lib/recfunctions.py",
     "numpy/polynomial",
+    "numpy/random/_examples",
     "numpy/testing",
     "pydantic/mypy.py",
     "pydantic/v1",  # the previous release
-    "s3transfer/crt.py",
     "urllib3/contrib/emscripten",
 )
 """Parts of packages that nothing imports. numpy loads some of them by name on first use, which no function does."""

@@ -17,9 +17,10 @@ import botocore.session
 import numpy as np
 import pytest
 
+from benchmarks.cold_start import ENVIRONMENT
 from core.version import VERSION
 from infra.packaging import closure, elf, manifest, pruning, sbom
-from infra.packaging.bundles import BASE, BUNDLES, SOLVER, bundle_of
+from infra.packaging.bundles import BASE, BUNDLES, SOLVER, Bundle, bundle_of
 from infra.packaging.bytecode import MissingInterpreterError, interpreter
 from infra.packaging.dependencies import LOCK, ROOT, locked
 from infra.packaging.manifest import Manifest, Packaged, PackageError, check_package
@@ -49,7 +50,7 @@ def test_the_lock_pins_what_the_requirements_say_and_hashes_everything() -> None
     wanted = {
         line.partition(" ")[0].replace(".", "-", line.count(".", 0, line.index("=="))) for line in lines if "==" in line
     }
-    entries = locked(SOLVER).values()
+    entries = locked(Bundle("every package", frozenset(), 0)).values()
     assert wanted <= {entry.split()[0] for entry in entries}
     assert all("--hash=sha256:" in entry for entry in entries), LOCK
 
@@ -87,6 +88,30 @@ def test_nothing_that_the_solver_asks_for_is_left_out() -> None:
     assert {"numpy.fft", "numpy.testing"} <= set(left_out)
     command = [sys.executable, "-c", DECIDING, ",".join(left_out)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
+    assert ended.returncode == 0, ended.stderr
+
+
+STARTING = """
+import sys
+from importlib import import_module
+for name in sys.argv[1].split(","):
+    sys.modules[name] = None  # as if it were not there
+from lambdas.wiring import FUNCTIONS
+for spec in FUNCTIONS:
+    import_module(spec.handler.rpartition(".")[0])
+import_module("lambdas.adapters.aws.session").EnvironmentSession().client("ec2")
+"""
+
+
+def test_functions_start_without_what_is_left_out() -> None:
+    """The check of imports ends at packages of others: botocore without its `crt` ended every start in an error."""
+    modules = [one.removesuffix(".py").replace("/", ".") for one in pruning.UNUSED if "*" not in one]
+    assert "pydantic.v1" in modules
+    command = [sys.executable, "-c", STARTING, ",".join(modules)]
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(  # noqa: S603 - fixed arguments
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert ended.returncode == 0, ended.stderr
 
 
