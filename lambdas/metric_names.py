@@ -65,7 +65,8 @@ UNREADABLE_ROWS: Final = "unreadableRows"
 """Rows of the table that are left out because they cannot be read; counted by each round of `reconcile`."""
 
 LAUNCH_DENIALS: Final = "launchDenials"
-"""Causes for which EC2 currently launches nothing from an EC2NodeClass; written by each run of `provision` that plans."""
+"""Causes for which EC2 currently launches nothing from an EC2NodeClass, a lack of capacity left out: no person need act on it.
+Written by each run of `provision` that plans."""
 
 QUOTA_DENIALS: Final = "quotaDenials"
 """The subset caused by a vCPU quota of the account."""
@@ -151,7 +152,9 @@ METRICS: Final[Mapping[str, Metric]] = {
     "decisionsExpire": Metric("Count", "How many nodes expired?"),
     "decisionsInterrupt": Metric("Count", "How many nodes did AWS announce to take back?"),
     "refusedLaunches": Metric("Count", "How many launches failed for lack of capacity?"),
-    LAUNCH_DENIALS: Metric("Count", "How many NodePools are denied launches while pods wait?"),
+    LAUNCH_DENIALS: Metric(
+        "Count", "For how many causes except a lack of capacity does EC2 deny launches while pods wait?"
+    ),
     QUOTA_DENIALS: Metric("Count", "How many of them because of a quota?"),
     BUDGETS_CLOSED_FOR_A_WEEK: Metric("Count", "How many NodePools have let no node go for a week?"),
     "deniedLaunches": Metric("Count", "How many launches were refused permanently?"),

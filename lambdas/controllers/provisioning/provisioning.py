@@ -167,8 +167,9 @@ class Provisioning:
         for number in range(1, self.settings.plan_rounds + 1):
             view = self.lost_rows.observe(report, rows) if number == 1 else self.observer.observe()
             self.launches.hand_over(view, report)
-            report.count(LAUNCH_DENIALS, len(view.denials))
-            report.refused += [denial.refusal() for denial in view.denials]
+            denials = [denial for denial in view.denials if not denial.names_capacity()]
+            report.count(LAUNCH_DENIALS, len(denials))
+            report.refused += [denial.refusal() for denial in denials]
             report.count(QUOTA_DENIALS, sum(denial.scope.quotas is not None for denial in view.denials))
             digest = snapshot_digest(view.snapshot)
             self._record_if_new(digest)

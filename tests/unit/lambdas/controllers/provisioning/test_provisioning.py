@@ -10,6 +10,7 @@ import pytest
 
 from core.brakes.brake import Brake, BrakeKind
 from core.disruption.target.move_price import settings_digest
+from core.launch.denials.denial import LaunchDenial
 from core.ledger.object_keys import read_decision_key
 from core.ledger.reading import LedgerReader
 from core.ledger.replaying import decided_again
@@ -18,6 +19,7 @@ from core.manifests.wire import api_resources as kinds
 from core.model.plan import StoredDrain, StoredTarget
 from core.model.snapshot import Snapshot
 from lambdas.messages import wake_up
+from lambdas.metric_names import LAUNCH_DENIALS
 from lambdas.observation.cluster_reader import UNBOUND
 from lambdas.ports import JsonObject, TransientError
 from lambdas.store import PLANNER
@@ -310,3 +312,17 @@ def test_a_run_whose_rounds_are_used_up_asks_for_another_soon(lab: Lab) -> None:
     ((message, delay),) = lab.wake_ups.sent
     assert message["wakeUp"] == "EC2 had no capacity"
     assert delay == timedelta(seconds=lab.settings.poll_seconds)
+
+
+@pytest.mark.parametrize(
+    ("code", "counted"), [("InsufficientInstanceCapacity", 0), ("UnauthorizedOperation", 1), ("VcpuLimitExceeded", 1)]
+)
+def test_a_lack_of_capacity_is_no_refused_call(lab: Lab, code: str, counted: int) -> None:
+    """Its alarm says that a permission or quota is missing and ends an update, and nobody can do anything about it."""
+    soon = lab.clock.now() + timedelta(minutes=1)
+    denial = LaunchDenial(node_class="default", code=code, call="ec2:CreateFleet", until=soon, probing_until=soon)
+    lab.rows.denials["default", code] = denial
+    lab.kubernetes.put(a_pending_pod("p"))
+    report = lab.provision()
+    assert report.counts.get(LAUNCH_DENIALS, 0) == counted
+    assert len(report.refused) == counted
