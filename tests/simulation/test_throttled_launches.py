@@ -34,6 +34,7 @@ def test_a_throttled_launch_is_asked_for_seldom(replicas: int, fault: dict[str, 
     assert_lawful(result)
     calls = [event for event in result.events if event.event == "call" and event.fields["call"] == "ec2:CreateFleet"]
     refused = [event for event in calls if event.fields["code"] in ("RequestLimitExceeded", "InternalError")]
+    assert refused
     assert len(refused) <= CALLS_MAX
     assert result.summary["podsScheduled"] == replicas
     assert len(named(result, "instanceLaunched")) == replicas
