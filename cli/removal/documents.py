@@ -24,7 +24,7 @@ _COLUMNS: Final = {
 
 
 def drain_document(
-    cluster: str, remaining: RemainingResources, hindrances: Sequence[str], *, is_acting: bool
+    cluster: str, remaining: RemainingResources, hindrances: Sequence[str], *, is_acting: bool, has_begun: bool
 ) -> JsonObject:
     """Return everything that remains; the `state` of claims is running, draining or terminating."""
     known = {record.instance_id for record in remaining.claims}
@@ -37,6 +37,7 @@ def drain_document(
         "kind": "Drain",
         "cluster": cluster,
         "acting": is_acting,
+        "begun": has_begun,
         "hindrances": list(hindrances),
         "items": [_claim(record) for record in remaining.claims],
         "leftovers": others,
@@ -96,7 +97,11 @@ def _next(document: JsonObject) -> str:
         lines.append(f"Nothing is left. Now `npx --yes aws-cdk@2.1148.1 destroy fleetwright-{cluster}`.")
     elif document["acting"] and not document["hindrances"]:
         lines.append("Time is up. The rest continues by itself; run the command again to watch it and to clean up.")
-    elif not document["acting"]:
+    elif document["acting"] and not document["begun"]:
+        lines.append("Nothing was changed.")
+    elif document["acting"]:
+        lines.append("What is done stays done: run the command again to go on.")
+    else:
         lines.append(
             f"`fleetwright drain --cluster {cluster} --all --yes` ends {counted(len(claims), 'node')}, all NodePools and "
             "EC2NodeClasses and what was made for them. Keep the manifests; pods find no new nodes afterwards."

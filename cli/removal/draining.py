@@ -35,10 +35,11 @@ def drain_all(
         InputError: If something cannot be read or must not be removed.
     """
     cluster, clock = resources.cluster, resources.clock
-    until, failures = clock.now() + timeout, 0
+    until, failures, has_begun = clock.now() + timeout, 0, False
     try:
         hindrances, remaining = resources.hindrances(), resources.observe()
         while is_acting and not hindrances and not remaining.is_nothing:
+            has_begun = True
             try:
                 _step(resources, remaining, grace)
                 hindrances, remaining = resources.hindrances(), resources.observe()
@@ -56,7 +57,8 @@ def drain_all(
         raise InputError(f"cluster {cluster}: {error}", hint=hint) from error
     except PortError as error:
         raise InputError(f"cluster {cluster}: {error}", hint="run this again: it continues from here") from error
-    return drain_document(cluster, remaining, hindrances, is_acting=is_acting), remaining.is_nothing
+    document = drain_document(cluster, remaining, hindrances, is_acting=is_acting, has_begun=has_begun)
+    return document, remaining.is_nothing
 
 
 def _step(resources: OwnedResources, remaining: RemainingResources, grace: timedelta | None) -> None:

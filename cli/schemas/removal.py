@@ -21,7 +21,9 @@ class DrainedClaimAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class DrainAnswer(JsonAnswer):
-    """`fleetwright drain -o json`. `acting`: whether `--yes` was given; `hindrances` prevent the start.
+    """`fleetwright drain -o json`. `acting`: whether `--yes` was given; `begun`: whether this run has changed anything.
+
+    `hindrances` prevent the start, or stopped the run.
 
     `leftovers`: instances without a claim, NodePools, EC2NodeClasses, mirrored NodeClaims, Nodes with our finalizer, launch
     templates and instance profiles, as Kind/name.
@@ -30,6 +32,7 @@ class DrainAnswer(JsonAnswer):
     kind: Literal["Drain"]
     cluster: str
     acting: bool
+    begun: bool
     hindrances: list[str]
     items: list[DrainedClaimAnswer]
     leftovers: list[str]

@@ -26,14 +26,14 @@ _OURS: Final = "ours"
 
 def adoption_table(document: JsonObject, *, shows_all: bool = False) -> str:
     """Format the nodes that can be adopted, those that cannot and why, and the next steps."""
-    said = [_reasons(document), _next_of_adoption(document)]
+    said = [_reasons(document, shows_all=shows_all), _next_of_adoption(document)]
     parts = [_rows(document, shows_all=shows_all), *(output.wrapped(part) for part in said)]
     return "\n\n".join(part for part in parts if part)
 
 
 def release_table(document: JsonObject, *, shows_all: bool = False) -> str:
     """Format the nodes that can be released, those that cannot and why, and the next steps."""
-    said = [_reasons(document), _next_of_release(document)]
+    said = [_reasons(document, shows_all=shows_all), _next_of_release(document)]
     parts = [_rows(document, shows_all=shows_all), *(output.wrapped(part) for part in said)]
     return "\n\n".join(part for part in parts if part)
 
@@ -59,14 +59,15 @@ def _rows(document: JsonObject, *, shows_all: bool) -> str:
     return output.table(tuple(columns), rows) if rows else ""
 
 
-def _reasons(document: JsonObject) -> str:
-    """Return the reasons, each once with the objects that it is about."""
+def _reasons(document: JsonObject, *, shows_all: bool) -> str:
+    """Return the reasons, each once with the objects that it is about: the first of them, or all."""
     subjects: dict[str, list[str]] = {}
     for item in (*document["items"], *document.get("nodeClasses", ())):
         if item.get("message"):
             reason = f"{item['reason']}: " if item.get("reason") else ""
             subjects.setdefault(f"{reason}{item['message']}", []).append(item["subject"])
-    return "\n".join(f"{output.several(found)}: {reason}" for reason, found in subjects.items())
+    named = ", ".join if shows_all else output.several
+    return "\n".join(f"{named(found)}: {reason}" for reason, found in subjects.items())
 
 
 def _summary(document: JsonObject) -> str:

@@ -20,7 +20,14 @@ def answer(claims: int, *leftovers: str, acting: bool = False) -> dict[str, Any]
         for number in range(claims)
     ]
     own = [subject for item in items for subject in (item["subject"], f"Node/{item['node']}")]
-    return {"cluster": "prod", "acting": acting, "hindrances": [], "items": items, "leftovers": [*own, *leftovers]}
+    return {
+        "cluster": "prod",
+        "acting": acting,
+        "begun": False,
+        "hindrances": [],
+        "items": items,
+        "leftovers": [*own, *leftovers],
+    }
 
 
 def test_objects_of_the_listed_nodes_are_not_named_again() -> None:
@@ -36,3 +43,13 @@ def test_objects_of_the_listed_nodes_are_not_named_again() -> None:
 def test_a_node_without_a_claim_is_named() -> None:
     text = drain_table(answer(0, "Node/ip-10-0-0-9.ec2.internal", acting=True))
     assert text.startswith("Node: ip-10-0-0-9.ec2.internal\n\nTime is up.")
+
+
+def test_what_prevents_a_removal_that_was_asked_for_left_everything_as_it_was() -> None:
+    """It said why and no more, where adopt says that nothing was changed."""
+    document = answer(2, acting=True) | {"hindrances": ["the functions stand still"]}
+    assert drain_table(document).endswith("Not now: the functions stand still.\nNothing was changed.")
+    begun = drain_table(document | {"begun": True})
+    assert begun.endswith(
+        "Not now: the functions stand still.\nWhat is done stays done: run the command again to go on."
+    )

@@ -76,6 +76,19 @@ def test_nothing_is_done_without_yes_or_while_something_is_in_the_way() -> None:
     assert drained(Installation(POOL, hindrances=["the functions stand still"])) == ([], False)
 
 
+class Stopped(Installation):
+    """The functions are switched off once the drain has begun."""
+
+    def hindrances(self) -> list[str]:
+        return ["the functions stand still"] if self.done else []
+
+
+@pytest.mark.parametrize(("stops", "has_begun"), [(Stopped(POOL), True), (Installation(POOL, hindrances=["x"]), False)])
+def test_the_answer_says_whether_anything_was_changed(stops: Installation, has_begun: bool) -> None:
+    document, is_done = drain_all(stops, is_acting=True, grace=None, timeout=ROUND)  # type: ignore[arg-type]
+    assert (document["begun"], len(document["hindrances"]), is_done) == (has_begun, 1, False)
+
+
 def test_passing_errors_are_waited_out_and_refusals_are_not() -> None:
     passing = TransientError("kube:list nodes", "timeout")
     assert drained(Installation(POOL, passing, passing, NOTHING), timeout=timedelta(hours=1))[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cli.takeover.tables import adoption_table, all_of_adoption, release_table
+from cli.takeover.tables import adoption_table, all_of_adoption, all_of_release, release_table
 
 HINDRANCE = "Karpenter runs: stop it"
 
@@ -50,6 +50,14 @@ def test_one_reason_of_many_nodes_is_told_once() -> None:
     named = "NodeClaim/default-0, NodeClaim/default-1, NodeClaim/default-2 +2"
     assert f"{named}: NodeLeaves: it is being deleted. Wait." in text.replace("\n    ", " ")
     assert text.count("it is being deleted") == 1
+
+
+def test_every_object_with_a_reason_is_named_in_the_wide_form() -> None:
+    """It was cut to three names there, too, and nothing else had the others."""
+    refused = [item(number, "refused", reason="NodeLeaves", message="it leaves. Wait.") for number in range(5)]
+    named = ", ".join(f"NodeClaim/default-{number}" for number in range(5))
+    for table in (all_of_adoption, all_of_release):
+        assert f"{named}: NodeLeaves: it leaves. Wait." in " ".join(table(answer(*refused)).split())
 
 
 def test_what_to_do_next_follows_what_prevents_it() -> None:
