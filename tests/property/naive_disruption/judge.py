@@ -109,8 +109,11 @@ def _listed_once(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
 
 
 def _left_over(snapshot: Snapshot, world: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """Empty nodes that could also have gone."""
-    gone = {name for command in plan.commands for name in command.claims}
+    """Empty nodes that could also have gone.
+
+    A node that is not Ready takes a place in the budgets, and another one if it goes (Karpenter), except for repair.
+    """
+    gone = {name: command.reason for command in plan.commands for name in command.claims}
     expected = {binding.node for one in (snapshot, world) for binding in schedule(one).bindings}
     for claim in world.node_claims:
         node = node_of(world, claim)
@@ -120,9 +123,10 @@ def _left_over(snapshot: Snapshot, world: Snapshot, plan: DisruptionPlan) -> Ite
         if any(may_not_go(world, node, claim, "Empty")) or any(guards(world, pod) for pod in pods_on(world, node.name)):
             continue
         nodes = counted(snapshot, pool)
-        away = [one for one, is_away in nodes if is_away or one.name in gone]
+        goes = [one for one, is_away in nodes if one.name in gone and not (is_away and gone[one.name] == "Unhealthy")]
+        taken = sum(is_away for _, is_away in nodes) + len(goes)
         top = most_at_once(pool, len(nodes), "Empty", world.now)
-        if top is None or world.options.ignore_budgets or len(away) + 1 <= top:
+        if top is None or world.options.ignore_budgets or taken + 1 <= top:
             yield f"left: {node.name} is empty and stays, {[b for b in plan.blocked if b.node == node.name]}"
 
 
