@@ -20,7 +20,7 @@ class InstanceNames:
     def give(self, record: ClaimRecord, report: RunReport) -> None:
         """Name the claim's instance before its node joins; nothing is done where the launch has named it.
 
-        A failure is reported and stops nothing: `reconcile` names what is left.
+        A failure is reported and stops nothing: `reconcile` names the instance later.
         """
         if record.shares == 1 or record.machine is None or record.node_name:
             return
