@@ -189,7 +189,8 @@ def test_nodes_that_come_or_go_are_rows_and_the_others_with_all(changes: JsonObj
     assert status_names(document) == ("node/n1" if document["claims"][0]["node"] else "")
 
 
-def test_commands_and_proposals_are_tables() -> None:
+def a_command(**changes: Any) -> dict[str, Any]:
+    """A command that drains a drifted node."""
     command = {
         "id": "c0ffee",
         "phase": "draining",
@@ -197,10 +198,14 @@ def test_commands_and_proposals_are_tables() -> None:
         "method": "drift",
         "nodes": ["n1"],
         "replacements": [],
-        "savings": -0.25,
+        "savings": 0.0,
         "since": "2026-11-20T09:30:00Z",
     }
-    lines = shown(a_document(commands=[command]))
+    return {**command, **changes}
+
+
+def test_commands_and_proposals_are_tables() -> None:
+    lines = shown(a_document(commands=[a_command(savings=-0.25)]))
     assert "c0ffee draining Drifted (drift) n1 nothing -0.2500 11-20 09:30" in lines
     proposal = {
         "id": "4711",
@@ -261,15 +266,5 @@ def test_clusters_of_an_organisation_are_rows() -> None:
 
 
 def test_a_command_names_its_replacements() -> None:
-    command = {
-        "id": "c0ffee",
-        "phase": "draining",
-        "reason": "Drifted",
-        "method": "drift",
-        "nodes": ["n1"],
-        "replacements": [f"r-{n}" for n in range(4)],
-        "savings": 0.0,
-        "since": "2026-11-20T09:30:00Z",
-    }
-    lines = shown(a_document(commands=[command]))
+    lines = shown(a_document(commands=[a_command(replacements=[f"r-{n}" for n in range(4)])]))
     assert "c0ffee draining Drifted (drift) n1 r-0, r-1, r-2 +1 0.0000 11-20 09:30" in lines

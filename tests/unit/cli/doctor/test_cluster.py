@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 import boto3
@@ -57,17 +56,6 @@ def install(server: ApiServer, **flags: bool) -> None:
     for manifest in manifests(**flags):
         kind = ROLES if manifest["kind"] == ROLES.kind else BINDINGS
         server.put(kind.path(), copy.deepcopy(manifest))
-
-
-@pytest.fixture
-def server() -> ApiServer:
-    return ApiServer()
-
-
-@pytest.fixture
-def url(server: ApiServer) -> Iterator[str]:
-    with serving(server) as address:
-        yield address
 
 
 def found(check: str, account: Account) -> AccountFinding:

@@ -14,7 +14,7 @@ from moto import mock_aws
 
 from cli.__main__ import main
 from lambdas.cluster_roles import RULES_OF, group_of
-from tests.fakes.api_server import ApiServer, serving
+from tests.fakes.api_server import ApiServer
 from tests.unit.cli.commands.test_doctor import answer, deployed
 from tests.unit.cli.doctor.test_cluster import install
 from tests.unit.cli.doctor.test_node_roles import a_role, roles_may_be_passed
@@ -52,17 +52,6 @@ def concurrency(session: boto3.Session, limit: int, free: int) -> None:
 def output_on_the_page(number: int) -> str:
     """An output of the doctor on the page."""
     return re.findall(r"```\n(CHECK .*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[number]
-
-
-@pytest.fixture
-def server() -> ApiServer:
-    return ApiServer()
-
-
-@pytest.fixture
-def url(server: ApiServer) -> Iterator[str]:
-    with serving(server) as address:
-        yield address
 
 
 def test_an_account_in_which_much_is_missing(
