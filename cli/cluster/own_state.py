@@ -25,6 +25,7 @@ from lambdas.adapters.aws.read_only_table import ReadOnlyTable
 from lambdas.adapters.aws.service import QUICK
 from lambdas.adapters.kube.connect import kubernetes_of
 from lambdas.application.adapters import Adapters
+from lambdas.controllers.provisioning.current_target import current_target
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, Kubernetes, Listing, NotFoundError, PortError
@@ -47,7 +48,8 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         view: The functions' observation.
-        snapshot: Their input for decisions: the observation with the effects of brakes, rollouts and proposals.
+        snapshot: Their input for decisions: the observation with the effects of brakes, rollouts and proposals, and the target
+            that they follow.
         brakes: The engaged brakes; one that these credentials cannot read is included as unreadable.
         breakers: The state of each NodePool's breaker.
         sweeps: The states of `reconcile`'s sweeps, by name.
@@ -86,9 +88,11 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
         known = stores.moves.read(view.snapshot.now).rollouts
         facts, brakes = catalogues.facts(), stores.brakes.engaged()
         proposals = _waiting(reader, view.snapshot.now)
+        observed = without_proposed(_held_back(view.snapshot, brakes, known), proposals or ())
+        target = current_target(reader.targets, observed, brakes)
         return OwnState(
             view=view,
-            snapshot=without_proposed(_held_back(view.snapshot, brakes, known), proposals or ()),
+            snapshot=msgspec.structs.replace(observed, stored_target=target),
             brakes=brakes,
             breakers=stores.breakers.breakers(),
             sweeps=reader.sweep_log.read(),

@@ -57,6 +57,7 @@ def disrupt(
     out_of_time: Callable[[], float] | None = None,
     *,
     proves: bool = True,
+    proves_continued: bool = False,
     deadline: Callable[[], float] | None = None,
 ) -> DisruptionPlan:
     """Decide which nodes go at this moment, or with budgets ignored, in all waves to the target.
@@ -72,14 +73,15 @@ def disrupt(
         planner: An existing planner of exactly this snapshot, None for a new one.
         out_of_time: Ends the search for a cheaper target early, which `options.improve_iterations` bounds; returns the elapsed
             share of its time.
-        proves: Whether to compute the proven minimum cost of the fleet. A pass that continues a stored target leaves it out.
+        proves: Whether to compute the proven minimum cost of the fleet.
+        proves_continued: Whether to compute it although the stored target is continued, too.
         deadline: Ends the decision early; returns the elapsed share of its time. Commands found before that stand, and the next
             run examines the remaining nodes.
     """
     planner = planner or Planner(snapshot)
     before = fleet_price(snapshot)
     done = run(snapshot, planner, out_of_time, deadline=deadline)
-    is_proven = proves and done.target_reason != TargetReason.CONTINUED
+    is_proven = proves and (proves_continued or done.target_reason != TargetReason.CONTINUED)
     floor = _floor(DisruptionPass(snapshot, planner, bounds_all=True)) if is_proven else None
     return DisruptionPlan(
         now=snapshot.now,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pydoc
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,10 @@ import cli.ledger.storage
 from cli.__main__ import main
 from cli.ledger.storage import FolderLedger
 from cli.schemas import ANSWERS
+from core.disruption.target.move_price import settings_digest
+from core.model.plan import StoredDrain, StoredTarget
+from core.model.snapshot import Snapshot
+from lambdas.application.adapters import Adapters
 from lambdas.wiring import TABLE
 from simulator.aws.brakes import KILL_SWITCH
 from simulator.aws.region import read_region
@@ -179,6 +184,35 @@ def test_explain_says_of_a_node_what_disrupt_would_say(world: World, ask: Ask) -
     told = ask(*live(world, "explain", command["nodes"][0]))
     assert told["node"] == command["nodes"][0]
     assert told["outcome"].startswith("goes")
+
+
+@pytest.mark.parametrize(
+    ("command", "decision"), [("plan", "core.scheduling.schedule"), ("consolidate", "core.disruption.disrupt")]
+)
+def test_decisions_follow_the_target_under_way(
+    world: World, ask: Ask, command: str, decision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They told of another target than the functions carry out, and offered room on nodes that these drain."""
+    kept = Adapters(world.account.settings, world.account.session, world.clock).targets
+    snapshot = world.application().shared.observer.observe().snapshot
+    drain = StoredDrain(snapshot.nodes[0].name, 1, 1)
+    facts = {"settings": settings_digest(snapshot), "kept_price": 0, "drained_price": 1, "new_price": 0}
+    target = StoredTarget(made_at=world.clock.now(), drains=(drain,), **facts)
+    read: list[StoredTarget | None] = []
+    decide = pydoc.locate(decision)
+
+    def decided(found: Snapshot, *arguments: Any, **options: Any) -> Any:
+        read.append(found.stored_target)
+        return decide(found, *arguments, **options)
+
+    monkeypatch.setattr(decision, decided)
+    kept.write(target)
+    try:
+        ask(*live(world, command))
+    finally:
+        kept.write(None)
+    ask(*live(world, command))
+    assert read == [target, None]
 
 
 def test_pause_and_resume_turn_the_kill_switch_and_status_shows_it(world: World, ask: Ask) -> None:
