@@ -16,7 +16,7 @@ from core.disruption.conditions.ending_reservations import EndingReservations, e
 from core.disruption.fleet_cost import fleet_price
 from core.disruption.independence import widened
 from core.disruption.simulation import ReplacementNames, Simulation, Simulator
-from core.model.plan import Blocked, Command, Move, Plan, StoredTarget
+from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim, StoredTarget
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.reasons.code import ReasonCode
@@ -155,6 +155,7 @@ class DisruptionPass:
         below: int | None = None,
         closed: Collection[str] = (),
         planned_moves: Collection[Move] = (),
+        new_nodes: Collection[PlannedClaim] = (),
     ) -> Simulation:
         """Simulate where the pods of these nodes would go.
 
@@ -166,15 +167,16 @@ class DisruptionPass:
             below: Plan new nodes only with types cheaper than this (nano-dollars per hour).
             closed: Names of nodes that stay and take no pods.
             planned_moves: Pod → intended node.
+            new_nodes: The new nodes among these.
         """
         self._simulations += 1
         found = self._simulator_below(below).simulate(
-            candidates, consolidation=consolidation, closed=closed, planned_moves=planned_moves
+            candidates, consolidation=consolidation, closed=closed, planned_moves=planned_moves, new_nodes=new_nodes
         )
         if found.stranded and not consolidation and self.ending.take_nodes:
             self._at_any_cost = self._at_any_cost or Simulator(Planner(self.ending.allowed(self.snapshot)))
             found = self._at_any_cost.simulate(
-                candidates, consolidation=False, closed=closed, planned_moves=planned_moves
+                candidates, consolidation=False, closed=closed, planned_moves=planned_moves, new_nodes=new_nodes
             )
         return self.names.renamed(found)
 

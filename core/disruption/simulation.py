@@ -52,6 +52,7 @@ class Simulator:
         consolidation: bool,
         closed: Collection[str] = (),
         planned_moves: Collection[Move] = (),
+        new_nodes: Collection[PlannedClaim] = (),
     ) -> Simulation:
         """Plan for the pods of the leaving nodes together with all pending pods.
 
@@ -60,10 +61,11 @@ class Simulator:
             consolidation: Whether to avoid nodes whose pods changed within `consolidateAfter`.
             closed: Names of nodes that stay and take no pods.
             planned_moves: Pod → intended node, which it gets if every rule still allows it.
+            new_nodes: The new nodes among these. A pod whose new node is launched in other domains must have a place there.
         """
         names = [candidate.name for candidate in leaving]
         results = (
-            self._planned(leaving, planned_moves, closed, consolidation=consolidation)
+            self._planned(leaving, planned_moves, new_nodes, closed, consolidation=consolidation)
             if planned_moves
             else self._planner.what_if(
                 names, consolidation=consolidation, closed=closed, unexplained=self._unschedulable
@@ -89,6 +91,7 @@ class Simulator:
         self,
         leaving: Collection[Candidate],
         planned_moves: Collection[Move],
+        new_nodes: Collection[PlannedClaim],
         closed: Collection[str],
         *,
         consolidation: bool,
@@ -96,7 +99,9 @@ class Simulator:
         positions = self._planner.context.positions
         pods = {pod.key: pod for candidate in leaving for pod in candidate.state.pods}
         to = {m.pod: positions[m.to] for m in sorted(planned_moves) if m.pod in pods and m.to in positions}
-        planner = self._planner.pinned([candidate.name for candidate in leaving], to)
+        claims = {claim.name: claim for claim in new_nodes}
+        on_new = {move.pod: claims[move.to] for move in planned_moves if move.to in claims}
+        planner = self._planner.pinned([candidate.name for candidate in leaving], to, on_new)
         context, slots = planner.context, dict[int, list[tuple[int, int]]]()
         for pod, position in to.items():
             slots.setdefault(int(context.pod_groups.of(pods[pod]).index), []).append((position, 1))

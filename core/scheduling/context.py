@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from core import labels
 from core.commitments.coverage import coverage_of
+from core.model.plan import PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
@@ -92,13 +93,22 @@ class SchedulingContext:
             partial(_tolerated, self.templates)
         )
 
-    def pinned(self, leaving: Iterable[int], slots: Mapping[str, int] = MappingProxyType({})) -> SchedulingContext:
+    def pinned(
+        self,
+        leaving: Iterable[int],
+        slots: Mapping[str, int] = MappingProxyType({}),
+        new_nodes: Mapping[str, PlannedClaim] = MappingProxyType({}),
+    ) -> SchedulingContext:
         """Return the same context in which pods of these nodes stay in their shared domains, see `DomainPins`.
 
         A pod whose slot (pod → position of a node) is in another domain may leave its own: when the slot was chosen, its spread
-        had too many pods there, and commands that came first may have moved the others (docs/adr/0233).
+        had too many pods there, and commands that came first may have moved the others (docs/adr/0233). A pod whose new node
+        (pod → claim) is launched in other domains must go to one of them.
         """
-        from core.scheduling.topology.domain_pins import DomainPins  # plans for waiting pods need none
+        from core.scheduling.topology.domain_pins import (
+            DomainPins,
+            launched_elsewhere,
+        )  # plans for waiting pods need none
 
         pins: dict[str, Requirements] = {}
         domain_pins = DomainPins(self.topology)
@@ -106,13 +116,13 @@ class SchedulingContext:
             node = self.existing_nodes[position]
             for pod in node.state.pods:
                 keys = () if pod.is_daemon else self._signatures.of(pod).signature.domain_keys
+                domains = {key: here for key in keys if (here := node.domain(key)) is not None}
+                elsewhere = launched_elsewhere(new_nodes.get(pod.key), domains)
                 slot = self.existing_nodes[slots.get(pod.key, position)]
-                domains = {
-                    key: here for key in keys if (here := node.domain(key)) is not None and slot.domain(key) == here
-                }
-                pin = domain_pins.of(self.pod_groups.of(pod), domains) if domains else None
-                if pin is not None:
-                    pins[pod.key] = pin
+                held = {k: here for k, here in domains.items() if k not in elsewhere and slot.domain(k) == here}
+                pin = domain_pins.of(self.pod_groups.of(pod), held) if held else None
+                if pin is not None or elsewhere:
+                    pins[pod.key] = Requirements([*(pin or {}).values(), *elsewhere.values()])
         if not pins:
             return self
         other = copy(self)

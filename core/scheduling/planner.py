@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from core.model.plan import Cost, Plan
+from core.model.plan import Cost, Plan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.packing.search_budget import SearchBudget
@@ -50,13 +50,23 @@ class Planner:
         """How many pods need a place: pending pods, and pods of leaving nodes."""
         return len(self._context.pending) + len(self._context.moving)
 
-    def pinned(self, leaving: Collection[str], slots: Mapping[str, int] = MappingProxyType({})) -> Planner:
+    def pinned(
+        self,
+        leaving: Collection[str],
+        slots: Mapping[str, int] = MappingProxyType({}),
+        new_nodes: Mapping[str, PlannedClaim] = MappingProxyType({}),
+    ) -> Planner:
         """Return the same planner with pods of these nodes kept in the domains where rules count them.
 
-        Its plans have no reasons. `slots`: pod → position of its intended node, which may be in another domain.
+        Its plans have no reasons.
+
+        Args:
+            leaving: The nodes.
+            slots: Pod → position of its intended node, which may be in another domain.
+            new_nodes: Pod → the new node that is intended for it, which may be launched in another domain.
         """
         positions = sorted(self._context.positions[name] for name in leaving)
-        return Planner(self._context.snapshot, self._context.pinned(positions, slots), explains=False)
+        return Planner(self._context.snapshot, self._context.pinned(positions, slots, new_nodes), explains=False)
 
     def below(self, price: int) -> Planner:
         """Return the same planner with new nodes restricted to types that cost less than `price`, nano-dollars per hour.

@@ -56,7 +56,13 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
         return NO_SAVING
     by_choice = command.reason == TerminationReason.UNDERUTILIZED
     planned_moves = () if command.method in ACROSS_DOMAINS else command.moves  # a pod with a slot keeps its domain
-    simulation = fresh.simulate(going, consolidation=by_choice, closed=short_lived(fresh), planned_moves=planned_moves)
+    simulation = fresh.simulate(
+        going,
+        consolidation=by_choice,
+        closed=short_lived(fresh),
+        planned_moves=planned_moves,
+        new_nodes=command.replacements,
+    )
     if simulation.stranded:
         return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
     if len(simulation.claims) > len(command.replacements):

@@ -143,7 +143,15 @@ def _placed(
         return part, fresh.simulate(going, consolidation=False, closed=closed)
     below = 1 + max((claim.price for claim in part.replacements), default=0)
     shut = {*closed, *short_lived(fresh)}
-    return part, fresh.simulate(going, consolidation=True, below=below, closed=shut, planned_moves=part.moves)
+    planned = fresh.simulate(
+        going,
+        consolidation=True,
+        below=below,
+        closed=shut,
+        planned_moves=part.moves,
+        new_nodes=part.replacements,
+    )
+    return part, planned
 
 
 def _stuck(going: Sequence[Candidate], simulation: Simulation) -> dict[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from core import labels
+from core.model.plan import PlannedClaim
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.pods.pod_group import PodGroup
 from core.scheduling.topology.domain_counts import DomainCounts
@@ -42,3 +44,15 @@ class DomainPins:
             number in overfull or groups[number].key != key or not self._topology.is_hard(number)
             for number in pod_group.signature.selected_by
         )
+
+
+def launched_elsewhere(claim: PlannedClaim | None, domains: Mapping[str, str]) -> dict[str, Requirement]:
+    """Return the requirements of a new node along the keys where it is not launched in the domain of `domains`."""
+    if claim is None:
+        return {}
+    launched = {requirement.key: requirement for requirement in claim.requirements}
+    if claim.zones:
+        launched[labels.ZONE] = Requirement.one_of(labels.ZONE, *claim.zones)
+    if claim.capacity_types:
+        launched[labels.CAPACITY_TYPE] = Requirement.one_of(labels.CAPACITY_TYPE, *claim.capacity_types)
+    return {key: launched[key] for key, here in domains.items() if key in launched and not launched[key].has(here)}

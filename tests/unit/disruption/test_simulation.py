@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import pytest
 
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
@@ -145,3 +148,24 @@ def test_a_pod_of_a_spread_takes_its_slot_in_another_zone() -> None:
     move = Move("default/web-0", "node-2")
     found = Simulator(Planner(snapshot)).simulate([leaving], consolidation=True, planned_moves=[move])
     assert (found.claims, found.moves, found.stranded) == ((), (move,), "")
+
+
+@pytest.mark.parametrize(("zone", "has_place"), [(ZONES[2], True), (ZONES[1], False)])
+def test_a_pod_whose_new_node_is_in_another_zone_needs_a_place_there(zone: str, has_place: bool) -> None:
+    """It was planned in its own zone again, where it may not be launched; its node then came where no rule admits the pod."""
+    even = TopologySpread(labels.ZONE, 1, selector=a_selector(app="web"))
+    pairs = [a_node_of(LARGE, "node-0", zone=ZONES[0])]
+    pairs += [a_node_of(SMALL, f"full-{n}", zone=ZONES[n]) for n in range(3)]
+    placed = ("node-0", "full-0", "full-0", *["full-1"] * 3, *["full-2"] * 2)
+    fields: dict[str, Any] = {"cpu": "300m", "labels": {"app": "web"}, "spreads": (even,)}
+    pods = [pod_on(node, f"web-{n}", **fields) for n, node in enumerate(placed)]
+    pods += [pod_on(f"full-{n}", f"other-{n}", cpu="300m") for n in (0, 2)]
+    snapshot = world(*pairs, pods=tuple(pods))
+    leaving = next(c for c in DisruptionPass(snapshot).survey.candidates if c.name == "node-0")
+    found = Simulator(Planner(snapshot)).simulate(
+        [leaving],
+        consolidation=True,
+        planned_moves=[Move("default/web-0", "new")],
+        new_nodes=[a_plan(name="new", zones=(zone,))],
+    )
+    assert ([claim.zones for claim in found.claims], not found.stranded) == ([(zone,)] * has_place, has_place)
