@@ -102,8 +102,9 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
 
     is_given = bool(arguments.files or arguments.context)
     own = read_own_state(installation, take_inventory(_given(arguments)) if is_given else None, arguments.now)
+    whose = f"{installation.cluster}: " if getattr(arguments, "all", False) else ""
     for problem in own.view.problems:
-        warn(str(problem))
+        warn(f"{whose}{problem}")
     deployed, asked = installation.settings.options(), options_of(arguments)
     options = msgspec.structs.replace(
         deployed,
@@ -116,7 +117,7 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
     )
     snapshot = msgspec.structs.replace(own.snapshot, options=options)
     for part in own.stale_market:
-        warn(f"{part.explanation}: see the alarm `denied`, cause `staleMarket`")
+        warn(f"{whose}{part.explanation}: see the alarm `denied`, cause `staleMarket`")
     read_at = own.prices_read_at
     prices = {
         "source": f"the functions of {installation.stack}",

@@ -6,14 +6,17 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from cli.cluster.arguments import add_access, add_all, refuse_role_alone
-from cli.cluster.organisation import unreadable_text
-from cli.errors import DONE, NEGATIVE
+from cli.cluster.organisation import distinct_names, unreadable_text
+from cli.errors import DONE, NEGATIVE, InputError
 from cli.terminal import output
 from core.brakes.brake import STOPS
 from core.brakes.kill_switch import Mode, kill_switch
 
 if TYPE_CHECKING:
     from cli.cluster.kill_switch import KillSwitches, SwitchSetting
+
+SWITCHED: Final = "switched"
+"""What is done to each cluster, for its error."""
 
 NOTICED: Final = "functions notice within 15 seconds"
 
@@ -41,8 +44,10 @@ def switch_to(arguments: argparse.Namespace, mode: Mode) -> int:
     changes: list[dict[str, Any]] = []
     unreadable: list[dict[str, Any]] = []
     if arguments.all:
-        answers, failed = find_organisation(arguments).ask(lambda found: _turned(found.switches, found.switch, mode))
-        changes = [change | {"region": found.site.region, "role": found.site.role or None} for found, change in answers]
+        answers, failed = find_organisation(arguments).ask(
+            lambda found: _turned(found.switches, found.switch, mode), SWITCHED
+        )
+        changes = [change | found.where() for found, change in answers]
         unreadable = [found.document() for found in failed]
     else:
         region, profile, stack = arguments.region, arguments.profile, arguments.stack
@@ -63,7 +68,7 @@ def _turned(switches: KillSwitches, switch: SwitchSetting, mode: Mode) -> dict[s
     is_kept = mode is Mode.PAUSE_DISRUPTION and switch.value == Mode.STOP
     if not is_kept and switch.value != mode:
         switches.turn(switch, mode)
-    after = switch.value if is_kept else str(switches.one(switch.cluster, switch.parameter).value)
+    after = switch.value if is_kept else _read_back(switches, switch, mode)
     return {
         "cluster": switch.cluster,
         "parameter": switch.parameter,
@@ -73,19 +78,28 @@ def _turned(switches: KillSwitches, switch: SwitchSetting, mode: Mode) -> dict[s
     }
 
 
+def _read_back(switches: KillSwitches, switch: SwitchSetting, mode: Mode) -> str:
+    """Return the setting after a change. Raises InputError, which says that the change was made."""
+    try:
+        return switches.one(switch.cluster, switch.parameter).value
+    except InputError as error:
+        problem = f"it is set to {mode}, but that cannot be read back: {error.problem}"
+        raise InputError(problem, hint=error.hint) from error
+
+
 def switch_table(document: dict[str, Any]) -> str:
     """Format the switches for people."""
+    named = list(zip(distinct_names(document["switches"]), document["switches"], strict=True))
     rows = [
-        (change["cluster"], change["before"], change["after"], ", ".join(change["stops"]) or "nothing")
-        for change in document["switches"]
+        (name, change["before"], change["after"], ", ".join(change["stops"]) or "nothing") for name, change in named
     ]
     switches = output.table(("CLUSTER", "WAS", "IS", "STOPS"), rows)
-    kept = [change for change in document["switches"] if change["after"] != document["wanted"]]
     left = [
-        f"{change['cluster']} is left at {change['after']}, which is stricter: run `fleetwright resume` to release it"
-        for change in kept
+        f"{name} is left at {change['after']}, which is stricter: run `fleetwright resume` to release it"
+        for name, change in named
+        if change["after"] != document["wanted"]
     ]
-    parts = ["\n".join([switches, "", *(left or [NOTICED])]), unreadable_text(document["unreadable"])]
+    parts = ["\n".join([switches, "", *(left or [NOTICED])]), unreadable_text(document["unreadable"], SWITCHED)]
     return output.wrapped("\n\n".join(filter(None, parts)))
 
 

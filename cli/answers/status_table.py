@@ -34,10 +34,12 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
 
 
 def organisation_table(document: JsonObject) -> str:
-    """Format one row per cluster, and below them what could not be read."""
+    """Format one row per cluster, with its account if there are several, and below them what could not be read."""
+    shows_account = len({found.get("account") for found in document["clusters"]}) > 1
     rows = [
         (
             found["cluster"],
+            *([found.get("account") or "-"] if shows_account else []),
             found["region"] or "-",
             sum(pool["nodes"] for pool in found["nodePools"]),
             found["cost"]["hourly"],
@@ -48,7 +50,17 @@ def organisation_table(document: JsonObject) -> str:
         )
         for found in document["clusters"]
     ]
-    headings = ("CLUSTER", "REGION", "NODES", "$/H", "WAITING PODS", "COMMANDS", "PROPOSALS", "BRAKES")
+    headings = (
+        "CLUSTER",
+        *(["ACCOUNT"] if shows_account else []),
+        "REGION",
+        "NODES",
+        "$/H",
+        "WAITING PODS",
+        "COMMANDS",
+        "PROPOSALS",
+        "BRAKES",
+    )
     parts = [output.table(headings, rows), unreadable_text(document["unreadable"])]
     return "\n\n".join(filter(None, parts))
 

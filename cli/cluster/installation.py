@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from cli.cluster.bounded_calls import bounded_calls
 from cli.errors import InputError
 from core.errors import InvalidInputError
 from lambdas.stack_names import stack_name
@@ -67,10 +68,10 @@ def installation_in(session: boto3.Session, cluster: str, stack: str | None = No
 
     name = stack or stack_name(cluster)
     try:
-        function = next(_functions(session.client("cloudformation"), name), None)
+        function = next(_functions(session.client("cloudformation", config=bounded_calls()), name), None)
         if function is None:
             raise InputError(f"the stack {name} has no function `provision`", hint="--stack names another stack")
-        found = session.client("lambda").get_function_configuration(FunctionName=function)
+        found = session.client("lambda", config=bounded_calls()).get_function_configuration(FunctionName=function)
     except (BotoCoreError, ClientError) as error:
         raise InputError(f"no installation for cluster {cluster}: {error}", hint=_HINT) from error
     return Installation(cluster=cluster, stack=name, settings=_settings(found, function), session=session)

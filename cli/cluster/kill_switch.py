@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from cli.cluster.bounded_calls import bounded_calls
 from cli.cluster.installation import Installation
 from cli.errors import InputError
 from core.brakes.kill_switch import Mode
@@ -17,15 +19,19 @@ if TYPE_CHECKING:
 PATH: Final = "/fleetwright/"
 """Prefix of each cluster's kill switch, `/fleetwright/CLUSTER/mode`."""
 
+_ACCOUNT_PART: Final = 4
+"""Position of the account in an ARN."""
+
 _NAME: Final = re.compile(r"/fleetwright/(?P<cluster>[^/]+)/mode")
 
 
 class SwitchSetting(msgspec.Struct, frozen=True):
-    """The present setting of one cluster's kill switch."""
+    """The present setting of one cluster's kill switch. `account`: the number of its AWS account, empty if unknown."""
 
     cluster: str
     parameter: str
     value: str
+    account: str = ""
 
 
 class KillSwitches:
@@ -33,7 +39,7 @@ class KillSwitches:
 
     def __init__(self, session: boto3.Session) -> None:
         with _aws_errors_as_input_errors("ssm"):
-            self._ssm: Any = session.client("ssm")
+            self._ssm: Any = session.client("ssm", config=bounded_calls())
 
     def all(self) -> list[SwitchSetting]:
         """Return every kill switch, by cluster. Raises InputError."""
@@ -41,7 +47,10 @@ class KillSwitches:
             pages = self._ssm.get_paginator("get_parameters_by_path").paginate(Path=PATH, Recursive=True)
             found = [parameter for page in pages for parameter in page["Parameters"]]
         named = [(match, entry) for entry in found if (match := _NAME.fullmatch(entry["Name"])) is not None]
-        switches = (SwitchSetting(match["cluster"], entry["Name"], entry["Value"].strip()) for match, entry in named)
+        switches = (
+            SwitchSetting(match["cluster"], entry["Name"], entry["Value"].strip(), _account(entry))
+            for match, entry in named
+        )
         return sorted(switches, key=lambda switch: switch.cluster)
 
     def one(self, cluster: str, parameter: str) -> SwitchSetting:
@@ -63,6 +72,12 @@ def switch_of(installation: Installation) -> tuple[KillSwitches, SwitchSetting]:
         raise InputError(f"the functions of {installation.stack} have no kill switch", hint="deploy the stack again")
     switches = KillSwitches(installation.session)
     return switches, switches.one(installation.cluster, parameter)
+
+
+def _account(entry: Mapping[str, Any]) -> str:
+    """Return the account in the ARN of a parameter."""
+    parts = str(entry.get("ARN", "")).split(":")
+    return parts[_ACCOUNT_PART] if len(parts) > _ACCOUNT_PART else ""
 
 
 class _aws_errors_as_input_errors:  # noqa: N801 - used as a statement

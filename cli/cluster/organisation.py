@@ -1,40 +1,33 @@
-"""Finds every cluster with an installation over regions and accounts: by the path of their kill switches, under assumed roles.
+"""Finds every cluster with an installation over regions and accounts: by the path of their kill switches.
 
-Clusters that cannot be read are named in the answer; they do not hide the others.
+Regions are asked side by side and each call is bounded, so that one that does not answer delays no other. Clusters that cannot
+be read are named in the answer; they do not hide the others.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from cli.cluster import installation
 from cli.cluster.installation import Installation, installation_in
 from cli.cluster.kill_switch import KillSwitches, SwitchSetting
+from cli.cluster.region_search import AccountRegion, SearchPlace, account_region, places, problem_of
 from cli.errors import InputError
 from cli.terminal import output
 from core.errors import InvalidInputError
 
-if TYPE_CHECKING:
-    import boto3
-
 _HINT: Final = "--region, --profile and --role say where to look, and with whose permissions"
 
-_SESSION_NAME: Final = "fleetwright"
-"""The session name of assumed roles in CloudTrail."""
+REGIONS_AT_ONCE: Final = 16
+"""Most regions and accounts that are asked side by side."""
 
 T = TypeVar("T")
-
-
-class AccountRegion(msgspec.Struct, frozen=True, kw_only=True):
-    """One account and region. `role`: the ARN that was assumed, empty for the user's own credentials."""
-
-    role: str
-    region: str
-    session: boto3.Session
 
 
 class FoundCluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +44,12 @@ class FoundCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     def where(self) -> dict[str, str | None]:
         """Return the fields by which answers name it."""
-        return {"cluster": self.name, "region": self.site.region, "role": self.site.role or None}
+        return {
+            "cluster": self.name,
+            "region": self.site.region,
+            "account": self.switch.account or None,
+            "role": self.site.role or None,
+        }
 
     def installation(self) -> Installation:
         """Return its installation. Raises InputError."""
@@ -82,40 +80,45 @@ class Organisation(msgspec.Struct, frozen=True):
     clusters: tuple[FoundCluster, ...]
     unreadable: tuple[Unreadable, ...]
 
-    def ask(self, question: Callable[[FoundCluster], T]) -> tuple[list[tuple[FoundCluster, T]], tuple[Unreadable, ...]]:
+    def ask(
+        self, question: Callable[[FoundCluster], T], verb: str = "read"
+    ) -> tuple[list[tuple[FoundCluster, T]], tuple[Unreadable, ...]]:
         """Call `question` for each cluster; failing clusters are added to the unreadable ones.
+
+        Args:
+            question: Called in several threads at once, but not for two clusters of one session.
+            verb: What `question` does to a cluster, for the error.
 
         Raises:
             InputError: If no cluster answers.
         """
+        sites = [list(own) for _, own in groupby(self.clusters, key=lambda found: id(found.site))]
+        with ThreadPoolExecutor(REGIONS_AT_ONCE) as pool:
+            done = list(pool.map(lambda own: [_answer(found, question) for found in own], sites))
         answers, failed = list[tuple[FoundCluster, T]](), list(self.unreadable)
-        for found in self.clusters:
-            try:
-                answers.append((found, question(found)))
-            except (InputError, InvalidInputError) as error:
-                site, problem = found.site, _problem(error)
-                failed.append(Unreadable(cluster=found.name, region=site.region, role=site.role, problem=problem))
+        for found, answer in (one for own in done for one in own):
+            if isinstance(answer, Unreadable):
+                failed.append(answer)
+            else:
+                answers.append((found, answer))
         if not answers:
-            raise InputError(f"no cluster could be read:\n{unreadable_text([one.document() for one in failed])}")
+            raise InputError(
+                f"no cluster could be {verb}:\n{unreadable_text([one.document() for one in failed], verb)}"
+            )
         return answers, tuple(failed)
 
 
 def find_organisation(arguments: argparse.Namespace) -> Organisation:
-    """Return every cluster that the arguments select.
+    """Return every cluster that the arguments select, each once.
 
     Raises:
         InputError: If they select none.
     """
-    clusters, unreadable = list[FoundCluster](), list[Unreadable]()
-    for site in _sites(arguments):
-        if isinstance(site, Unreadable):
-            unreadable.append(site)
-            continue
-        try:
-            switches = KillSwitches(site.session)
-            clusters += [FoundCluster(site=site, switch=switch, switches=switches) for switch in switches.all()]
-        except InputError as error:
-            unreadable.append(Unreadable(cluster="", region=site.region, role=site.role, problem=_problem(error)))
+    refuse_stack(arguments)
+    with ThreadPoolExecutor(REGIONS_AT_ONCE) as pool:
+        asked = list(pool.map(_found_in, list(places(arguments))))
+    unreadable = [found for found in asked if isinstance(found, Unreadable)]
+    clusters = list(_each_once(found for own in asked if not isinstance(own, Unreadable) for found in own))
     if not clusters and unreadable:
         text = unreadable_text([found.document() for found in unreadable])
         raise InputError(f"no cluster could be found:\n{text}", hint=_HINT)
@@ -125,51 +128,63 @@ def find_organisation(arguments: argparse.Namespace) -> Organisation:
     return Organisation(tuple(clusters), tuple(unreadable))
 
 
-def _problem(error: Exception) -> str:
-    """Return the error without its hint: the whole answer contains the hint once."""
-    return str(error).partition("\nhint: ")[0]
+def refuse_stack(arguments: argparse.Namespace) -> None:
+    """Stop if `--stack` is given: it names the stack of one cluster. Raises InputError."""
+    if getattr(arguments, "stack", None):
+        raise InputError("--stack is for --cluster: with --all each stack has its default name")
 
 
-def unreadable_text(found: Sequence[Mapping[str, str | None]]) -> str:
+def distinct_names(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the clusters' names, with region and account where others in the answer have the same name."""
+    places = {(one["cluster"], one.get("region"), one.get("account") or one.get("role")) for one in found}
+    in_all = Counter(cluster for cluster, _, _ in places)
+    in_region = Counter((cluster, region) for cluster, region, _ in places)
+    names = []
+    for one in found:
+        cluster, region, owner = one["cluster"], one.get("region"), one.get("account") or one.get("role")
+        parts = [region] if in_all[cluster] > 1 else []
+        parts += [owner] if in_region[cluster, region] > 1 else []
+        names.append(" ".join([cluster, *filter(None, parts)]))
+    return names
+
+
+def _answer(found: FoundCluster, question: Callable[[FoundCluster], T]) -> tuple[FoundCluster, T | Unreadable]:
+    try:
+        return found, question(found)
+    except (InputError, InvalidInputError) as error:
+        problem = problem_of(error)
+    except Exception as error:  # noqa: BLE001 - a bug that one cluster shows must not hide the others
+        problem = f"internal error: {type(error).__name__}: {error}"
+    return found, Unreadable(cluster=found.name, region=found.site.region, role=found.site.role, problem=problem)
+
+
+def _each_once(clusters: Iterable[FoundCluster]) -> Iterator[FoundCluster]:
+    """Yield each cluster once: two roles may belong to one account."""
+    seen = set[tuple[str, str, str]]()
+    for found in clusters:
+        key = (found.switch.account, found.site.region, found.name)
+        if not found.switch.account or key not in seen:
+            yield found
+        seen.add(key)
+
+
+def unreadable_text(found: Sequence[Mapping[str, str | None]], verb: str = "read") -> str:
     """Return what could not be read, for people; empty if everything was."""
     lines = [
-        f"{' '.join(filter(None, (one['cluster'], one['region'], one['role']))) or 'the account'} cannot be read: "
+        f"{' '.join(filter(None, (one['cluster'], one['region'], one['role']))) or 'the account'} cannot be {verb}: "
         f"{one['problem']}"
         for one in found
     ]
     return output.wrapped("\n".join(lines)) if lines else ""
 
 
-def _sites(arguments: argparse.Namespace) -> Iterator[AccountRegion | Unreadable]:
-    regions = [region.strip() for region in (arguments.region or "").split(",") if region.strip()]
-    for role in arguments.role or [""]:
-        for region in regions or [None]:
-            try:
-                yield _site(arguments.profile, role, region)
-            except InputError as error:
-                yield Unreadable(cluster="", region=region or "", role=role, problem=_problem(error))
-
-
-def _site(profile: str | None, role: str, region: str | None) -> AccountRegion:
-    from botocore.exceptions import BotoCoreError, ClientError
-
+def _found_in(place: SearchPlace) -> list[FoundCluster] | Unreadable:
+    """Return the clusters of one account and region."""
+    region = place.region
     try:
-        session = installation.new_session(profile, region)
-        if role:
-            session = _assumed(session, role)
-    except (BotoCoreError, ClientError) as error:
-        raise InputError(f"sts:AssumeRole: {error}" if role else str(error)) from error
-    return AccountRegion(role=role, region=str(session.region_name or ""), session=session)
-
-
-def _assumed(session: boto3.Session, role: str) -> boto3.Session:
-    import boto3
-
-    answer = session.client("sts").assume_role(RoleArn=role, RoleSessionName=_SESSION_NAME)
-    credentials = answer["Credentials"]
-    return boto3.Session(
-        aws_access_key_id=credentials["AccessKeyId"],
-        aws_secret_access_key=credentials["SecretAccessKey"],
-        aws_session_token=credentials["SessionToken"],
-        region_name=session.region_name,
-    )
+        site = account_region(place)
+        region = site.region
+        switches = KillSwitches(site.session)
+        return [FoundCluster(site=site, switch=switch, switches=switches) for switch in switches.all()]
+    except InputError as error:
+        return Unreadable(cluster="", region=region, role=place.role, problem=problem_of(error))

@@ -65,11 +65,14 @@ class OpenProposals:
         return alike[0]
 
     def answer(self, wanted: str, verdict: ProposalVerdict) -> Proposal:
-        """Store a verdict on a proposal; return the proposal unchanged if it no longer waits or already has the verdict."""
+        """Store a verdict on a proposal; return the proposal unchanged if it no longer waits or already has the verdict.
+
+        A rejection is final: the person who rejected relies on the answer, and a second one may not have seen it.
+        """
         for _ in range(TRIES):
             proposal = self.one(wanted)
-            said = proposal.verdict
-            if not is_open(proposal, verdict.at) or (said is not None and said.is_approved == verdict.is_approved):
+            is_repeated = proposal.is_approved and verdict.is_approved
+            if not is_open(proposal, verdict.at) or proposal.is_rejected or is_repeated:
                 return proposal
             try:
                 return self._store.change(proposal, msgspec.structs.replace(proposal, verdict=verdict))

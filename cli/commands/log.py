@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cli.arguments import add_output
 from cli.cluster.arguments import add_all, refuse_role_alone
-from cli.cluster.organisation import unreadable_text
+from cli.cluster.organisation import distinct_names, unreadable_text
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.ledger.arguments import add_ledger, add_since
 from cli.terminal import output
@@ -117,7 +117,7 @@ def log_table(document: dict[str, Any]) -> str:
     headings = _NARROW if _is_narrow() else _HEADINGS
     if any("cluster" in line for line in document["entries"]):
         headings = ("CLUSTER", *headings)
-        rows = [(line["cluster"], *row) for line, row in zip(document["entries"], rows, strict=True)]
+        rows = [(name, *row) for name, row in zip(distinct_names(document["entries"]), rows, strict=True)]
     parts = [output.table(headings, rows), words, unreadable_text(document["unreadable"])]
     return "\n\n".join(filter(None, parts))
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from cli.cluster.bounded_calls import bounded_calls
 from cli.errors import InputError
 from core.errors import InvalidInputError
 from core.ledger.object_keys import PREFIX
@@ -131,19 +132,16 @@ def open_ledger(where: str, *, region: str | None = None, profile: str | None = 
 
 def ledger_of_bucket(session: Any, bucket: str) -> LedgerStorage:
     """Return the ledger in the bucket of an installation, read with the session's permissions."""
-    from botocore.config import Config
-
-    return BucketLedger(session.client("s3", config=Config(max_pool_connections=THREADS)), bucket, PREFIX)
+    return BucketLedger(session.client("s3", config=bounded_calls(THREADS)), bucket, PREFIX)
 
 
 def _s3(region: str | None, profile: str | None) -> Any:
     import boto3
-    from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
     try:
         session = boto3.Session(profile_name=profile, region_name=region)
-        return session.client("s3", config=Config(max_pool_connections=THREADS))
+        return session.client("s3", config=bounded_calls(THREADS))
     except BotoCoreError as error:
         raise InputError(
             f"AWS cannot be reached: {error}", hint="--profile and --region say whose and where"

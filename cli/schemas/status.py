@@ -188,7 +188,7 @@ class UnreadableAnswer(msgspec.Struct, kw_only=True):
 
 
 class KillSwitchAnswer(msgspec.Struct, kw_only=True):
-    """One kill switch before and after, and which actions it stops now; region and role under `--all`."""
+    """One kill switch before and after, and which actions it stops now; region, account and role under `--all`."""
 
     cluster: str
     parameter: str
@@ -196,6 +196,7 @@ class KillSwitchAnswer(msgspec.Struct, kw_only=True):
     after: str
     stops: list[str]
     region: str | None = None
+    account: str | None = None
     role: str | None = None
 
 

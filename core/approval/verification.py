@@ -36,7 +36,9 @@ class Verification:
         """Return why the proposal no longer holds, None if it does."""
         now = self._snapshot.now
         if now >= proposal.expires_at:
-            message = f"nobody approved it within a day, until {proposal.expires_at:%Y-%m-%d %H:%M} UTC"
+            until = f"within a day, until {proposal.expires_at:%Y-%m-%d %H:%M} UTC"
+            approved = "it was approved, but budgets and brakes did not let it begin"
+            message = f"{approved if proposal.is_approved else 'nobody approved it'} {until}"
             return Refusal(CommandReason.APPROVAL_EXPIRED, message)
         if proposal.is_rejected:
             return None

@@ -50,7 +50,7 @@ class CommandReason(ReasonCode):
     )
     APPROVAL_EXPIRED = (
         "ApprovalExpired",
-        "Nobody approved it within a day; it is proposed again if it still holds.",
+        "It did not begin within a day, without approval or with closed budgets; it is proposed again if it still holds.",
         "Approve or reject it, or raise the bounds of `approveAbove*`.",
     )
     COMMAND_REFUSED = ("CommandRefused", "It could not be stored; the message has the table's error.")

@@ -88,6 +88,9 @@ class Session:
     def __init__(self, world: World) -> None:
         self._world = world
 
+    def get_credentials(self) -> None:
+        return None
+
     def client(self, service: str, **more: Any) -> Any:
         if service in ("cloudformation", "lambda"):
             return Deployed(self._world)
@@ -237,6 +240,9 @@ class Denied:
     """An account in which nothing may be read."""
 
     region_name = "eu-west-1"
+
+    def get_credentials(self) -> None:
+        return None
 
     def client(self, _: str, **__: Any) -> Denied:
         return self

@@ -18,7 +18,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from lambdas.controllers.decision_events import DecisionEvents
 from lambdas.metric_names import PROPOSALS_WAITING
-from lambdas.ports import Clock, ConflictError, PortError, Topic, reason_of
+from lambdas.ports import Clock, ConflictError, DeniedError, PortError, Topic, reason_of
 from lambdas.run_report import RunReport
 from lambdas.store import ProposalStore
 
@@ -97,16 +97,18 @@ class Approvals:
                 continue
             refusal = verification.lapse(proposal)
             if refusal is not None:
-                self._end(proposal, refusal.reason, refusal.message, report)
+                ended = self._end(proposal, refusal.reason, refusal.message, report)
+                waiting += [ended] if ended.end is None else []
                 continue
-            waiting.append(self._announced(proposal, report))
-            if proposal.is_approved:
-                found = verification.start(proposal)
+            current = self._announced(proposal, report)
+            waiting.append(current)
+            if current.is_approved:
+                found = verification.start(current)
                 if isinstance(found, Refusal):
                     message = f"approved, and waits for its turn: {found.message}"
-                    report.decide(DecisionKind.SKIP, proposal.id, found.reason, message)
+                    report.decide(DecisionKind.SKIP, current.id, found.reason, message)
                 else:
-                    approved.append((proposal, found))
+                    approved.append((current, found))
         report.count(PROPOSALS_WAITING, sum(proposal.end is None for proposal in waiting))
         return PassProposals(tuple(waiting), tuple(approved))
 
@@ -167,6 +169,10 @@ class Approvals:
                 message = "an earlier attempt of this run stored it"
                 report.decide(DecisionKind.SKIP, found.id, CommandReason.ALREADY_DECIDED, message)
                 continue
+            except DeniedError as error:  # the row is too large; the other proposals are stored nevertheless
+                report.count("refusedCommands")
+                report.decide(DecisionKind.SKIP, found.id, CommandReason.COMMAND_REFUSED, str(error))
+                continue
             report.decide(
                 DecisionKind.PROPOSE, ", ".join(found.command.nodes), CommandReason.AWAITS_APPROVAL, found.why
             )
@@ -175,8 +181,11 @@ class Approvals:
         report.count(PROPOSALS_WAITING, len(unapproved))
 
     def _announced(self, proposal: Proposal, report: RunReport) -> Proposal:
-        """Publish the proposal if it is not announced yet; after a failure, the next pass tries again."""
-        if self._topic is None or proposal.announced_at is not None:
+        """Publish the proposal if nobody has heard of it yet; after a failure, the next pass tries again.
+
+        A proposal with a verdict needs no announcement: the person knows it.
+        """
+        if self._topic is None or proposal.announced_at is not None or proposal.verdict is not None:
             return proposal
         try:
             self._topic.publish(
@@ -189,11 +198,13 @@ class Approvals:
         return self._change(proposal, msgspec.structs.replace(proposal, announced_at=self._clock.now()), report)
 
     def _end(self, proposal: Proposal, reason: str, message: str, report: RunReport) -> Proposal:
-        now = self._clock.now()
-        end = ProposalEnd(reason=reason, message=message, at=now)
-        report.decide(DecisionKind.ABANDON, proposal.id, CommandReason.of(reason), message)
-        report.outcomes.append(_outcome(proposal, proposal.id, OutcomeState.ABANDONED, end))
-        return self._change(proposal, msgspec.structs.replace(proposal, end=end), report)
+        """End a proposal; unchanged after a conflict with a person's verdict, so that it has no outcome yet."""
+        end = ProposalEnd(reason=reason, message=message, at=self._clock.now())
+        ended = self._change(proposal, msgspec.structs.replace(proposal, end=end), report)
+        if ended.end is not None:
+            report.decide(DecisionKind.ABANDON, proposal.id, CommandReason.of(reason), message)
+            report.outcomes.append(_outcome(proposal, proposal.id, OutcomeState.ABANDONED, end))
+        return ended
 
     def _change(self, before: Proposal, after: Proposal, report: RunReport) -> Proposal:
         """Store a change; after a conflict with a person's verdict, the next pass reads both."""

@@ -106,8 +106,19 @@ def test_a_switch_that_cannot_be_turned_hides_no_other(account: Parameters, caps
     assert lost["problem"].startswith("ssm:PutParameter: ")
     assert "hint" not in lost["problem"]
     account.denied = (switch("test"), switch("prod"))
-    with pytest.raises(InputError, match="no cluster could be read"):
+    with pytest.raises(InputError, match=r"no cluster could be switched:\n.* cannot be switched: ssm:PutParameter"):
         turned(Mode.STOP, capsys, all=True, region="us-east-1")
+
+
+def test_a_switch_that_was_turned_and_cannot_be_read_back_says_so(
+    account: Parameters, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer was that the cluster could not be read: nobody knew that it was stopped."""
+    account.unread = (switch("prod"),)
+    code, document = turned(Mode.STOP, capsys, all=True, region="us-east-1")
+    (lost,) = document["unreadable"]
+    assert (code, account.values[switch("prod")]) == (1, "stop")
+    assert lost["problem"].startswith("it is set to stop, but that cannot be read back: ssm:GetParameter: ")
 
 
 def test_switches_are_found_by_their_path_and_sorted_by_cluster() -> None:
@@ -139,4 +150,6 @@ def test_people_read_what_was_what_is_and_what_stays_stricter() -> None:
     assert quiet.splitlines()[1].split() == ["prod", "stop", "run", "nothing"]
     assert quiet.endswith(NOTICED)
     lost = {"cluster": "a", "region": "r", "role": None, "problem": "denied"}
-    assert switch_table({"wanted": "run", "switches": [], "unreadable": [lost]}).endswith("a r cannot be read: denied")
+    assert switch_table({"wanted": "run", "switches": [], "unreadable": [lost]}).endswith(
+        "a r cannot be switched: denied"
+    )

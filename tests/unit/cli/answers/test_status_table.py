@@ -263,6 +263,12 @@ def test_clusters_of_an_organisation_are_rows() -> None:
         ["prod", "eu-west-1", "3", "1.0000", "1", "2", "1", "breaker,", "stop"],
         ["test", "-", "0", "0.0000", "0", "0", "0", "-"],
     ]
+    text = organisation_table({"clusters": [one | {"account": "1"}, other | {"account": "2"}], "unreadable": []})
+    assert [line.split()[:3] for line in text.splitlines()] == [
+        ["CLUSTER", "ACCOUNT", "REGION"],
+        ["prod", "1", "eu-west-1"],
+        ["test", "2", "-"],
+    ]
 
 
 def test_a_command_names_its_replacements() -> None:

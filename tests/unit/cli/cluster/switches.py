@@ -9,17 +9,28 @@ from botocore.exceptions import ClientError
 
 
 class Parameters:
-    """A session, and its client of SSM: parameter → value; those in `denied` cannot be read or written."""
+    """A session, and its client of SSM: parameter → value; those in `denied` cannot be read or written.
+
+    Those in `unread` can be written, but not read one by one.
+    """
 
     region_name = "us-east-1"
 
-    def __init__(self, values: dict[str, str], denied: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, values: dict[str, str], denied: tuple[str, ...] = (), *, unread: tuple[str, ...] = (), account: str = ""
+    ) -> None:
         self.values = values
         self.denied = denied
+        self.unread = unread
+        self.account = account
         self.written: list[str] = []
 
-    def client(self, service: str) -> Parameters:
+    def get_credentials(self) -> None:
+        return None
+
+    def client(self, service: str, config: Any) -> Parameters:
         assert service == "ssm"
+        assert config.connect_timeout < 10
         return self
 
     def get_paginator(self, name: str) -> Parameters:
@@ -30,10 +41,11 @@ class Parameters:
         assert Recursive
         for name, value in self.values.items():
             if name.startswith(Path):
-                yield {"Parameters": [{"Name": name, "Value": value}]}
+                arn = {"ARN": f"arn:aws:ssm:{self.region_name}:{self.account}:parameter{name}"} if self.account else {}
+                yield {"Parameters": [{"Name": name, "Value": value, **arn}]}
 
     def get_parameter(self, *, Name: str) -> dict[str, Any]:  # noqa: N803 - as boto3 has it
-        self._refuse(Name, "GetParameter")
+        self._refuse(Name, "GetParameter", also=self.unread)
         return {"Parameter": {"Value": self.values[Name]}}
 
     def put_parameter(self, *, Name: str, Value: str, Overwrite: bool) -> None:  # noqa: N803 - as boto3 has it
@@ -42,8 +54,8 @@ class Parameters:
         self.values[Name] = Value
         self.written.append(Name)
 
-    def _refuse(self, name: str, call: str) -> None:
-        if name in self.denied:
+    def _refuse(self, name: str, call: str, also: tuple[str, ...] = ()) -> None:
+        if name in self.denied + also:
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, call)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -10,8 +11,14 @@ from botocore.exceptions import ClientError
 
 import cli.cluster.installation
 from cli.__main__ import main
-from cli.cluster import organisation
-from cli.cluster.organisation import FoundCluster, Organisation, find_organisation, unreadable_text
+from cli.cluster import organisation, region_search
+from cli.cluster.organisation import (
+    FoundCluster,
+    Organisation,
+    distinct_names,
+    find_organisation,
+    unreadable_text,
+)
 from cli.errors import InputError
 from tests.unit.cli.cluster.switches import Parameters, switch
 
@@ -23,7 +30,10 @@ class Denied:
 
     region_name = "us-east-1"
 
-    def client(self, service: str) -> Any:
+    def get_credentials(self) -> None:
+        return None
+
+    def client(self, service: str, config: Any) -> Any:
         from botocore.exceptions import NoCredentialsError
 
         raise NoCredentialsError
@@ -69,6 +79,7 @@ def searched(region: str | None, *roles: str) -> Organisation:
         (None, [None], ["in-None"]),
         ("a", ["a"], ["in-a"]),
         (" a, b,,", ["a", "b"], ["in-a", "in-b"]),
+        ("a,b,a", ["a", "b"], ["in-a", "in-b"]),
         ("a,empty", ["a", "empty"], ["in-a"]),
     ],
 )
@@ -78,7 +89,12 @@ def test_each_region_is_searched(
     found = searched(region)
     assert asked_for == [("own", one) for one in regions]
     assert [one.name for one in found.clusters] == clusters
-    assert found.clusters[0].where() == {"cluster": clusters[0], "region": regions[0] or "default", "role": None}
+    assert found.clusters[0].where() == {
+        "cluster": clusters[0],
+        "region": regions[0] or "default",
+        "account": None,
+        "role": None,
+    }
 
 
 def test_a_region_that_cannot_be_read_hides_no_other(asked_for: list[Any]) -> None:
@@ -103,7 +119,7 @@ def test_each_account_is_searched_under_its_role(asked_for: list[Any], monkeypat
         own.region_name = session.region_name
         return own
 
-    monkeypatch.setattr(organisation, "_assumed", assumed)
+    monkeypatch.setattr(region_search, "_assumed", assumed)
     found = searched("a,b", "one", "denied")
     assert [(one.name, one.site.region, one.site.role) for one in found.clusters] == [
         ("of-one", "a", "one"),
@@ -148,3 +164,82 @@ def test_a_cluster_that_was_found_has_its_installation(asked_for: list[Any], mon
     monkeypatch.setattr(organisation, "installation_in", lambda session, name: (session.region_name, name))
     (found,) = searched("a").clusters
     assert found.installation() == ("a", "in-a")  # type: ignore[comparison-overlap]
+
+
+def test_regions_are_asked_side_by_side(asked_for: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An emergency stop waited minutes for a region that did not answer, before it reached the next."""
+    together = Barrier(2, timeout=10)
+    alone = organisation.KillSwitches.all
+
+    def meeting(switches: organisation.KillSwitches) -> Any:
+        together.wait()
+        return alone(switches)
+
+    monkeypatch.setattr(organisation.KillSwitches, "all", meeting)
+    found = searched("a,b")
+
+    def question(cluster: FoundCluster) -> str:
+        together.wait()
+        return cluster.name
+
+    answers, failed = found.ask(question)
+    assert ([answer for _, answer in answers], failed) == (["in-a", "in-b"], ())
+
+
+def test_a_bug_that_one_cluster_shows_hides_no_other(asked_for: list[Any]) -> None:
+    """A row that this version could not understand ended `pause --all` with an internal error."""
+
+    def question(cluster: FoundCluster) -> str:
+        return {"in-b": "yes"}[cluster.name]
+
+    answers, failed = searched("a,b").ask(question)
+    assert [answer for _, answer in answers] == ["yes"]
+    assert [lost.problem for lost in failed] == ["internal error: KeyError: 'in-a'"]
+
+
+def test_credentials_that_have_expired_are_told_for_each_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Expired:
+        def get_credentials(self) -> Expired:
+            return self
+
+        def get_frozen_credentials(self) -> None:
+            raise ClientError({"Error": {"Code": "ExpiredToken", "Message": "sign in again"}}, "AssumeRole")
+
+    monkeypatch.setattr(cli.cluster.installation, "_session", lambda *_: Expired())
+    with pytest.raises(InputError, match=r"a cannot be read: .*ExpiredToken(.|\n)*\nb cannot be read: .*ExpiredToken"):
+        searched("a,b")
+
+
+def test_two_roles_of_one_account_list_each_cluster_once(asked_for: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    account_of = {"reader": "1", "operator": "1", "other": "2"}
+
+    def assumed(session: Any, role: str) -> Any:
+        own = Parameters({switch("shop"): "run"}, account=account_of[role])
+        own.region_name = session.region_name
+        return own
+
+    monkeypatch.setattr(region_search, "_assumed", assumed)
+    found = searched("a", "reader", "operator", "other", "reader")
+    assert [(one.site.role, one.switch.account) for one in found.clusters] == [("reader", "1"), ("other", "2")]
+    assert [one.where()["account"] for one in found.clusters] == ["1", "2"]
+
+
+def test_a_stack_is_named_for_one_cluster_only(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        assert main([*command, "--stack", "mine"]) == 2
+        assert "--stack is for --cluster" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("found", "names"),
+    [
+        ([("shop", "a", "1"), ("batch", "a", "1")], ["shop", "batch"]),
+        ([("shop", "a", "1"), ("shop", "b", "1"), ("shop", "a", "1")], ["shop a", "shop b", "shop a"]),
+        ([("shop", "a", "1"), ("shop", "a", "2"), ("batch", "a", "2")], ["shop a 1", "shop a 2", "batch"]),
+        ([("shop", "a", None)], ["shop"]),
+    ],
+)
+def test_clusters_of_the_same_name_are_told_apart(found: list[tuple[str, str, str | None]], names: list[str]) -> None:
+    """`pause --all` said twice what it did to `shop`, of two accounts."""
+    assert distinct_names([{"cluster": c, "region": r, "account": a, "role": None} for c, r, a in found]) == names
+    assert distinct_names([{"cluster": "alone"}]) == ["alone"]

@@ -80,6 +80,7 @@ def test_proposals_are_listed_by_time_and_named_by_a_part_of_their_id(monkeypatc
         ({"verdict": YES}, NO, True),
         ({"verdict": YES}, YES, False),
         ({"verdict": NO}, NO, False),
+        ({"verdict": NO}, YES, False),
         ({"end": LAPSED}, YES, False),
         ({"proposed_at": NOW - EXPIRES_AFTER}, YES, False),
     ],

@@ -55,7 +55,7 @@ def test_every_cluster_is_listed_in_order_of_time_and_one_that_cannot_be_read_is
         found = Parameters({switch(f"in-{region}"): "run"}, denied=())
         found.region_name = str(region)
         if region == "bad":
-            monkeypatch.setattr(found, "client", lambda _: (_ for _ in ()).throw(NoCredentialsError()))
+            monkeypatch.setattr(found, "client", lambda *_, **__: (_ for _ in ()).throw(NoCredentialsError()))
         return found
 
     def installed(_: object, cluster: str) -> Any:

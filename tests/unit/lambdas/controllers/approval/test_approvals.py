@@ -14,7 +14,7 @@ from core.manifests.wire import api_resources as kinds
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.node import NodeReason
-from lambdas.ports import TransientError
+from lambdas.ports import DeniedError, TransientError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 BY = "arn:aws:iam::123456789012:user/ada"
@@ -253,3 +253,65 @@ def test_only_so_many_proposals_wait_at_once() -> None:
         lab.clock.advance(minutes=1)
         disrupt_and_report(lab)
     assert len(lab.rows.proposals) == PROPOSALS_MAX
+
+
+def test_an_approval_of_the_moment_in_which_a_proposal_lapses_leaves_no_outcome(lab: Lab) -> None:
+    """The ledger had it as abandoned, while its row still waited with the approval."""
+    disrupt_and_report(lab)
+    lab.kubernetes.put(a_pending_pod("late"))
+    lab.bind("late")
+    kept = lab.app.adapters.proposals.all
+
+    def read_too_early() -> tuple[Proposal, ...]:
+        found = kept()
+        say(lab, approve=True)
+        return found
+
+    lab.app.adapters.proposals.all = read_too_early  # type: ignore[method-assign]
+    assert (DecisionKind.ABANDON, CommandReason.PROPOSAL_LAPSED) not in disrupt_and_report(lab)
+    assert the_proposal(lab).end is None
+    lab.app.adapters.proposals.all = kept  # type: ignore[method-assign]
+    assert (DecisionKind.ABANDON, CommandReason.PROPOSAL_LAPSED) in disrupt_and_report(lab)
+    assert lab.rows.commands == {}
+
+
+def test_nobody_is_told_about_a_proposal_that_is_approved_already(lab: Lab) -> None:
+    """The late announcement changed the row, so that the approved command waited for another pass."""
+    lab.topic.broken = TransientError("sns:Publish", "503")
+    disrupt_and_report(lab)
+    say(lab, approve=True)
+    lab.topic.broken = None
+    assert (DecisionKind.APPROVE, CommandReason.APPROVED) in disrupt_and_report(lab)
+    assert lab.topic.told == []
+
+
+def test_an_approved_command_whose_budget_stays_closed_says_so_when_it_expires(lab: Lab) -> None:
+    """It said that nobody had approved it."""
+    disrupt_and_report(lab)
+    first = the_proposal(lab)
+    say(lab, approve=True)
+    lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "0"}]}))
+    disrupt_and_report(lab)
+    lab.clock.pause(EXPIRES_AFTER)
+    lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "1"}]}))
+    disrupt_and_report(lab)
+    end = lab.rows.proposals[first.id].end
+    assert end is not None
+    assert end.reason == CommandReason.APPROVAL_EXPIRED
+    assert end.message.startswith("it was approved, but budgets and brakes did not let it begin")
+
+
+def test_a_proposal_that_the_table_refuses_ends_no_run(lab: Lab) -> None:
+    """Of a command with too many pods, whose row is too large; it is decided again by each run."""
+    add = lab.app.adapters.proposals.add
+
+    def refused(_: Proposal) -> Proposal:
+        raise DeniedError("dynamodb:PutItem", "Item size has exceeded the maximum allowed size")
+
+    lab.app.adapters.proposals.add = refused  # type: ignore[method-assign]
+    assert (DecisionKind.SKIP, CommandReason.COMMAND_REFUSED) in disrupt_and_report(lab)
+    assert lab.topic.told == []
+    lab.app.adapters.proposals.add = add  # type: ignore[method-assign]
+    lab.clock.advance(minutes=1)
+    lab.restart()
+    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in disrupt_and_report(lab)
