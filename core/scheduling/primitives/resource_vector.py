@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from operator import add, le, sub
 
+from core.model.values.quantity import CPU, MEMORY
+
 Vector = tuple[int, ...]
 
 
 class ResourceAxis:
-    """The resources that anything in this snapshot requests, in order of name. Other resources never affect a decision."""
+    """The resources that anything in this snapshot requests. Other resources never affect a decision.
+
+    CPU and memory come first, the others by name: searches weigh the first two against each other, for these are the ones that
+    nodes run short of.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.names = tuple(sorted(set(names)))
+        self.names = tuple(sorted(set(names), key=lambda name: (name not in (CPU, MEMORY), name)))
         self.zero: Vector = (0,) * len(self.names)
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:

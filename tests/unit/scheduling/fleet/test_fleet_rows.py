@@ -10,6 +10,7 @@ import numpy as np
 from core import labels
 from core.model.catalogue import Catalogue
 from core.model.pod import LabelSelector, Owner, PodAffinityTerm, WeightedPodAffinityTerm
+from core.model.values import resources
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
 from core.packing.target.fleet_problem import NO_GROUP
@@ -171,13 +172,17 @@ class TestFleet:
         assert rows.problem.type_prices.tolist() == [size * 50_000 for size in sizes]
 
 
-def filled(**used: tuple[str, str]) -> dict[str, int]:
-    """Node → its group, for nodes of one type on which so much CPU and memory is used; the first may go."""
+def filled(extra: dict[str, str] | None = None, **used: tuple[str, str]) -> dict[str, int]:
+    """Node → its group, for nodes of one type on which so much CPU and memory is used; the first may go.
+
+    `extra`: what each pod requests besides, of which its node has just as much.
+    """
     pods = tuple(
-        a_pod(f"on-{node}", cpu=cpu, memory=memory, node_name=node, phase="Running", owners=WEB)
+        a_pod(f"on-{node}", cpu=cpu, memory=memory, extra=extra, node_name=node, phase="Running", owners=WEB)
         for node, (cpu, memory) in used.items()
     )
-    rows = rows_of(world(*(a_node_of(MIDDLE, name) for name in sorted(used)), pods=pods), next(iter(used)))
+    whole = msgspec.structs.replace(MIDDLE, capacity=MIDDLE.capacity | resources.parse(extra or {}))
+    rows = rows_of(world(*(a_node_of(whole, name) for name in sorted(used)), pods=pods), next(iter(used)))
     return dict(zip(sorted(used), rows.rooms.groups.tolist(), strict=True))
 
 
@@ -195,6 +200,15 @@ def test_groups_of_nodes_are_in_the_order_of_what_their_free_room_leans_to() -> 
     assert group["full"] < group["memory"] < min(group["half"], group["empty"])
     assert group["processor"] > max(group["half"], group["empty"])
     assert sorted(set(group.values())) == list(range(5))
+
+
+def test_groups_lean_to_processor_and_memory_whatever_else_pods_request() -> None:
+    """Where pods have scratch space, its name came before that of memory, and nodes were grouped by it in place of memory."""
+    used = {"first": ("1", "1Gi"), "memory": ("3900m", "64Mi"), "processor": ("100m", "7900Mi")}
+    for extra in ({"ephemeral-storage": "1Gi"}, {"amd.com/gpu": "1"}, {"nvidia.com/gpu": "1"}):
+        group = filled(extra, **used)
+        assert group == filled(**used)
+        assert group["memory"] < group["first"] < group["processor"]
 
 
 def test_no_more_than_thirty_two_groups_are_made_of_nodes_of_a_kind() -> None:

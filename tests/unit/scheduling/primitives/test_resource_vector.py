@@ -20,6 +20,13 @@ def test_an_axis_has_each_name_once_in_order() -> None:
     assert axis.total([(1, 2), (3, 4)]) == (4, 6)
 
 
+def test_cpu_and_memory_come_first_whatever_else_is_requested() -> None:
+    """A pod with scratch space made the search compare CPU with that, on every node, and memory with nothing."""
+    axis = ResourceAxis(["ephemeral-storage", "pods", "memory", "amd.com/gpu", "cpu"])
+    assert axis.names == ("cpu", "memory", "amd.com/gpu", "ephemeral-storage", "pods")
+    assert ResourceAxis(["pods", "memory", "amd.com/gpu"]).names == ("memory", "amd.com/gpu", "pods")
+
+
 @given(VECTORS)
 def test_a_difference_undoes_a_sum(vectors: list[tuple[int, int]]) -> None:
     """A pod that is taken out again leaves the claim as it was."""
