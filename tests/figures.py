@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,7 @@ from simulator.campaign.page import figures as campaign_figures
 from tests.e2e.peer.page import PICTURE, drawn
 from tests.e2e.peer.page import figures as peer_figures
 from tests.mutation.areas import area_of
+from tests.mutation.left_out import KINDS, LISTED
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
@@ -106,6 +108,7 @@ def _mutants(kept: Mapping[str, Any]) -> Iterator[str]:
         for area, score in scores.items()
     )
     yield "\n".join(("| area | faults | killed | seed | commit |", "| --- | --- | --- | --- | --- |", *rows))
+    yield from _left_out(of_area)
     survivors = [
         row
         for area, (_, found) in sorted(of_area.items())
@@ -115,6 +118,19 @@ def _mutants(kept: Mapping[str, Any]) -> Iterator[str]:
     if survivors:
         yield "Those that survived; lines, and modules that have gone since, are those of the commit of the area:"
         yield "\n".join(f"- `{row['file']}:{row['line']}`: {row['what']}" for row in survivors)
+
+
+def _left_out(of_area: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """The faults that are not drawn, by the reason why nobody could see them; none for samples of before they were counted."""
+    counts: Counter[str] = Counter()
+    for area, (_, found) in of_area.items():
+        counts.update(found.get("leftOut", {}).get(area, {}))
+    if not counts:
+        return
+    yield "Faults that are not drawn, since no caller can see them, in the areas whose sample counts them:"
+    rows = [f"| {kind.name} | {counts[kind.name]} | {kind.why} |" for kind in KINDS if counts[kind.name]]
+    rows += [f"| one by one | {counts[LISTED]} | each with its reason in `tests/mutation/equivalent.toml` |"]
+    yield "\n".join(("| kind of code | faults | why |", "| --- | --- | --- |", *rows))
 
 
 def _samples(kept: Mapping[str, Any]) -> list[dict[str, Any]]:

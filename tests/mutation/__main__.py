@@ -2,9 +2,10 @@
 
 A first run notes which test executes which lines (minutes; kept in build/mutants-map.json until code or tests change), and then
 only those tests are asked, the cheapest first. Prints a line for each mutant that survives; all figures go to `--json`. Mutants
-that are listed as equivalent are not drawn. `--named` plays the faults of named.toml instead of a sample, those of the areas
-or modules asked for. `--module` asks the mutants of one module of its own tests alone: less than its area would kill, in
-seconds. Exit code 1 where fewer than `--wanted` per cent are killed, 2 where a list no longer fits the code.
+listed as equivalent, and kinds of code in which a fault changes nothing (left_out.py), are not drawn; both are counted.
+`--named` plays the faults of named.toml instead of a sample, those of the areas or modules asked for. `--module` asks the
+mutants of one module of its own tests alone: less than its area would kill, in seconds. `--keep NAME` puts the sample into
+docs/figures.json, for `make docs`. Exit code 1 where fewer than `--wanted` per cent are killed, 2 where a list no longer fits.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -22,7 +24,9 @@ from typing import Any, Final
 from tests.mutation import equivalent, named
 from tests.mutation.areas import ROOT, SUITES, area_of, modules, own_tests
 from tests.mutation.fates import Fate, fates_of
-from tests.mutation.mutants import BY_TEXT, Mutant, mutants
+from tests.mutation.kept import keep
+from tests.mutation.left_out import LISTED
+from tests.mutation.mutants import BY_TEXT, Mutant, left_out, mutants
 from tests.mutation.selection import suites_of
 
 _PROCESSES: Final = 2
@@ -47,6 +51,7 @@ def main() -> int:
     )
     parser.add_argument("--wanted", type=int, default=0, help="per cent")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", metavar="NAME", help="put the sample into docs/figures.json as `mutants-NAME`")
     arguments = parser.parse_args()
     own = [own_tests(path) for path in arguments.module or ()]
     problems = [*equivalent.stale(equivalent.entries()), *named.stale(named.named())]
@@ -57,7 +62,7 @@ def main() -> int:
     areas = arguments.area or sorted(SUITES)
     paths = arguments.module or [path for area in areas for path in modules(area)]
     chosen = faults(areas, arguments.module) if arguments.named else sample(paths, arguments.sample, arguments.seed)
-    began = time.monotonic()
+    began, started = time.monotonic(), datetime.now(UTC)
     fates = []
     for fate in fates_of(chosen, own or suites_of(chosen), arguments.processes, arguments.tests or None):
         fates.append(fate)
@@ -67,9 +72,14 @@ def main() -> int:
     summary = summarised(fates, arguments.seed)
     if arguments.named:
         summary["named"] = noticed(fates, named.named())
+    else:
+        summary["leftOut"] = not_drawn(paths)
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(summary, indent=2))
+    if arguments.keep:
+        said = [word for word in sys.argv[1:] if word not in ("--keep", arguments.keep)]
+        keep(arguments.keep, summary, command=said, began=started, ended=datetime.now(UTC))
     for area, score in summary["areas"].items():
         _say(f"{area}: {score['killed']} of {score['mutants']} killed")
     of = "named faults" if arguments.named else f"seed {arguments.seed}"
@@ -95,6 +105,17 @@ def sample(paths: Sequence[str], count: int, seed: int) -> list[Mutant]:
             break
         chosen += equivalent.without([mutant], listed)
     return sorted(chosen)
+
+
+def not_drawn(paths: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Area → kind of code that is left out → how many faults it would have; those listed one by one are a kind as well."""
+    found: dict[str, Counter[str]] = {}
+    for path in paths:
+        found.setdefault(area_of(path), Counter()).update(left_out(path, (ROOT / path).read_text()))
+    for entry in equivalent.entries():
+        if entry.file in paths:
+            found[area_of(entry.file)][LISTED] += 1
+    return {area: dict(sorted(counts.items())) for area, counts in sorted(found.items())}
 
 
 def what(mutant: Mutant) -> str:

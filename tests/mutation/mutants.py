@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+
+from tests.mutation.left_out import kind_of, mark
 
 _COMPARED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -41,17 +44,12 @@ class Mutant(msgspec.Struct, frozen=True, order=True):
 
 def mutants(path: str, source: str) -> list[Mutant]:
     """Every fault that is made of a module, in the order of its lines."""
-    tree = ast.parse(source)
-    _note_docstrings(tree)
-    found = []
-    for node in ast.walk(tree):
-        if getattr(node, "is_said", False) or not isinstance(node, ast.expr | ast.stmt):
-            continue
-        was = ast.unparse(node)
-        for number, now in enumerate(_changed(node)):
-            if now != was:
-                found.append(Mutant(path, node.lineno, node.col_offset, number, was, now))
-    return sorted(found)
+    return sorted(mutant for mutant, kind in _made(path, source) if not kind)
+
+
+def left_out(path: str, source: str) -> Counter[str]:
+    """Kind of code → how many faults could be made of it, but are not (`tests.mutation.left_out`)."""
+    return Counter(kind for _, kind in _made(path, source) if kind)
 
 
 def broken(source: str, mutant: Mutant) -> str:
@@ -76,28 +74,17 @@ def broken(source: str, mutant: Mutant) -> str:
     raise LookupError(f"{mutant.path}:{mutant.line}: there is no `{mutant.was}`")
 
 
-def _note_docstrings(tree: ast.AST) -> None:
-    """Mark code without behaviour: docstrings, annotations, options of classes and of `zip`, and code for type checkers."""
+def _made(path: str, source: str) -> Iterator[tuple[Mutant, str]]:
+    """Every fault, with the kind of its code if that is left out."""
+    tree = ast.parse(source)
+    mark(tree, path)
     for node in ast.walk(tree):
-        said: list[ast.AST | None] = [getattr(node, "annotation", None), getattr(node, "returns", None)]
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            said += [node, node.value]
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            said.append(node)
-        if isinstance(node, ast.JoinedStr):
-            said.append(node)
-        if isinstance(node, ast.ClassDef):
-            # `frozen=True` forbids what no caller does
-            said += [keyword.value for keyword in node.keywords]
-            said += [one for one in node.decorator_list if isinstance(one, ast.Call)]
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
-            # `strict=True` forbids lengths that no caller has
-            said += [keyword.value for keyword in node.keywords]
-        if isinstance(node, ast.Raise) and node.exc is not None:
-            said.append(node.exc)
-        for one in said:
-            for part in ast.walk(one) if one is not None else ():
-                part.is_said = True  # type: ignore[attr-defined]
+        if not isinstance(node, ast.expr | ast.stmt):
+            continue
+        was = ast.unparse(node)
+        for number, now in enumerate(_changed(node)):
+            if now != was:
+                yield Mutant(path, node.lineno, node.col_offset, number, was, now), kind_of(node)
 
 
 def _changed(node: ast.AST) -> Iterator[str]:

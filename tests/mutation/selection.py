@@ -15,6 +15,8 @@ from tests.mutation.places import Place
 _STEPS: Final = (0.02, 0.1, 0.5, 2.0, 8.0)
 """Cheap tests are asked first; within a step, those of the module's own, then those that run most of the module."""
 
+_TABLE: Final = re.compile(r'"(\w+\.txt)"')
+
 _LATE_TESTS_MAX: Final = 400
 """The most tests for a mutant in code that runs at import: each test module is imported again for it."""
 
@@ -62,7 +64,11 @@ def tests_at_import(mutant: Mutant, place: Place, known: CoverageMap, collected:
 
 @lru_cache(maxsize=2048)
 def _text(file: str) -> str:
-    return (ROOT / file).read_text()
+    """The text of a module of tests, and of the tables beside it that it reads."""
+    path = ROOT / file
+    text = path.read_text()
+    tables = [path.with_name(name) for name in _TABLE.findall(text)]
+    return "\n".join((text, *(table.read_text() for table in tables if table.is_file())))
 
 
 @lru_cache(maxsize=1)

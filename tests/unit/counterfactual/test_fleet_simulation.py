@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from datetime import timedelta
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -122,3 +124,71 @@ def test_a_fleet_starts_without_leaving_nodes_and_keeps_unmanaged_ones() -> None
     foreign = msgspec.structs.replace(look, node_claims=look.node_claims[:1])
     simulated = SimulatedFleet(foreign).in_snapshot(foreign, NOW, karpenter_moves_only=False)
     assert sorted(node.name for node in simulated.nodes) == ["busy", "idle"]
+
+
+def two_nodes(*pods: Pod, **changes: object) -> Snapshot:
+    """Two on-demand nodes of one pool, each as old as the first snapshot."""
+    return a_look(pods=pods, **changes)
+
+
+def test_pods_of_a_node_that_goes_move_and_do_not_wait() -> None:
+    """Both pods fit on one node: one of them moves there, and nobody launches or waits for anything."""
+    look = two_nodes(*(owned(name, cpu="1", node_name=name, phase="Running") for name in ("busy", "idle")))
+    found = simulated(SimulationRules(), look, minutes=60)
+    assert (found.nodes, found.moves, found.launched, found.waited) == (1, 1, 0, 0)
+    assert (found.placements, found.unplaced, found.broken) == ({}, (), ())
+
+
+def test_pods_move_to_the_node_that_replaces_theirs() -> None:
+    """A replacement has a name that no node has had: its pods must be on it, or another node is launched for them."""
+    claim, node = a_node_of(LARGE, "large")
+    pod = owned("a", cpu="1", node_name="large", phase="Running")
+    found = simulated(SimulationRules(), a_look(node_claims=(claim,), nodes=(node,), pods=(pod,)), minutes=60)
+    assert (found.nodes, found.moves, found.launched, found.waited) == (1, 1, 1, 0)
+    assert (found.cost, found.placements, found.unplaced) == (100_000_000, {}, ())
+
+
+@pytest.mark.parametrize(("wait", "paid_minutes"), [(0, 0), (10, 10), (25, 25), (60, 60), (61, 60)])
+def test_an_empty_node_costs_until_it_has_been_quiet_for_long_enough(wait: int, paid_minutes: int) -> None:
+    """No snapshot shows the moment: the simulation adds it, unless the period has ended by then."""
+    disruption = Disruption(budgets=(Budget(nodes="100%"),), consolidate_after=wait * MINUTE)
+    created = [msgspec.structs.replace(claim, created_at=NOW, last_pod_event_at=NOW) for claim in a_look().node_claims]
+    look = a_look(node_pools=(a_pool(disruption=disruption),), node_claims=tuple(created))
+    found = simulated(SimulationRules(), look, minutes=60)
+    assert found.cost == 100_000_000 + 100_000_000 * paid_minutes // 60
+
+
+def test_a_pool_that_never_consolidates_keeps_its_empty_nodes() -> None:
+    disruption = Disruption(budgets=(Budget(nodes="100%"),), consolidate_after=None)
+    found = simulated(SimulationRules(), a_look(node_pools=(a_pool(disruption=disruption),)), minutes=60)
+    assert (found.nodes, found.commands, found.cost) == (2, {}, 200_000_000)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("consolidates", [True, False])
+def test_the_totals_of_a_period_agree_with_each_other(seed: int, consolidates: bool) -> None:
+    """Pods come and go at random: each is placed or named as unplaced, and the bill is the area under the hourly price."""
+    draw = random.Random(seed)  # noqa: S311 - a world
+    alive: list[Pod] = list(a_look().pods)
+    looks = [a_look()]
+    for number in range(1, 6):
+        alive = [pod for pod in alive if draw.random() < 0.7]
+        for one in range(draw.randrange(3)):
+            owner = Owner(kind="ReplicaSet", name=f"{number}-{one}", is_controller=True)  # nobody's successor
+            alive.append(a_pod(f"{number}-{one}", owners=(owner,), cpu=draw.choice(["1", "3", "99"])))
+        looks.append(a_look(10 * number, pods=tuple(alive)))
+    found = simulated(SimulationRules(consolidates=consolidates), *looks, minutes=90)
+
+    ends = [moment for moment, _ in found.series[1:]] + [NOW + 90 * MINUTE]
+    area = sum(price * ((end - begun) // MINUTE) for (begun, price), end in zip(found.series, ends, strict=True))
+    assert found.cost == found.by_pool["default"] == area // 60
+    assert all(price != after for (_, price), (_, after) in pairwise(found.series))
+    assert found.series[0][0] == NOW
+    assert found.series[-1][1] == 100_000_000 * found.nodes or found.launched
+    placed, impossible = set(found.placements), {pod.key for pod in alive if pod.spec.requests["cpu"] > 8_000}
+    assert set(found.unplaced) == impossible
+    assert placed >= {pod.key for pod in alive} - impossible - {pod.key for pod in looks[0].pods}
+    assert sum(one.is_on_new_node for one in found.placements.values()) <= found.waited
+    assert found.broken == ()
+    if not consolidates:
+        assert (found.moves, found.commands, found.nodes) == (0, {}, 2 + found.launched)

@@ -28,6 +28,8 @@ def test_a_pod_without_a_free_place_of_its_workload_has_none(other: Pod) -> None
     assert other.key not in carried_over(PLACES, WORKLOADS, here)
 
 
-def test_pods_of_daemon_sets_and_gated_pods_need_no_place() -> None:
+def test_pods_of_daemon_sets_or_of_a_node_and_gated_or_ended_pods_need_no_place() -> None:
     daemon = a_pod("d", owners=(Owner(kind="DaemonSet", name="agent", is_controller=True),))
-    assert [is_simulated(pod) for pod in (a_pod("a"), daemon, a_pod("g", is_gated=True))] == [True, False, False]
+    static = a_pod("s", owners=(Owner(kind="Node", name="n1", is_controller=True),))
+    others = (daemon, static, a_pod("g", is_gated=True), a_pod("e", phase="Succeeded"))
+    assert [is_simulated(pod) for pod in (a_pod("a"), *others)] == [True, False, False, False, False]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from tests.mutation import equivalent, named
-from tests.mutation.__main__ import faults, noticed, sample, summarised
+from tests.mutation import equivalent, named, selection
+from tests.mutation.__main__ import faults, not_drawn, noticed, sample, summarised
 from tests.mutation.areas import ROOT, SUITES, area_of, is_of_area, modules
+from tests.mutation.coverage_map import CoverageMap
 from tests.mutation.equivalent import Equivalent
 from tests.mutation.fates import Fate
-from tests.mutation.mutants import Mutant, broken, mutants
+from tests.mutation.kept import keep
+from tests.mutation.left_out import SETTINGS
+from tests.mutation.mutants import Mutant, broken, left_out, mutants
 from tests.mutation.named import Named
 from tests.mutation.places import place_of
 
@@ -62,6 +68,69 @@ def test_text_that_is_not_code_is_not_changed() -> None:
     """Docstrings, annotations and messages are no behaviour."""
     assert not any("1 == 1" in was or "used + 1" in was or was == "int" for was, _ in changes(SOURCE))
     assert changes("pairs = zip(a, b, strict=True)") == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "kind"),
+    [
+        ("core/m.py", 'T = TypeVar("T", bound=Struct)', "type"),
+        ("core/m.py", "TYPES_REMEMBERED: Final = 16", "cache size"),
+        ("core/m.py", "found = ByIdentity(read, size=8)", "cache size"),
+        ("core/m.py", "class One(Struct, frozen=True): ...", "option"),
+        (SETTINGS, "class FluidSettings(Struct):\n    rounds_max: int = 12", "tuning"),
+    ],
+)
+def test_a_kind_of_code_whose_faults_nobody_sees_is_left_out_and_counted(path: str, source: str, kind: str) -> None:
+    assert mutants(path, source) == []
+    assert left_out(path, source)[kind] >= 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "RETRIES_MAX: Final = 4",
+        "class One(Struct, order=True): ...",
+        "class One(Struct, forbid_unknown_fields=True): ...",
+        "KEPT_FOR: Final = timedelta(hours=2)",
+        "class FluidSettings(Struct):\n    rounds_max: int = 12",
+    ],
+)
+def test_what_somebody_sees_is_not_left_out(source: str) -> None:
+    """A bound, an order of objects, and a field that is refused are behaviour; settings are those of the search alone."""
+    assert mutants("core/m.py", source)
+
+
+def test_what_is_left_out_is_counted_by_area() -> None:
+    """The page says how many faults were not drawn, and why: a kind that grows unnoticed would raise the score."""
+    found = not_drawn(["core/packing/search_settings.py", "core/pools/pool_types.py", "core/pools/overlays.py"])
+    assert found["core/packing"]["tuning"] > 50
+    assert found["core/pools"]["cache size"] >= 3
+    assert found["core/pools"]["listed"] == sum(e.file == "core/pools/overlays.py" for e in equivalent.entries())
+
+
+def test_a_sample_is_kept_beside_those_of_other_areas(tmp_path: Path) -> None:
+    """A sample that takes another's place would take its score off the page."""
+    path = tmp_path / "figures.json"
+    path.write_text('{"steps": {"mutants": {}, "mutants-cli": {"figures": 1}, "mutants-pools": {"figures": 2}}}')
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    sampled = summarised([Fate(mutants("core/pools/m.py", SOURCE)[0], "core/pools", "FAILED x", 4)], seed=7)
+    ended = began + timedelta(seconds=90)
+    keep("pools", sampled, command=["--area", "core/pools"], began=began, ended=ended, path=path)
+    steps = json.loads(path.read_text())["steps"]
+    assert steps.keys() == {"mutants", "mutants-cli", "mutants-pools"}
+    assert steps["mutants-cli"] == {"figures": 1}
+    assert steps["mutants-pools"]["figures"] == sampled
+    assert steps["mutants-pools"]["command"] == "python -m tests.mutation --area core/pools"
+    assert steps["mutants-pools"]["seconds"] == 90
+    assert steps["mutants-pools"]["lastLines"] == ["1 of 1 killed (100 %), seed 7"]
+
+
+def test_a_table_beside_a_test_is_part_of_its_text() -> None:
+    """The table of defaults names each field, and its test does not: no fault of a default was ever asked of it."""
+    mutant = next(m for m in mutants("core/model/plan.py", (ROOT / "core/model/plan.py").read_text()) if m.was == "0")
+    place = place_of(mutant, (ROOT / mutant.path).read_text())
+    test = "tests/unit/model/test_defaults.py::test_every_default_is_the_one_in_the_table"
+    assert selection.tests_at_import(mutant, place, CoverageMap({}), [test]) == [test]
 
 
 def test_each_mutant_changes_the_code_and_parses() -> None:

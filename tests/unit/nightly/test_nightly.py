@@ -95,6 +95,16 @@ def test_a_later_sample_of_an_area_takes_the_place_of_its_part_of_the_whole_one(
     assert "cli/old.py" not in page
 
 
+def test_the_page_counts_what_is_not_drawn_and_says_why() -> None:
+    """The latest sample of an area says it; one of before it was counted says nothing."""
+    old, new = a_sample("2026-11-27T01:00", 1, [], cli=(9, 9)), a_sample("2026-11-27T02:00", 2, [], core_packing=(9, 9))
+    new["figures"]["leftOut"] = {"core/packing": {"tuning": 75, "listed": 3}}
+    page = proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": old, "mutants-packing": new}})
+    assert "| tuning | 75 | a number of `core/packing/search_settings.py` plus one" in page
+    assert "| one by one | 3 | each with its reason in `tests/mutation/equivalent.toml` |" in page
+    assert "not drawn" not in proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": old}})
+
+
 def test_a_step_that_is_run_alone_leaves_the_others_as_they_were(
     makefile: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +116,15 @@ def test_a_step_that_is_run_alone_leaves_the_others_as_they_were(
     after = json.loads((makefile / "night.json").read_text())["steps"]
     assert after["first"] == before["first"]
     assert (before["second"]["exitCode"], after["second"]["exitCode"]) == (0, 2)
+
+
+def test_a_night_leaves_the_samples_of_some_areas(makefile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are kept beside its steps (`--keep`), and would have to be drawn again; a step that has gone is dropped."""
+    monkeypatch.setattr(nightly, "STEPS", (Step("first", "good N=1"),))
+    kept = {"steps": {"mutants-cli": {"seconds": 7}, "gone": {"seconds": 8}}}
+    (makefile / "night.json").write_text(json.dumps(kept))
+    run(nightly.STEPS, {}, makefile / "night.json")
+    assert json.loads((makefile / "night.json").read_text())["steps"].keys() == {"first", "mutants-cli"}
 
 
 @pytest.mark.parametrize("said", ["SEEDS", "SEEDS=many", "WHAT=1"])

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.model.pod import Pod, PodAffinityTerm, TopologySpread
+from core.model.pod import HONOR, IGNORE, NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread
+from core.model.values.requirements import Requirement
 from core.scheduling.capacity.claim_profile import ClaimProfile, ClaimProfiles
 from core.scheduling.pods.pod_group import PodSignature
 from core.scheduling.topology.domain_counts import ALL_CLAIMS, Departures, DomainCounts
@@ -139,6 +140,35 @@ class TestASpread:
         world = World(1, 1, 1, **self.spread(min_domains=minimum))
         assert "".join(zone[-1] for zone in world.admitted()) == admitted
 
+    @pytest.mark.parametrize(
+        ("running", "policy", "admitted"),
+        [
+            ((1, 1, 0), HONOR, "ab"),  # the empty zone is closed to the pod: measured against it, the pod had no place
+            ((1, 0, 0), HONOR, "b"),
+            ((1, 1, 0), IGNORE, ""),  # with Ignore, its Node counts, whoever may use it
+            ((1, 1), IGNORE, "ab"),  # a zone without nodes or pods is no domain
+            ((2, 2, 1), IGNORE, ""),
+            ((1, 1, 1), IGNORE, "ab"),
+        ],
+    )
+    def test_measures_against_the_zones_that_count(self, running: tuple[int, ...], policy: str, admitted: str) -> None:
+        """The pod may run in the first two zones only (nodeAffinityPolicy of Kubernetes)."""
+        term = NodeSelectorTerm((Requirement.one_of(labels.ZONE, *ZONES[:2]),))
+        world = World(*running, required_terms=(term,), **self.spread(node_affinity_policy=policy))
+        assert "".join(zone[-1] for zone in world.admitted() if zone in ZONES[:2]) == admitted
+
+    @pytest.mark.parametrize(
+        ("running", "skew", "overfull"), [((3, 1, 1), 1, "a"), ((2, 1, 1), 1, ""), ((4, 3, 1), 2, "a")]
+    )
+    def test_is_exceeded_where_a_domain_has_more_than_it_allows(
+        self, running: tuple[int, ...], skew: int, overfull: str
+    ) -> None:
+        """A pod that leaves such a domain may not return to it."""
+        world = World(*running, **self.spread(max_skew=skew))
+        counts, signature = world.counts, world.group.signature
+        found = [zone for zone in ZONES if counts.is_overfull(world.rule, zone, signature)]
+        assert "".join(zone[-1] for zone in found) == overfull
+
     def test_admits_no_node_without_the_label(self) -> None:
         world = World(1, **self.spread())
         assert not world.counts.admits(world.rule, None, world.group.signature)
@@ -202,6 +232,11 @@ class TestAnAffinity:
 
 class TestAnAntiAffinity:
     """A pod goes where none is that it avoids; a node without the label is no domain."""
+
+    def test_is_never_overfull(self) -> None:
+        """Only a spread has a number that may be exceeded."""
+        world = World(0, 3, 0, anti_affinity=(PodAffinityTerm(labels.ZONE, WEB),))
+        assert not any(world.counts.is_overfull(world.rule, zone, world.group.signature) for zone in ZONES)
 
     def test_goes_where_none_is(self) -> None:
         world = World(0, 1, 2, anti_affinity=(PodAffinityTerm(labels.ZONE, WEB),))
