@@ -104,7 +104,7 @@ def _mutants(kept: Mapping[str, Any]) -> Iterator[str]:
     yield "## Faults that the tests of their area kill"
     yield f"{killed} of {made} ({100 * killed // max(made, 1)} %), drawn by the seed, from the code of the commit."
     rows = (
-        f"| `{area}` | {score['mutants']} | {score['killed']} | {of_area[area][1]['seed']} | {of_area[area][0]} |"
+        f"| `{area}` | {score['mutants']} | {score['killed']} | {_seed(of_area[area][1])} | {of_area[area][0]} |"
         for area, score in scores.items()
     )
     yield "\n".join(("| area | faults | killed | seed | commit |", "| --- | --- | --- | --- | --- |", *rows))
@@ -118,6 +118,12 @@ def _mutants(kept: Mapping[str, Any]) -> Iterator[str]:
     if survivors:
         yield "Those that survived; lines, and modules that have gone since, are those of the commit of the area:"
         yield "\n".join(f"- `{row['file']}:{row['line']}`: {row['what']}" for row in survivors)
+
+
+def _seed(found: Mapping[str, Any]) -> str:
+    return (
+        f"{found['seed']}, asked of the modules' own tests alone" if found.get("ownTestsAlone") else str(found["seed"])
+    )
 
 
 def _left_out(of_area: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[str]:

@@ -4,8 +4,9 @@ A first run notes which test executes which lines (minutes; kept in build/mutant
 only those tests are asked, the cheapest first. Prints a line for each mutant that survives; all figures go to `--json`. Mutants
 listed as equivalent, and kinds of code in which a fault changes nothing (left_out.py), are not drawn; both are counted.
 `--named` plays the faults of named.toml instead of a sample, those of the areas or modules asked for. `--module` asks the
-mutants of one module of its own tests alone: less than its area would kill, in seconds. `--keep NAME` puts the sample into
-docs/figures.json, for `make docs`. Exit code 1 where fewer than `--wanted` per cent are killed, 2 where a list no longer fits.
+mutants of one module of its own tests alone: less than its area would kill, in seconds; `--own` does so with a sample. `--keep
+NAME` puts the sample into docs/figures.json, for `make docs`. Exit code 1 where fewer than `--wanted` per cent are killed, 2
+where a list no longer fits the code.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tests.mutation.fates import Fate, fates_of
 from tests.mutation.kept import keep
 from tests.mutation.left_out import LISTED
 from tests.mutation.mutants import BY_TEXT, Mutant, left_out, mutants
-from tests.mutation.selection import suites_of
+from tests.mutation.selection import own_suites, suites_of
 
 _PROCESSES: Final = 2
 
@@ -45,6 +46,9 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=_PROCESSES)
     parser.add_argument("--area", action="append", choices=sorted(SUITES), help="only these; all where none is named")
     parser.add_argument("--module", action="append", help="only this module, asked of the tests at its own path alone")
+    parser.add_argument(
+        "--own", action="store_true", help="ask each mutant of its module's own tests alone, if there are any"
+    )
     parser.add_argument("--named", action="store_true", help="the faults of named.toml")
     parser.add_argument(
         "--tests", type=int, default=0, help="ask each mutant of so many tests at most, the cheapest; 0: of all"
@@ -63,8 +67,9 @@ def main() -> int:
     paths = arguments.module or [path for area in areas for path in modules(area)]
     chosen = faults(areas, arguments.module) if arguments.named else sample(paths, arguments.sample, arguments.seed)
     began, started = time.monotonic(), datetime.now(UTC)
+    suites = own or (own_suites(chosen) if arguments.own else suites_of(chosen))
     fates = []
-    for fate in fates_of(chosen, own or suites_of(chosen), arguments.processes, arguments.tests or None):
+    for fate in fates_of(chosen, suites, arguments.processes, arguments.tests or None):
         fates.append(fate)
         if not fate.killer:
             ran = f"{fate.asked} tests run it" if fate.asked else "no test runs it"
@@ -73,7 +78,7 @@ def main() -> int:
     if arguments.named:
         summary["named"] = noticed(fates, named.named())
     else:
-        summary["leftOut"] = not_drawn(paths)
+        summary |= {"leftOut": not_drawn(paths), "ownTestsAlone": arguments.own}
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(summary, indent=2))

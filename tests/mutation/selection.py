@@ -27,6 +27,15 @@ def suites_of(chosen: Sequence[Mutant]) -> list[str]:
     return list(dict.fromkeys(suite for area in areas for suite in SUITES[area]))
 
 
+def own_suites(chosen: Sequence[Mutant]) -> list[str]:
+    """The tests at the modules' own paths; the area's for a module without any."""
+    found: list[str] = []
+    for mutant in chosen:
+        own = own_tests(mutant.path)
+        found += [own] if (ROOT / own).is_file() else SUITES[area_of(mutant.path)]
+    return list(dict.fromkeys(found))
+
+
 def tests_for(mutant: Mutant, place: Place, known: CoverageMap, collected: Iterable[str]) -> list[str]:
     """The tests of its area that execute the mutant's statement."""
     area, own = area_of(mutant.path), own_tests(mutant.path)

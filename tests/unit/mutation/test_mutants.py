@@ -100,6 +100,12 @@ def test_what_somebody_sees_is_not_left_out(source: str) -> None:
     assert mutants("core/m.py", source)
 
 
+def test_own_tests_stand_for_the_area_where_a_module_has_any() -> None:
+    """Those of an area take an hour to measure on a busy machine; a module without its own would be asked of nothing."""
+    found = [Mutant(path, 1, 0, 0, "a", "b") for path in ("core/pools/overlays.py", "core/api/schemas/base.py")]
+    assert selection.own_suites(found) == ["tests/unit/pools/test_overlays.py", "tests/unit/api"]
+
+
 def test_what_is_left_out_is_counted_by_area() -> None:
     """The page says how many faults were not drawn, and why: a kind that grows unnoticed would raise the score."""
     found = not_drawn(["core/packing/search_settings.py", "core/pools/pool_types.py", "core/pools/overlays.py"])

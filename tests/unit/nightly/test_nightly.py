@@ -98,9 +98,11 @@ def test_a_later_sample_of_an_area_takes_the_place_of_its_part_of_the_whole_one(
 def test_the_page_counts_what_is_not_drawn_and_says_why() -> None:
     """The latest sample of an area says it; one of before it was counted says nothing."""
     old, new = a_sample("2026-11-27T01:00", 1, [], cli=(9, 9)), a_sample("2026-11-27T02:00", 2, [], core_packing=(9, 9))
+    new["figures"]["ownTestsAlone"] = True
     new["figures"]["leftOut"] = {"core/packing": {"tuning": 75, "listed": 3}}
     page = proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": old, "mutants-packing": new}})
     assert "| tuning | 75 | a number of `core/packing/search_settings.py` plus one" in page
+    assert "| `core/packing` | 9 | 9 | 2, asked of the modules' own tests alone |" in page
     assert "| one by one | 3 | each with its reason in `tests/mutation/equivalent.toml` |" in page
     assert "not drawn" not in proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": old}})
 
