@@ -102,8 +102,9 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
         emptied_at: When only volumes were first seen to keep the node; None before, and in rows older than this field.
         tried_at: When the last round of evictions was over; None if none was, and in rows older than this field.
         terminated_at: When EC2 was last asked to terminate the instance.
-        held_at: Since when a brake stops the drain, whose deadline waits meanwhile; None while none does.
+        held_at: Since when a brake stops the drain, whose clock stands meanwhile; None while none does.
         held_for: How long brakes stopped the drain before, by which its deadline was moved; zero in rows older than this field.
+        held_since_progress: The part of it since the last progress, for which the drain is not escalated.
     """
 
     reason: str
@@ -120,6 +121,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     replacements: tuple[str, ...] | None = None
     held_at: datetime | None = None
     held_for: timedelta = timedelta(0)
+    held_since_progress: timedelta = timedelta(0)
     tried_at: datetime | None = None
     emptied_at: datetime | None = None
 

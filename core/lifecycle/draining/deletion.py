@@ -58,39 +58,53 @@ def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
 
 def emptied(record: ClaimRecord, now: datetime) -> ClaimRecord:
     """Return the claim after its pods have left and only volumes keep its node: a drain with progress is not escalated."""
-    deletion = record.deletion and msgspec.structs.replace(record.deletion, emptied_at=now, escalation_level=0)
+    deletion = record.deletion and msgspec.structs.replace(
+        record.deletion, emptied_at=now, escalation_level=0, held_since_progress=timedelta(0)
+    )
     return msgspec.structs.replace(record, deletion=deletion)
 
 
-def is_bounded(record: ClaimRecord) -> bool:
-    """Whether a deadline bounds the claim's drain, which has begun and is not over."""
+def is_draining(record: ClaimRecord) -> bool:
+    """Whether the drain of the claim's node has begun and is not over."""
     deletion = record.deletion
-    if deletion is None or deletion.deadline is None:
-        return False
-    return deletion.tainted_at is not None and deletion.terminated_at is None
+    return deletion is not None and deletion.tainted_at is not None and deletion.terminated_at is None
 
 
 def is_stopped(record: ClaimRecord) -> bool:
-    """Whether a brake stopped the deadline when the claim was last checked; it has not been moved by that time yet."""
-    return is_bounded(record) and record.deletion is not None and record.deletion.held_at is not None
+    """Whether a brake stopped the drain when the claim was last checked; its time under the brake does not count yet."""
+    return is_draining(record) and record.deletion is not None and record.deletion.held_at is not None
 
 
 def with_clock(record: ClaimRecord, now: datetime, *, is_held: bool) -> ClaimRecord:
-    """Return the claim with the deadline of its drain stopped while a brake holds the drain, and moved by that time after it.
+    """Return the claim with the clock of its drain stopped while a brake holds the drain.
 
-    Otherwise, all pods would be forced off all such nodes when a brake is released after the deadline. The time under the brake
-    counts for no pod's share of terminationGracePeriod, either.
+    The deadline moves by the time under the brake. Otherwise, all pods would be forced off all such nodes when a brake is
+    released after the deadline. The time counts for no pod's share of terminationGracePeriod, no drain is escalated for it, and
+    an expired node waits longer for replacements, which a brake may keep from being launched.
     """
     deletion = record.deletion
-    if deletion is None or deletion.deadline is None or is_held == (deletion.held_at is not None):
+    if deletion is None or is_held == (deletion.held_at is not None):
         return record
     if deletion.held_at is None:
         return msgspec.structs.replace(record, deletion=msgspec.structs.replace(deletion, held_at=now))
     held = max(timedelta(0), now - deletion.held_at)
+    idle = max(timedelta(0), now - max(deletion.held_at, progress_at(deletion)))
+    is_expired = deletion.reason == TerminationReason.EXPIRED  # AWS sets the end of the others
     deletion = msgspec.structs.replace(
-        deletion, deadline=deletion.deadline + held, held_at=None, held_for=deletion.held_for + held
+        deletion,
+        deadline=None if deletion.deadline is None else deletion.deadline + held,
+        ends_at=deletion.ends_at + held if deletion.ends_at and is_expired else deletion.ends_at,
+        held_at=None,
+        held_for=deletion.held_for + held,
+        held_since_progress=deletion.held_since_progress + idle,
     )
     return msgspec.structs.replace(record, deletion=deletion)
+
+
+def progress_at(deletion: Deletion) -> datetime:
+    """Return when the drain last made progress: when a pod left, or when only volumes were first seen to keep the node."""
+    moments = (deletion.tainted_at, deletion.evicted_at, deletion.emptied_at)
+    return max((moment for moment in moments if moment is not None), default=deletion.asked_at)
 
 
 def terminated(record: ClaimRecord, now: datetime) -> ClaimRecord:

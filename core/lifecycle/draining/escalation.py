@@ -2,7 +2,8 @@
 
 Pods that do not leave hold a drain up, and volumes that are not detached after the last pod has left. Time counts from the
 last eviction, so a long drain with progress is not escalated, and for volumes from the moment when the node was first seen
-without pods, which may have had a long grace period. Escalation forces no pod off; only a terminationGracePeriod does that.
+without pods, which may have had a long grace period. Time under a brake that stops the drain does not count. Escalation forces
+no pod off; only a terminationGracePeriod does that.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from enum import IntEnum
 from typing import Final
 
 from core.lifecycle.draining.cancellation import may_be_cancelled
+from core.lifecycle.draining.deletion import progress_at
 from core.lifecycle.draining.evictions import identity
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
@@ -54,8 +56,11 @@ def next_escalation(
         return None
     if not waiting and deletion.emptied_at is None:
         return NoteEmpty(node.name)
-    since = max(moment for moment in (deletion.tainted_at, deletion.evicted_at, deletion.emptied_at) if moment)
-    reached = max((level for level, after in DEADLINES.items() if now - since >= after), default=0)
+    if deletion.held_at is not None:
+        return None
+    since = progress_at(deletion)
+    counted = now - since - deletion.held_since_progress
+    reached = max((level for level, after in DEADLINES.items() if counted >= after), default=0)
     if reached <= deletion.escalation_level:
         return None
     blockers = tuple(_blocker(pod, deletion, now) for pod in waiting)

@@ -104,7 +104,11 @@ def after_tries(
     if tries == deletion.tries and tried_at == deletion.tried_at:
         return deletion
     after = msgspec.structs.replace(deletion, tries=tries, tried_at=tried_at)
-    return msgspec.structs.replace(after, evicted_at=now, emptied_at=None, escalation_level=0) if moved else after
+    if not moved:
+        return after
+    return msgspec.structs.replace(
+        after, evicted_at=now, emptied_at=None, escalation_level=0, held_since_progress=timedelta(0)
+    )
 
 
 def back_off(attempts: int) -> timedelta:

@@ -66,7 +66,9 @@ def wait_for_replacements(
 
 
 def _unreplaced(record: ClaimRecord, deletion: Deletion, node: str) -> CancelDrain | None:
-    """Return the step for a node whose replacements did not become ready in time; None to drain it."""
+    """Return the step for a node whose replacements did not become ready in time; None to drain it, or under a brake."""
+    if deletion.held_at is not None:
+        return None
     is_forced = deletion.deadline is not None and deletion.ends_at is not None and deletion.deadline < deletion.ends_at
     is_reserved = record.machine is not None and record.machine.offering.capacity_type == labels.RESERVED
     if deletion.reason != TerminationReason.EXPIRED or deletion.is_final or is_forced or is_reserved:

@@ -12,7 +12,7 @@ from core.brakes.steps import action_of_step
 from core.lifecycle import steps
 from core.lifecycle.backoff import recheck_after
 from core.lifecycle.claims import needs_instance, next_claim_step
-from core.lifecycle.draining.deletion import is_bounded, is_stopped, with_clock
+from core.lifecycle.draining.deletion import is_draining, is_stopped, with_clock
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
 from core.model.values.taints import DISRUPTED
@@ -120,8 +120,8 @@ class ClaimWork:
         return SOON
 
     def _with_clock(self, record: ClaimRecord) -> ClaimRecord:
-        """Stop the deadline of a drain while a brake holds it, even if nothing is to be done for it now."""
-        if not is_bounded(record):
+        """Stop the clock of a drain while a brake holds it, even if nothing is to be done for it now."""
+        if not is_draining(record):
             return record
         brake = self._brakes.engaged().stopping(Action.DRAIN, record.plan.node_pool)
         after = with_clock(record, self._clock.now(), is_held=brake is not None)
@@ -140,7 +140,7 @@ class ClaimWork:
         return msgspec.structs.replace(facts, tagged_instance=free_of_launch(record, reader, self._claims))
 
     def _is_held_back(self, record: ClaimRecord, step: steps.ClaimStep, report: RunReport) -> bool:
-        """Whether a brake stops the step, or was released after the deadline was last compared with brakes."""
+        """Whether a brake stops the step, or was released after the drain's clock was last compared with brakes."""
         action = action_of_step(record, step)
         brake = self._brakes.engaged().stopping(action, record.plan.node_pool) if action is not None else None
         if brake is not None:

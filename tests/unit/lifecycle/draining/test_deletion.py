@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from core.lifecycle.draining.deletion import (
     drain_cancelled,
+    emptied,
     expedited,
     leaving,
     staying,
@@ -14,6 +15,7 @@ from core.lifecycle.draining.deletion import (
     untainted,
     with_clock,
 )
+from core.lifecycle.draining.evictions import after_tries
 from core.lifecycle.records import ClaimPhase
 from core.model.node_claim import Hold
 from core.reasons.termination import TerminationReason
@@ -83,3 +85,31 @@ def test_all_time_under_brakes_is_added_to_the_deadline_and_counted() -> None:
     assert (found.deadline, found.held_for, found.held_at) == (NOW + HOUR + 40 * MINUTE, 40 * MINUTE, None)
     backwards = with_clock(with_clock(record, NOW, is_held=True), NOW - MINUTE, is_held=False)
     assert backwards == record, "another sandbox's clock may be behind"
+
+
+def test_an_end_that_we_set_moves_with_the_deadline_and_one_that_aws_sets_does_not() -> None:
+    """A brake keeps replacements of expired nodes from being launched, and no instance from being reclaimed."""
+    for reason, ends_at in (
+        (TerminationReason.EXPIRED, NOW + HOUR),
+        (TerminationReason.SPOT_INTERRUPTED, NOW + MINUTE),
+    ):
+        held = with_clock(a_leaving(reason=reason, ends_at=NOW + MINUTE), NOW, is_held=True)
+        released = with_clock(held, NOW + 59 * MINUTE, is_held=False)
+        assert released.deletion is not None
+        assert (released.deletion.ends_at, released.deletion.deadline) == (ends_at, None)
+
+
+def test_only_time_under_brakes_since_the_last_progress_is_left_out_of_the_escalation() -> None:
+    """What was evicted, or left by itself while a brake held the drain, begins a new period."""
+    record = a_leaving(tainted=MINUTE)
+    for _ in range(2):
+        held = with_clock(record, NOW, is_held=True)
+        record = with_clock(held, NOW + 10 * MINUTE, is_held=False)
+    assert record.deletion is not None
+    assert (record.deletion.held_since_progress, record.deletion.held_for) == (20 * MINUTE, 20 * MINUTE)
+    left = emptied(with_clock(record, NOW + 20 * MINUTE, is_held=True), NOW + 25 * MINUTE)
+    released = with_clock(left, NOW + 30 * MINUTE, is_held=False)
+    assert released.deletion is not None
+    assert (released.deletion.held_since_progress, released.deletion.held_for) == (5 * MINUTE, 30 * MINUTE)
+    moved = after_tries(released.deletion, (), {}, NOW + HOUR, moved=True)
+    assert (moved.held_since_progress, moved.held_for) == (timedelta(0), 30 * MINUTE)

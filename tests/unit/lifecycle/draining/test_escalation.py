@@ -55,6 +55,22 @@ def test_a_drain_with_progress_is_not_blocked() -> None:
     assert isinstance(step_of(4 * MINUTE), steps.Wait)
 
 
+@pytest.mark.parametrize("escalation_level", list(EscalationLevel))
+def test_time_under_a_brake_does_not_count(escalation_level: EscalationLevel) -> None:
+    """A brake that stops evictions is no pod that does not leave: drains were cancelled, and alarms raised, for it."""
+    for held_for in (MINUTE, 30 * HOUR):
+        under = {"escalation_level": escalation_level - 1, "held_since_progress": held_for}
+        early = step_of(DEADLINES[escalation_level] + held_for - SECOND, **under)
+        late = step_of(DEADLINES[escalation_level] + held_for, **under)
+        assert isinstance(early, steps.Wait)
+        assert isinstance(late, steps.Escalate)
+
+
+@pytest.mark.parametrize("reason", ["Underutilized", "SpotInterrupted"])
+def test_no_drain_is_escalated_or_cancelled_while_a_brake_holds_it(reason: str) -> None:
+    assert isinstance(step_of(30 * HOUR, reason=reason, held_at=NOW - 30 * HOUR), steps.Wait)
+
+
 def test_a_bounded_drain_needs_no_escalation() -> None:
     assert not isinstance(step_of(6 * HOUR, deadline=NOW + HOUR), steps.Escalate)
 

@@ -62,6 +62,13 @@ def test_pods_that_need_no_other_node_are_not_waited_for() -> None:
     assert isinstance(step_of(DAEMON), steps.Drain)
 
 
+@pytest.mark.parametrize("held_at", [None, NOW - MINUTE])
+def test_an_expired_node_is_not_given_back_while_a_brake_keeps_its_replacements_away(held_at: datetime | None) -> None:
+    """Its time goes on when the brake is released; until then, the brake stops the drain."""
+    step = step_of(reason="Expired", ends_at=NOW, held_at=held_at)
+    assert isinstance(step, steps.Drain if held_at else steps.CancelDrain)
+
+
 @given(
     graces=st.lists(st.integers(0, 600), min_size=1, max_size=4),
     notice=st.integers(-60, 900),

@@ -8,7 +8,7 @@ import pytest
 
 from core.brakes.brake import Brake, BrakeKind
 from core.manifests.wire import api_resources as kinds
-from core.reasons.drain import EvictionReason
+from core.reasons.drain import DrainReason, EvictionReason
 from lambdas.messages import work_on_claim
 from lambdas.ports import (
     ConflictError,
@@ -155,6 +155,29 @@ def test_a_brake_that_is_released_within_a_check_forces_no_pod_off() -> None:
     assert lab.kubernetes.names(kinds.PODS) == ["a", "b", "c"]
     assert lab.claim.deletion is not None
     assert (lab.claim.deletion.held_at, lab.claim.deletion.held_for) == (None, timedelta(minutes=60))
+
+
+def test_a_brake_stops_the_escalation_too() -> None:
+    """If this failed, every drain would be given up or raise an alarm when a brake is released after a day."""
+    lab = a_lab()
+    lab.kubernetes.refusing = dict.fromkeys(PODS, ERRORS[EvictionReason.POD_DISRUPTION_BUDGET])
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    stop(lab)
+    reasons = set()
+    for _ in range(3):
+        reasons |= {d.reason for d in lab.execute(work_on_claim(lab.claim.name, lab.clock.now())).decisions}
+        lab.clock.advance(minutes=24 * 60)
+    lab.brakes.release(BrakeKind.STOP)
+    for minutes in (0, 4):
+        lab.clock.advance(minutes=minutes)
+        report = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+        reasons |= {d.reason for d in report.decisions}
+    assert lab.claim.deletion is not None
+    assert (lab.claim.deletion.escalation_level, lab.claim.deletion.held_for) == (0, timedelta(days=3))
+    assert not reasons & set(DrainReason)
+    lab.clock.advance(minutes=1)
+    report = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    assert DrainReason.SLOW in {d.reason for d in report.decisions}
 
 
 def stop(lab: Lab) -> None:
