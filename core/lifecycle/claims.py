@@ -13,7 +13,7 @@ from core.lifecycle.draining.disruption_taint import must_leave_for
 from core.lifecycle.draining.termination import next_termination_step
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from core.lifecycle.registration import STARTED, registration_of, waits_for
+from core.lifecycle.registration import STARTED, registration_of, waits_for, was_recreated
 from core.lifecycle.steps import (
     Adopt,
     BeginTermination,
@@ -79,6 +79,8 @@ def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, bi
         return _without_node(record, facts, now)
     if node.deleted_at is not None:
         return BeginTermination(TerminationReason.NODE_DELETED, f"node {node.name} is being deleted")
+    if was_recreated(record, node):
+        return registration_of(record, node, binds=binds)
     if record.phase is ClaimPhase.REGISTERED:
         return _initialize(record, node, facts, now)
     return inconsistency(record, node) or NoStep()

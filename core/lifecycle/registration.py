@@ -26,6 +26,18 @@ def has_registered(record: ClaimRecord, node: Node) -> bool:
     return record.is_registered or node.labels.get(labels.REGISTERED) == "true"
 
 
+def was_recreated(record: ClaimRecord, node: Node) -> bool:
+    """Whether this Node is not the one that the claim registered, although the instance is the same.
+
+    Someone deleted that one past its finalizers, and the kubelet joined again: the new one has no marks, and a taint keeps all
+    pods away. A node that merely lost the label is not registered again, since that would bring back its startup taints.
+    """
+    if not record.is_registered or labels.REGISTERED in node.labels or node.deleted_at is not None:
+        return False
+    is_younger = node.created_at is not None and node.created_at > record.phase_since
+    return is_younger or any(taint.matches(UNREGISTERED) for taint in node.taints)
+
+
 def registration_of(record: ClaimRecord, node: Node, *, binds: bool = False) -> Register:
     """Return the step that gives a node that joined its labels, annotations, taints and finalizers.
 

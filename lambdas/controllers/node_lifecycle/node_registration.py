@@ -59,7 +59,11 @@ class NodeRegistration:
         is_open = seen is not None and not is_held(seen.node)
         nominated = self._nominator.nominate(record, step.node, reader, report) if is_open else ()
         report.decide(DecisionKind.REGISTER, record.name, ClaimReason.NODE_JOINED, f"node {step.node}")
-        moments = msgspec.structs.replace(record.moments, launched_at=record.phase_since, seen_at=self._clock.now())
+        moments = msgspec.structs.replace(
+            record.moments,
+            launched_at=record.moments.launched_at or record.phase_since,
+            seen_at=record.moments.seen_at or self._clock.now(),
+        )
         return self._moved(
             record, phase=ClaimPhase.REGISTERED, node_name=step.node, nominated=nominated, moments=moments
         )

@@ -66,3 +66,27 @@ def test_other_taints_do_not_keep_a_node_from_being_initialized() -> None:
     assert waits_for(a_record(ClaimPhase.REGISTERED), node) == STARTED
     facts = ClaimFacts(nodes=(node,))
     assert next_claim_step(a_record(ClaimPhase.REGISTERED), facts, NOW) == steps.MarkInitialized("n")
+
+
+def test_a_node_that_joined_again_under_its_name_is_registered_again() -> None:
+    """Its kubelet brought the boot taint back, which keeps all pods away: the machine was paid for nothing, for good."""
+    record = a_record(age=10 * MINUTE)
+    known = a_node(labels={labels.REGISTERED: "true"}, created_at=NOW - 20 * MINUTE)
+    assert isinstance(next_claim_step(record, ClaimFacts(nodes=(known,)), NOW), steps.NoStep)
+    for node in (
+        a_node(booting=True, created_at=NOW - 20 * MINUTE),
+        a_node(created_at=NOW - MINUTE),
+        a_node(booting=True),
+    ):
+        for phase in (ClaimPhase.REGISTERED, ClaimPhase.INITIALIZED):
+            step = next_claim_step(a_record(phase, age=10 * MINUTE), ClaimFacts(nodes=(node,)), NOW)
+            assert isinstance(step, steps.Register)
+            assert step.taints == ()
+
+
+def test_a_working_node_that_lost_a_label_gets_no_startup_taints() -> None:
+    """They would stay: the agent that removes them has run."""
+    plan = a_plan(startup_taints=(Taint("s", NO_SCHEDULE),))
+    node = a_node(created_at=NOW - 20 * MINUTE)
+    step = next_claim_step(a_record(age=10 * MINUTE, plan=plan), ClaimFacts(nodes=(node,)), NOW)
+    assert isinstance(step, steps.NoStep)

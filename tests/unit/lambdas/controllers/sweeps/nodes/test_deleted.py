@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from core import labels
+from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
-from tests.fakes.lab import Lab
+from tests.fakes.lab import Lab, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.one_node import a_working_node, finalizers
 
 
@@ -57,3 +58,27 @@ def test_a_foreign_finalizer_stays_where_it_is() -> None:
     lab.tick(20)
     assert finalizers(lab) == ["example.com/mine"]
     assert lab.cloud.instances() == ()
+
+
+def test_a_node_that_joined_again_under_its_name_works_again() -> None:
+    """Its Node was deleted past its finalizers, and its kubelet started again before anyone looked."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    node, instance, opened = lab.claim.node_name, lab.claim.instance_id, lab.claim.initialized_at
+    launched_at = lab.claim.moments.launched_at
+    lab.clock.advance(minutes=10)
+    lab.kubernetes.drop(kinds.NODES, node)
+    lab.boot()
+    assert lab.taints() == ["karpenter.sh/unregistered"]
+    lab.reconcile()
+    lab.tick(6)
+    assert lab.taints() == []
+    found = lab.kubernetes.raw(kinds.NODES, node)["metadata"]
+    assert found["labels"][labels.INITIALIZED] == found["labels"][labels.REGISTERED] == "true"
+    assert labels.TERMINATION_FINALIZER in found["finalizers"]
+    assert (lab.claim.phase, lab.claim.instance_id, lab.claim.deletion) == (ClaimPhase.INITIALIZED, instance, None)
+    assert opened is not None
+    assert lab.claim.initialized_at is not None
+    assert lab.claim.initialized_at > opened
+    assert lab.claim.moments.launched_at == launched_at
