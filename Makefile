@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SHARED ?= ../shared
 SIZES ?= 300,1000,3000
 RUNS ?= 3
-SOURCES := core lambdas simulator cli infra benchmarks tests app.py
+SOURCES := core installation adapters lambdas simulator cli infra benchmarks tests app.py
 
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1

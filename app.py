@@ -15,7 +15,7 @@ from infra.packaging.manifest import PackageError, check_package
 from infra.provisioner import ProvisionerStack
 from infra.shared import SharedStack
 from infra.state import StateStack
-from lambdas.stack_names import SHARED_STACK
+from installation.stack_names import SHARED_STACK
 
 TEMPLATES_ONLY: Final = "TEMPLATES_ONLY"
 """Environment variable: any value writes templates without the functions' code, to be read and not deployed."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
-SHIPPED = ("core", "cli", "lambdas", "simulator")
+SHIPPED = ("core", "installation", "adapters", "lambdas", "simulator", "cli")
 FUNCTIONS_ONLY = ("aws-lambda-powertools", "boto3", "urllib3")
 """Dependencies of the functions that the CLI does not need to read manifests."""
 
@@ -36,7 +36,7 @@ setup(
     package_dir={f"fleetwright.app.{name}": name for name in SHIPPED},
     package_data={
         "fleetwright.app.core": ["py.typed"],
-        "fleetwright.app.lambdas": ["*.tsv"],
+        "fleetwright.app.adapters": ["*.tsv"],
         "fleetwright.app.simulator": ["data/*"],
         "fleetwright.app.cli": ["assets/*", "assets/vendor/*"],
     },

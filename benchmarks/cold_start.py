@@ -19,7 +19,7 @@ from infra.packaging.build import build
 from infra.packaging.bundles import BUNDLES, LAMBDA, Platform, bundle_of
 from infra.packaging.bytecode import interpreter
 from infra.packaging.dependencies import MACHINES, ROOT
-from lambdas.wiring import FUNCTIONS, FunctionSpec
+from installation.wiring import FUNCTIONS, FunctionSpec
 
 FOLDER: Final = ROOT / "build" / "cold-start"
 RESULT: Final = ROOT / "build" / "cold-start.json"

@@ -6,7 +6,7 @@ import sys
 
 import yaml
 
-from lambdas.cluster_roles import manifests
+from installation.cluster_roles import manifests
 
 if __name__ == "__main__":
     written = yaml.safe_dump_all(

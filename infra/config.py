@@ -9,8 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from infra.vpc import VpcConfig, names, parsed
-from lambdas import stack_names
-from lambdas.settings import APPROVE, SHADOW
+from installation import stack_names
+from installation.settings import APPROVE, SHADOW
 
 CANARY_MINUTES_MAX: Final = 120
 """A deployment waits this long; an alarm that a new version causes goes off within twenty minutes."""
@@ -101,7 +101,7 @@ class ClusterConfig(BaseModel):
             sharing.
         table_name: A table restored from a copy, used instead of the state stack's table; empty: the state stack's.
         share_capacity: Whether the clusters of the account and region share what they learn about EC2's capacity and prices.
-        settings: Settings of the functions, by the names of `lambdas.settings.Settings`.
+        settings: Settings of the functions, by the names of `installation.settings.Settings`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=False)

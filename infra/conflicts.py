@@ -10,7 +10,7 @@ from typing import Final
 from pydantic.alias_generators import to_camel
 
 from infra.config import ClusterConfig
-from lambdas.settings import APPROVE
+from installation.settings import APPROVE
 
 ENVIRONMENT_MAX: Final = 4096
 """Bytes that Lambda accepts for all environment variables of a function together, measured as one JSON object."""

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from infra.config import ClusterConfig
 from infra.conflicts import conflicts_between, conflicts_within
 from infra.vpc import VpcConfig, parsed
-from lambdas.settings import Settings, problem_of
+from installation.settings import Settings, problem_of
 
 CLUSTERS: Final = "clusters"
 """The key of the list with an entry per cluster; other keys are defaults of every entry."""

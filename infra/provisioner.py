@@ -34,9 +34,9 @@ from infra.packaging.manifest import PACKAGE
 from infra.packaging.sources import deciding_code
 from infra.shared import SharedStack
 from infra.state import StateStack
-from lambdas.cluster_roles import RULES_OF
-from lambdas.settings import Settings
-from lambdas.wiring import RUN_REQUESTS, WAKE_UPS, WORK, deployed_functions
+from installation.cluster_roles import RULES_OF
+from installation.settings import Settings
+from installation.wiring import RUN_REQUESTS, WAKE_UPS, WORK, deployed_functions
 
 PLACEHOLDER: Final = Path(__file__).parent / "placeholder"
 """Stands for the bundles in templates without functions; it is never deployed."""

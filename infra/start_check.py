@@ -12,7 +12,7 @@ import boto3
 from botocore.config import Config
 
 EVENT = {"source": "fleetwright.start-check"}
-"""The event with `lambdas.messages.START_CHECK` as its source."""
+"""The event with `adapters.messages.START_CHECK` as its source."""
 
 CHECK_SECONDS = 310
 """The longest wait for an answer: longer than any function's time-out. The SDK would ask again after a minute."""

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from lambdas.network_services import ANNOUNCING, GATEWAYS, SERVICES
+from installation.network_services import ANNOUNCING, GATEWAYS, SERVICES
 
 ALL: Final = "all"
 """Stands for each service that functions in the VPC call."""

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from lambdas.application.adapters import Adapters, session_of_environment
+from adapters.composition.adapters import Adapters, session_of_environment
+from adapters.messages import is_start_check
+from adapters.runtime.clock import SystemClock
+from installation.settings import Settings
 from lambdas.application.controllers import Application
-from lambdas.messages import is_start_check
-from lambdas.runtime.clock import SystemClock
-from lambdas.settings import Settings
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from lambdas.run_report import RunReport
-    from lambdas.runtime.observability import Work
+    from adapters.run_report import RunReport
+    from adapters.runtime.observability import Work
 
 
 class _Sandbox:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from lambdas.messages import is_woken
-from lambdas.ports import PortError
+from adapters.messages import is_woken
+from adapters.ports import PortError
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from lambdas.runtime.observability import Handler
+    from adapters.runtime.observability import Handler
 
 
 def repeated_by_schedule(handler: Handler) -> Handler:

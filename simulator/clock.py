@@ -134,7 +134,7 @@ class VirtualClock:
 
 
 class SkewedClock:
-    """The world's clock with the constant error of one machine's clock (`lambdas.ports.Clock`)."""
+    """The world's clock with the constant error of one machine's clock (`adapters.ports.Clock`)."""
 
     def __init__(self, clock: VirtualClock, off: timedelta) -> None:
         self._clock = clock

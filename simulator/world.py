@@ -15,14 +15,14 @@ from typing import Any, Final
 
 import msgspec
 
+from adapters.composition.adapters import Adapters
+from adapters.ports import CatalogueStore
+from adapters.runtime.observability import logger, unwatched
+from adapters.runtime.parallel_tasks import TaskRunners, in_turn
+from installation.settings import Settings
+from installation.wiring import BY_NAME, FunctionSpec, deployed_functions
 from lambdas import bootstrap
-from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
-from lambdas.ports import CatalogueStore
-from lambdas.runtime.observability import logger, unwatched
-from lambdas.runtime.parallel_tasks import TaskRunners, in_turn
-from lambdas.settings import Settings
-from lambdas.wiring import BY_NAME, FunctionSpec, deployed_functions
 from simulator.aws.account import Account, Surroundings
 from simulator.aws.dynamodb.items import Key
 from simulator.aws.ec2.boot import Boot

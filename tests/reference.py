@@ -43,9 +43,9 @@ from core.reasons.run import FailureReason, RunReason
 from core.reasons.takeover import AdoptionReason, ReleaseReason
 from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
-from lambdas import metric_names
-from lambdas.runtime.observability import NAMESPACE
-from lambdas.settings import Settings
+from installation import metric_names
+from installation.metric_names import NAMESPACE
+from installation.settings import Settings
 from tests import figures
 from tests.simulation.test_denied_launches import CALLS_MAX, OURS, calls_of
 from tests.simulation.test_failed_starts import CALLS

@@ -9,7 +9,7 @@ from typing import Final
 from benchmarks.operations.playing import Played
 from infra.constructs.alarms import RUNBOOK
 from infra.packaging.dependencies import ROOT
-from lambdas.wiring import QUEUES
+from installation.wiring import QUEUES
 
 HOURS_A_MONTH: Final = 730
 GIGABYTE: Final = 10**9

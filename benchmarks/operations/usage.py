@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lambdas.wiring import BY_NAME
+from installation.wiring import BY_NAME
 from simulator.aws.errors import AwsError
 from simulator.invocation.calls import Call
 from simulator.record import Event

@@ -14,7 +14,7 @@ from typing import Final
 import urllib3
 
 from core.api.objects import JsonObject
-from lambdas.wiring import BY_NAME
+from installation.wiring import BY_NAME
 
 MEASURED: Final = ("provision", "disrupt", "execute", "reconcile", "interrupt")
 SHARE_MAX: Final = 0.75

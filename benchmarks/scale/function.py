@@ -17,18 +17,18 @@ from typing import Any, ClassVar, Final
 
 import boto3
 
+from adapters.composition.adapters import Adapters
+from adapters.ports import JsonObject
+from adapters.runtime.clock import SystemClock
 from benchmarks.scale.cluster import COMMAND, NOW, claim_name, instance_id
 from benchmarks.scale.server import CLUSTER
 from core.catalogue.build import CatalogueBuilder
 from core.catalogue.facts import MarketFacts
 from core.model.catalogue import Catalogue
+from installation.settings import Settings
+from installation.wiring import BY_NAME
 from lambdas import bootstrap
-from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
-from lambdas.ports import JsonObject
-from lambdas.runtime.clock import SystemClock
-from lambdas.settings import Settings
-from lambdas.wiring import BY_NAME
 from simulator.market.embedded import builtin_market, builtin_shapes
 
 REGION: Final = "us-east-1"

@@ -17,15 +17,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from adapters.aws.dynamodb.records import packed, partition_of
+from adapters.aws.dynamodb.shards import shard_partition
+from adapters.aws.dynamodb.table import key, number
+from adapters.store.unreadable_rows import CLAIMS
 from benchmarks.scale.cluster import COMMAND, Cluster, claim, command, instance_id, instance_xml, node_name
 from core.api.objects import JsonObject
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-from lambdas.adapters.aws.dynamodb.records import packed, partition_of
-from lambdas.adapters.aws.dynamodb.shards import shard_partition
-from lambdas.adapters.aws.dynamodb.table import key, number
-from lambdas.store.unreadable_rows import CLAIMS
 
 CLUSTER: Final = "scale"
 PAGE: Final = 500

@@ -21,8 +21,8 @@ from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars
 
 if TYPE_CHECKING:
+    from adapters.store import SweepState
     from cli.cluster.own_state import OwnState
-    from lambdas.store import SweepState
 
 
 def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | None) -> JsonObject:

@@ -10,12 +10,12 @@ import msgspec
 from cli.cluster.bounded_calls import bounded_calls
 from cli.errors import InputError
 from core.errors import InvalidInputError
-from lambdas.stack_names import stack_name
+from installation.stack_names import stack_name
 
 if TYPE_CHECKING:
     import boto3
 
-    from lambdas.settings import Settings
+    from installation.settings import Settings
 
 _FUNCTION: Final = "AWS::Lambda::Function"
 _PROVISION: Final = "provisionFunction"
@@ -96,7 +96,7 @@ def _functions(cloudformation: Any, stack: str) -> Iterator[str]:
 
 
 def _settings(configuration: dict[str, Any], function: str) -> Settings:
-    from lambdas.settings import Settings
+    from installation.settings import Settings
 
     variables = (configuration.get("Environment") or {}).get("Variables") or {}
     try:

@@ -9,6 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from adapters.aws.dynamodb.table import DynamoTable
+from adapters.aws.read_only_table import ReadOnlyTable
+from adapters.aws.service import QUICK
+from adapters.composition.adapters import Adapters
+from adapters.kube.connect import kubernetes_of
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.observer import Observer
+from adapters.ports import Clock, Kubernetes, Listing, NotFoundError, PortError
+from adapters.runtime.clock import SystemClock
+from adapters.store import SweepState
+from adapters.store.current_target import current_target
 from cli.cluster.installation import Installation
 from cli.cluster.proposals import open_proposals
 from cli.errors import InputError
@@ -20,21 +31,10 @@ from core.brakes.breaker import Breaker
 from core.disruption.rollouts import Rollout, rollouts
 from core.manifests.wire.api_resources import Resource
 from core.model.snapshot import Snapshot
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.adapters.aws.read_only_table import ReadOnlyTable
-from lambdas.adapters.aws.service import QUICK
-from lambdas.adapters.kube.connect import kubernetes_of
-from lambdas.application.adapters import Adapters
-from lambdas.controllers.provisioning.current_target import current_target
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer
-from lambdas.ports import Clock, Kubernetes, Listing, NotFoundError, PortError
-from lambdas.runtime.clock import SystemClock
-from lambdas.store import SweepState
 
 if TYPE_CHECKING:
+    from adapters.composition.adapters import Adapters
     from core.catalogue.facts import StalePart
-    from lambdas.application.adapters import Adapters
 
 
 _HINT: Final = (
@@ -124,7 +124,7 @@ def _held_back(snapshot: Snapshot, brakes: EngagedBrakes, known: Mapping[str, Ro
 
 
 class _Stopped:
-    """A clock that always shows the same moment (`lambdas.ports.Clock`)."""
+    """A clock that always shows the same moment (`adapters.ports.Clock`)."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -137,7 +137,7 @@ class _Stopped:
 
 
 class GivenObjects:
-    """Serves objects that were already read to the observer (the part of `lambdas.ports.Kubernetes` that it uses)."""
+    """Serves objects that were already read to the observer (the part of `adapters.ports.Kubernetes` that it uses)."""
 
     def __init__(self, objects: Mapping[Resource, Iterable[Any]]) -> None:
         self._objects = objects

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
+from adapters.aws.dynamodb.proposals import DynamoProposals
+from adapters.aws.dynamodb.table import DynamoTable
+from adapters.aws.service import QUICK
+from adapters.ports import ConflictError, PortError
 from cli.cluster.installation import Installation
 from cli.errors import InputError
 from core.approval.proposal import Proposal, ProposalVerdict
-from lambdas.adapters.aws.dynamodb.proposals import DynamoProposals
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.adapters.aws.service import QUICK
-from lambdas.ports import ConflictError, PortError
 
 TRIES: Final = 3
 """The most attempts to write a verdict against concurrent changes by the functions."""

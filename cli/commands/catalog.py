@@ -12,7 +12,7 @@ from cli.arguments import REGION_DEFAULT, add_filenames
 from cli.errors import DONE, InputError
 
 if TYPE_CHECKING:
-    from lambdas.adapters.aws.market import AwsMarket
+    from adapters.aws.market import AwsMarket
 
 _EPILOG: Final = """examples:
   fleetwright catalog fetch --region eu-west-1 --to eu-west-1.json.gz
@@ -38,12 +38,12 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         InputError: If AWS refuses, or the file cannot be written.
     """
+    from adapters.ports import PortError
     from cli.answers.money import other_currency
     from cli.manifests.reading import read
     from cli.terminal.progress import progress
     from core.catalogue.build import build_catalogue
     from core.catalogue.document import CatalogueOrigin, encode
-    from lambdas.ports import PortError
 
     classes = [document.object for document in read(arguments.files) if document.kind == "EC2NodeClass"]
     try:
@@ -74,9 +74,9 @@ def market_of(region: str, profile: str | None) -> AwsMarket:
     import boto3
     from botocore.exceptions import BotoCoreError
 
-    from lambdas.adapters.aws.market import AwsMarket, pricing_region
-    from lambdas.adapters.aws.service import PATIENT, AwsService
-    from lambdas.runtime.clock import SystemClock
+    from adapters.aws.market import AwsMarket, pricing_region
+    from adapters.aws.service import PATIENT, AwsService
+    from adapters.runtime.clock import SystemClock
 
     try:
         session = boto3.Session(profile_name=profile, region_name=region)

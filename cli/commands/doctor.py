@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.doctor.account import Account
     from cli.doctor.checks import diagnose
     from cli.doctor.finding import PROBLEM
-    from lambdas.stack_names import stack_name
+    from installation.stack_names import stack_name
 
     try:
         session = boto3.Session(profile_name=arguments.profile, region_name=arguments.region)

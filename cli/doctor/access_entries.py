@@ -6,9 +6,9 @@ from datetime import datetime
 
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
-from lambdas.cluster_roles import RULES_OF, SHADOW_RULES_OF, group_of
-from lambdas.settings import SHADOW
-from lambdas.stack_names import role_name
+from installation.cluster_roles import RULES_OF, SHADOW_RULES_OF, group_of
+from installation.settings import SHADOW
+from installation.stack_names import role_name
 
 
 def access_entries(name: str, account: Account, _: datetime) -> AccountFinding:

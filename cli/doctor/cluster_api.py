@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import msgspec
 
+from adapters.aws.session import Session
+from adapters.kube.errors import UNAUTHORIZED, of_answer
+from adapters.kube.pool import Endpoint
+from adapters.kube.token import EksToken, presigner
+from adapters.kube.transport import Transport
+from adapters.ports import PortError
+from adapters.runtime.clock import SystemClock
 from cli.doctor.errors import NotAllowedError, NotAnsweredError
 from core.manifests.wire.api_resources import Resource
-from lambdas.adapters.aws.session import Session
-from lambdas.adapters.kube.errors import UNAUTHORIZED, of_answer
-from lambdas.adapters.kube.pool import Endpoint
-from lambdas.adapters.kube.token import EksToken, presigner
-from lambdas.adapters.kube.transport import Transport
-from lambdas.ports import PortError
-from lambdas.runtime.clock import SystemClock
 
 DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False

@@ -10,7 +10,7 @@ from cli.doctor.account import Account
 from cli.doctor.cluster_api import BINDINGS, ROLES
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from core.manifests.wire.api_resources import Resource
-from lambdas.cluster_roles import manifests, verbs
+from installation.cluster_roles import manifests, verbs
 
 VERBS_MAX: Final = 3
 """The most missing permissions of a function that a line names."""

@@ -10,7 +10,7 @@ from cli.doctor.access_entries import is_shadow
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from cli.doctor.network import DEPLOYS
-from lambdas.stack_names import role_name
+from installation.stack_names import role_name
 
 PASSES: Final = "iam:PassRole"
 LAUNCHES: Final = "provision"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from cli.doctor.key_policy import LaunchingRole, any_of, applies
-from lambdas.stack_names import role_name
+from installation.stack_names import role_name
 
 LAUNCHING: Final = ("execute", "provision", "reconcile")
 """Functions whose roles launch instances."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cli.doctor.account import Account
-from lambdas.network_services import called
+from installation.network_services import called
 
 AVAILABLE: Final = "available"
 """State of an endpoint that works; a pending, rejected or failed one is listed, too."""

@@ -10,7 +10,7 @@ from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from cli.doctor.network import DEPLOYS, EVERYWHERE
 from cli.doctor.vpc_endpoints import missing_services
-from lambdas.network_services import GATEWAYS
+from installation.network_services import GATEWAYS
 
 INTERNET_GATEWAY: Final = "igw-"
 

@@ -6,12 +6,12 @@ import sys
 from datetime import timedelta
 from typing import Final
 
+from adapters.ports import DeniedError, PortError, TransientError
 from cli.errors import InputError
 from cli.removal.documents import drain_document
 from cli.removal.owned_resources import OwnedResources, RemainingResources
 from cli.terminal.output import counted
 from core.api.objects import JsonObject
-from lambdas.ports import DeniedError, PortError, TransientError
 
 ROUND: Final = timedelta(seconds=15)
 """Time between two rounds: each lists claims, instances and objects; a node takes minutes to drain."""

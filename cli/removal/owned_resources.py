@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from adapters.aws.node_class.owned_profiles import OwnedProfiles
+from adapters.aws.service import PATIENT, AwsService
+from adapters.composition.adapters import Adapters
+from adapters.observation.karpenter_presence import KarpenterPresence
+from adapters.ports import ConflictError, JsonObject, NotFoundError
+from adapters.runtime.clock import SystemClock
 from core import labels
 from core.brakes.brake import Action
 from core.lifecycle.mirror.node_claim_object import is_mirror
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-from lambdas.adapters.aws.node_class.owned_profiles import OwnedProfiles
-from lambdas.adapters.aws.service import PATIENT, AwsService
-from lambdas.application.adapters import Adapters
-from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
-from lambdas.ports import ConflictError, JsonObject, NotFoundError
-from lambdas.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from cli.cluster.installation import Installation

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from adapters.ports import ConflictError, JsonObject
 from cli.takeover.adoption_survey import AdoptionCandidate, AdoptionSurvey, adoption_survey
 from cli.takeover.environment import TakeoverEnvironment
 from core.errors import invariant
@@ -13,7 +14,6 @@ from core.lifecycle.records import ClaimRecord
 from core.lifecycle.takeover import ownership
 from core.lifecycle.takeover.adoption import AdoptionState
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import ConflictError, JsonObject
 
 
 class Adopter:

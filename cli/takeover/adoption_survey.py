@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.instance_description import machine_of
+from adapters.ports import Instance, JsonObject
 from cli.takeover.environment import TakeoverEnvironment, is_karpenters, nodes_by_provider_id, with_market
 from core import labels
 from core.api import status
@@ -20,9 +23,6 @@ from core.model.catalogue import Catalogue
 from core.model.node import Node
 from core.model.node_pool import NodeClass, NodePool
 from core.reasons.takeover import AdoptionReason
-from lambdas.controllers.launching.instance_description import machine_of
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Instance, JsonObject
 
 
 class AdoptionCandidate(msgspec.Struct, frozen=True, kw_only=True):

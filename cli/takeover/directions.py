@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from adapters.ports import PortError
 from cli.takeover.adopter import Adopter
 from cli.takeover.documents import RELEASABLE, adoption_document, release_document
 from cli.takeover.environment import TakeoverEnvironment, reporting_port_errors
@@ -11,7 +12,6 @@ from cli.takeover.releaser import Releaser
 from cli.takeover.steps import in_turn
 from core.api.objects import JsonObject
 from core.lifecycle.takeover.adoption import AdoptionState
-from lambdas.ports import PortError
 
 _DUE = (AdoptionState.ADOPTABLE, AdoptionState.BEGUN)
 

@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from adapters.aws.service import PATIENT, AwsService, longest
+from adapters.brakes.brake_reader import FRESH_FOR
+from adapters.composition.adapters import Adapters
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.karpenter_presence import KarpenterPresence
+from adapters.observation.observer import Observer
+from adapters.ports import ConflictError, Instance, JsonObject, PortError
+from adapters.runtime.clock import SystemClock
 from cli.errors import InputError
 from core import labels
 from core.brakes.kill_switch import Mode
@@ -18,16 +26,6 @@ from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.node import Node
 from core.model.snapshot import Snapshot
-from core.model.values.taints import Taint
-from lambdas.adapters.aws.service import PATIENT, AwsService, longest
-from lambdas.application.adapters import Adapters
-from lambdas.brakes.brake_reader import FRESH_FOR
-from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
-from lambdas.controllers.nodes.node_patches import written
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer
-from lambdas.ports import ConflictError, Instance, JsonObject, PortError
-from lambdas.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from cli.cluster.installation import Installation
@@ -174,11 +172,6 @@ def nodes_by_provider_id(nodes: Iterable[Node]) -> dict[str, tuple[Node, ...]]:
 def is_karpenters(tags: Mapping[str, str]) -> bool:
     """Whether tags or labels show that Karpenter created it, and not we."""
     return labels.NODEPOOL in tags and labels.CLAIM not in tags
-
-
-def written_taints(taints: Iterable[Taint]) -> list[JsonObject]:
-    """Return taints in Kubernetes' format."""
-    return [written(taint) for taint in taints]
 
 
 def _version(present: Any) -> str:

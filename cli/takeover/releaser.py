@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from cli.takeover.environment import TakeoverEnvironment, nodes_by_provider_id, with_market, written_taints
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import ConflictError, Instance, JsonObject, NotFoundError
+from cli.takeover.environment import TakeoverEnvironment, nodes_by_provider_id, with_market
 from core import labels
 from core.disruption.conditions.drift import DriftCheck
 from core.errors import invariant
@@ -24,8 +26,6 @@ from core.manifests.wire import api_resources as kinds
 from core.model.node import Node
 from core.model.values.taints import Taint
 from core.reasons.takeover import ReleaseReason
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import ConflictError, Instance, JsonObject, NotFoundError
 
 
 class Releasable(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,5 +197,5 @@ def _node_patch(written: Any, node_claim: tuple[str, str]) -> JsonObject:
     taints = tuple(Taint(taint.key, taint.effect, taint.value) for taint in written.spec.taints)
     kept = ownership.taints_that_stay(taints)
     if kept != taints:
-        patch["spec"] = {"taints": written_taints(kept)}
+        patch["spec"] = {"taints": [taint.written() for taint in kept]}
     return patch

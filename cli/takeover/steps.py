@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
+from adapters.ports import DeniedError, PortError
 from cli.takeover.environment import TakeoverEnvironment
 from cli.terminal.printable import write_stderr
 from core.api.objects import JsonObject
-from lambdas.ports import DeniedError, PortError
 
 FAILED: Final = "failed"
 T = TypeVar("T")

@@ -17,8 +17,8 @@ from infra.config import ClusterConfig
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.queues import Queues
 from infra.constructs.trust import for_this_account
-from lambdas import metric_names
-from lambdas.runtime.observability import NAMESPACE
+from installation import metric_names
+from installation.metric_names import NAMESPACE
 
 RUNBOOK: Final = "docs/how-to/alarms.md"
 LAST_RESORT: Final = ("reconcile", "disrupt")

@@ -12,7 +12,7 @@ from aws_cdk import aws_eks as eks
 from constructs import Construct
 
 from infra.constructs.function import ProvisionerFunction
-from lambdas.cluster_roles import RULES_OF, group_of
+from installation.cluster_roles import RULES_OF, group_of
 
 
 class ClusterAccess(Construct):

@@ -12,7 +12,7 @@ from constructs import Construct
 
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.queues import Queues
-from lambdas.runtime.observability import NAMESPACE
+from installation.metric_names import NAMESPACE
 
 PERIOD = cdk.Duration.minutes(1)
 

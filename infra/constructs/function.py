@@ -15,7 +15,7 @@ from constructs import Construct
 
 from infra.constructs.private_network import PrivateNetwork
 from infra.constructs.trust import for_this_account
-from lambdas.wiring import FunctionSpec
+from installation.wiring import FunctionSpec
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 EVENT_RETRIES = 2

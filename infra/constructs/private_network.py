@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.vpc import VpcConfig
-from lambdas.network_services import GATEWAYS
+from installation.network_services import GATEWAYS
 
 HTTPS: Final = 443
 

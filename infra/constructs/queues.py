@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from lambdas.wiring import QUEUES, QueueSpec
+from installation.wiring import QUEUES, QueueSpec
 
 DEAD_LETTER_RETENTION = cdk.Duration.days(14)
 

@@ -12,7 +12,7 @@ from constructs import Construct
 
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.queues import Queues
-from lambdas.wiring import AUDIT_LOG_FILTER, QUEUES, FunctionSpec
+from installation.wiring import AUDIT_LOG_FILTER, QUEUES, FunctionSpec
 
 EVENT_RETRIES = 5
 """How often EventBridge retries to deliver an event to Lambda, within the event's age limit."""

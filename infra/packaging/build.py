@@ -14,7 +14,7 @@ from infra.packaging.bytecode import replace_sources
 from infra.packaging.dependencies import install
 from infra.packaging.manifest import MANIFEST, PACKAGE, Manifest, Packaged, PackageError
 from infra.packaging.sources import add_sources, digest, drop_sources
-from lambdas.wiring import FUNCTIONS
+from installation.wiring import FUNCTIONS
 
 SBOM: Final = "sbom.cdx.json"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lambdas.wiring import FunctionSpec
+from installation.wiring import FunctionSpec
 
 MEGABYTE: Final = 1_000_000
 
@@ -25,7 +25,7 @@ class Bundle:
 
 
 CLIENTS: Final = frozenset({"boto3", "s3transfer"})
-"""Packages that no function imports: functions create their clients with botocore (`lambdas.adapters.aws.session`)."""
+"""Packages that no function imports: functions create their clients with botocore (`adapters.aws.session`)."""
 
 SOLVER: Final = Bundle("solver", CLIENTS, 60 * MEGABYTE)
 BASE: Final = Bundle("base", CLIENTS | {"highspy", "numpy"}, 20 * MEGABYTE)

@@ -11,7 +11,7 @@ from typing import Final
 
 from infra.packaging.bundles import BASE, Bundle
 from infra.packaging.sources import PACKAGES
-from lambdas.wiring import FunctionSpec
+from installation.wiring import FunctionSpec
 
 SOLVER_SEAMS: Final = frozenset(
     {

@@ -11,7 +11,7 @@ import msgspec
 from infra.packaging.bundles import bundle_of
 from infra.packaging.dependencies import ROOT
 from infra.packaging.sources import digest
-from lambdas.wiring import FunctionSpec
+from installation.wiring import FunctionSpec
 
 PACKAGE: Final = ROOT / "build" / "package"
 """Contains a folder for each bundle."""

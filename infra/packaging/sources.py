@@ -11,7 +11,7 @@ from core.version import code_digest, files_digest
 from infra.packaging.bytecode import compile_sources
 from infra.packaging.dependencies import LOCK, ROOT
 
-PACKAGES: Final = ("core", "lambdas")
+PACKAGES: Final = ("core", "installation", "adapters", "lambdas")
 
 
 def add_sources(target: Path, python: str) -> None:

@@ -1,1 +1,1 @@
-"""State that a sandbox keeps between invocations: adapters behind ports, and the controllers that use them."""
+"""State that a sandbox keeps between invocations: the controllers, over the adapters that they use."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lambdas.application.adapters import Adapters
+from adapters.composition.adapters import Adapters
 from lambdas.application.shared_controllers import SharedControllers
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Application:
     @cached_property
     def interruptions(self) -> Interruptions:
         """Controller of `interrupt`."""
-        from lambdas.brakes.brake_reader import Panel
+        from adapters.brakes.brake_reader import Panel
         from lambdas.controllers.events.interruption import Interruptions
 
         # Only the kill switch delays involuntary changes of a node, and an event needs no further reads.

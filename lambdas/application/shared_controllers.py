@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lambdas.application.adapters import Adapters
+from adapters.composition.adapters import Adapters
 
 if TYPE_CHECKING:
+    from adapters.observation.observer import Observer
     from lambdas.controllers.launching.failed_starts import FailedStarts
     from lambdas.controllers.launching.launch_requests import LaunchRequests
     from lambdas.controllers.launching.launch_waves import LaunchWaves
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
     from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
     from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
-    from lambdas.observation.observer import Observer
 
 
 class SharedControllers:
@@ -29,7 +29,7 @@ class SharedControllers:
     @cached_property
     def observer(self) -> Observer:
         """Observer of the cluster."""
-        from lambdas.observation.observer import Observer
+        from adapters.observation.observer import Observer
 
         given = self.adapters
         return Observer(given.kubernetes, given.catalogues, given.stores, given.settings, given.clock)
@@ -68,7 +68,7 @@ class SharedControllers:
     @cached_property
     def node_claims(self) -> NodeClaimMirror:
         """The mirror, for functions that change claims: it records each change, and writes NodeClaims at the end of a run."""
-        from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
+        from adapters.observation.karpenter_presence import KarpenterPresence
         from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
 
         given, tasks = self.adapters, self.adapters.run_tasks.messages

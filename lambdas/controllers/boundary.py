@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from adapters.ports import PortError, reason_of
+from adapters.run_report import RunReport
+from adapters.runtime.observability import logger
 from core.reasons.code import ReasonCode
 from core.reasons.decision import DecisionKind
 from core.reasons.run import FailureReason
-from lambdas.ports import PortError, reason_of
-from lambdas.run_report import RunReport
-from lambdas.runtime.observability import logger
 
 
 class Boundary:

@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import Clock
 from core.disruption.budgets.budget_explanation import budget_explanation
 from core.disruption.budgets.node_pool_budgets import counted_nodes, going_nodes, next_edge, places
 from core.model.state_node import state_nodes
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Clock
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)

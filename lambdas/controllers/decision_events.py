@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from adapters.ports import Clock, JsonObject, Kubernetes
+from adapters.runtime.parallel_tasks import RunTasks
 from core.approval.proposal import Proposal
 from core.ledger.summary import DecisionSummary, command_sentence
 from core.lifecycle.commands import replacement_names
@@ -17,8 +19,6 @@ from core.lifecycle.records import CommandRecord
 from core.reasons.claim import ClaimReason
 from core.reasons.command import CommandReason
 from lambdas.controllers.kube_events import about_node, about_node_claim, about_pod, normal, write_together
-from lambdas.ports import Clock, JsonObject, Kubernetes
-from lambdas.runtime.parallel_tasks import RunTasks
 
 EVENTS_AT_MOST: Final = 200
 """The most events of one decision: they are for people, and each takes a call. The ledger has the complete decision."""

@@ -9,11 +9,11 @@ from hashlib import blake2b
 from itertools import takewhile
 from typing import Final
 
+from adapters.ports import Clock, ConflictError, DeniedError, JsonObject, Kubernetes, NotFoundError, PortError
+from adapters.runtime.observability import logger
+from adapters.runtime.parallel_tasks import RunTasks
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.webhook_errors import is_of_webhook
-from lambdas.ports import Clock, ConflictError, DeniedError, JsonObject, Kubernetes, NotFoundError, PortError
-from lambdas.runtime.observability import logger
-from lambdas.runtime.parallel_tasks import RunTasks
 
 NODE_NAMESPACE: Final = "default"
 """The namespace of events about nodes."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from adapters.ports import ConflictError
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore, PoolUsage
 from core.lifecycle.records import ClaimRecord
 from core.model.values import resources
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
-from lambdas.ports import ConflictError
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore, PoolUsage
 
 Mismatch = tuple[PoolUsage, PoolUsage]
 """A NodePool's counters as stored, and as computed from its claims."""

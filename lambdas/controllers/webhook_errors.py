@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lambdas.ports import PortError
+from adapters.ports import PortError
 
 _WEBHOOK: Final = ' webhook "'
 """Text in every error message of the API server about an admission webhook."""

@@ -6,12 +6,12 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from adapters.messages import is_window, is_woken
+from adapters.run_report import RunReport
+from adapters.runtime.clock import deadline_of
+from adapters.runtime.observability import reported
 from lambdas.bootstrap import application, reads_cluster, starts
-from lambdas.messages import is_window, is_woken
 from lambdas.repeated_runs import repeated_by_schedule
-from lambdas.run_report import RunReport
-from lambdas.runtime.clock import deadline_of
-from lambdas.runtime.observability import reported
 
 
 @repeated_by_schedule

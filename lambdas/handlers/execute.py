@@ -6,10 +6,10 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from adapters.run_report import RunReport
+from adapters.runtime.clock import deadline_of
+from adapters.runtime.observability import reported
 from lambdas.bootstrap import application, reads_cluster, starts
-from lambdas.run_report import RunReport
-from lambdas.runtime.clock import deadline_of
-from lambdas.runtime.observability import reported
 
 
 @reported

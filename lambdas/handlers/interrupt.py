@@ -6,9 +6,9 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from adapters.run_report import RunReport
+from adapters.runtime.observability import reported
 from lambdas.bootstrap import application, starts
-from lambdas.run_report import RunReport
-from lambdas.runtime.observability import reported
 
 
 @reported

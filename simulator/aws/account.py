@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from lambdas import wiring
-from lambdas.settings import Settings
+from installation import wiring
+from installation.settings import Settings
 from simulator.aws.brakes import KILL_SWITCH, PAUSING_ALARM, OperatorBrakes
 from simulator.aws.bucket import Bucket
 from simulator.aws.dynamodb.requests import Schema

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from lambdas import wiring
-from lambdas.wiring import TABLE
+from installation import wiring
+from installation.wiring import TABLE
 from simulator.checkers.remains import Remains
 from simulator.outcome.table_rows import kind_of, record_of
 from simulator.world import World

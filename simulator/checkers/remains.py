@@ -69,7 +69,7 @@ class RemainsJudge:
             if count:
                 self._report("deadLetters", f"{count} messages of the queue {queue} were given up")
         for failure in sorted({failure.rstrip().rpartition("\n")[2] for failure in self._remains.failures}):
-            if not failure.startswith("lambdas.ports."):
+            if not failure.startswith("adapters.ports."):
                 self._report("handlerErrors", failure)
 
     def is_at_rest(self, now: datetime) -> bool:

@@ -6,12 +6,12 @@ import copy
 from collections.abc import Callable
 from typing import Any, Literal
 
+from adapters.ports import DeniedError, EvictionBlockedError, Listing
 from core.api.objects import JsonObject
 from core.errors import InvalidInputError
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
-from lambdas.ports import DeniedError, EvictionBlockedError, Listing
 from simulator.cluster.eviction import Evictions
 from simulator.cluster.list_selectors import node_of_selector, selection
 from simulator.cluster.objects import PROGRAM, Key, key_of
@@ -26,7 +26,7 @@ FORCED = "forced"
 
 
 class ClusterApi:
-    """Implements `lambdas.ports.Kubernetes` on the simulated cluster; all changes through it count as the program's."""
+    """Implements `adapters.ports.Kubernetes` on the simulated cluster; all changes through it count as the program's."""
 
     def __init__(self, store: Store, evictions: Evictions, bindings: PodBindings, recorder: Recorder) -> None:
         self._store = store

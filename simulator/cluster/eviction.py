@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from adapters.ports import ConflictError, EvictionBlockedError, SeveralBudgetsError
 from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import ConflictError, EvictionBlockedError, SeveralBudgetsError
 from simulator.cluster.objects import (
     PROGRAM,
     is_deleting,

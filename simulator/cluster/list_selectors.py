@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from adapters.ports import DeniedError
 from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-from lambdas.ports import DeniedError
 from simulator.cluster.objects import labels_of
 
 Test = Callable[[JsonObject], bool]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from adapters.ports import ConflictError, DeniedError
 from core import labels
 from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import ConflictError, DeniedError
 from simulator.cluster.objects import PROGRAM, is_deleting, name_of, node_of, spec_of, uid_of, with_condition
 from simulator.cluster.scheduling.scheduler import Scheduler
 from simulator.cluster.store import Change, Store

@@ -14,10 +14,10 @@ from uuid import UUID
 
 import msgspec
 
+from adapters.ports import ConflictError, NotFoundError
 from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-from lambdas.ports import ConflictError, NotFoundError
 from simulator.clock import VirtualClock
 from simulator.cluster.defaults import defaulted
 from simulator.cluster.indexed_objects import IndexedObjects

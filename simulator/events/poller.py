@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from lambdas.wiring import FunctionSpec, QueueSpec
+from installation.wiring import FunctionSpec, QueueSpec
 from simulator.aws.queues import Message, Queue
 from simulator.clock import VirtualClock
 from simulator.events.event_shapes import QueuedMessage, queue_event

@@ -1,6 +1,6 @@
 """Invokes the functions as the deployed wiring does: by schedules, queues, rules, the audit log and budget windows.
 
-`lambdas.wiring` alone determines the routes, so the simulated and the deployed system cannot differ in them.
+`installation.wiring` alone determines the routes, so the simulated and the deployed system cannot differ in them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from lambdas import wiring
-from lambdas.wiring import FunctionSpec
+from installation import wiring
+from installation.wiring import FunctionSpec
 from simulator.aws.queues import Queues
 from simulator.clock import VirtualClock
 from simulator.events.event_rules import matches

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, Literal
 
-from lambdas.ports import ConflictError, DeniedError, LostReplyError, PortError, ThrottledError, TransientError
+from adapters.ports import ConflictError, DeniedError, LostReplyError, PortError, ThrottledError, TransientError
 from simulator.invocation import calls
 from simulator.invocation.calls import CrashError, Fault
 from simulator.invocation.faults import Faults

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lambdas.wiring import FunctionSpec
+from installation.wiring import FunctionSpec
 from simulator.clock import VirtualClock
 from simulator.invocation.calls import CrashError, TimeoutExpiredError
 from simulator.invocation.context import Context
@@ -108,7 +108,7 @@ class Sandboxes:
         raise TimeoutExpiredError
 
     def side_by_side(self, tasks: Sequence[Callable[[], None]], patience: timedelta) -> tuple[bool, ...]:
-        """Run tasks of the function that runs at the same time, as threads do (`lambdas.runtime.parallel_tasks`).
+        """Run tasks of the function that runs at the same time, as threads do (`adapters.runtime.parallel_tasks`).
 
         Raises:
             CrashError: If one of them raises it, after all have ended: the function crashes.

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import msgspec
 
+from adapters.list_prices import FILE, PriceList, listed_regions, price_list
 from core.catalogue.market import Market
 from core.catalogue.shape import Shape
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
-from lambdas.list_prices import FILE, PriceList, listed_regions, price_list
 
 DATA: Final = Path(__file__).parent.parent / "data"
 TYPES: Final = DATA / "instance-types.json.gz"

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
+from adapters.list_prices import listed_regions, price_list
 from core.catalogue.shape import Shape, read_shape
-from lambdas.list_prices import listed_regions, price_list
 from simulator.market.embedded import OFFERINGS, TYPES, RegionOffers
 
 _WITHOUT_CURRENT_TYPES: Final = ("us-east-1e",)

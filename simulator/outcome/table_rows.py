@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from lambdas.wiring import TABLE
+from installation.wiring import TABLE
 from simulator.aws.account import CLUSTER
 
 Item = dict[str, Any]

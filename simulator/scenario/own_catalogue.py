@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adapters.ports import JsonObject
 from core.catalogue.facts import MarketFacts
 from core.catalogue.market import Market
 from core.model.catalogue import Catalogue
-from lambdas.ports import JsonObject
 from simulator.aws.exchange import Exchange
 from simulator.clock import VirtualClock
 
 
 class OwnCatalogue:
-    """Replaces the functions' source and store of the market (`lambdas.ports.CatalogueSource` and `CatalogueStore`)."""
+    """Replaces the functions' source and store of the market (`adapters.ports.CatalogueSource` and `CatalogueStore`)."""
 
     def __init__(self, clock: VirtualClock, exchange: Exchange, region: str) -> None:
         self._clock = clock

@@ -14,8 +14,8 @@ from core.api.objects import JsonObject
 from core.errors import InvalidInputError
 from core.model.values.duration import parse_duration
 from core.model.values.vcpu_quotas import CODES
-from lambdas.settings import Settings, problem_of
-from lambdas.wiring import BY_NAME
+from installation.settings import Settings, problem_of
+from installation.wiring import BY_NAME
 from simulator.invocation import calls, faults
 from simulator.scenario.capacity_reservation import CapacityReservation
 from simulator.scenario.form import ACTIONS, Spec, Step, TableStep, Trace

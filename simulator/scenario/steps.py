@@ -10,8 +10,8 @@ from fractions import Fraction
 from random import Random
 from typing import Any, TypeVar
 
+from adapters.ports import NotFoundError
 from core.errors import FleetwrightError
-from lambdas.ports import NotFoundError
 from simulator.aws.account import ACCOUNT_ID, Account
 from simulator.aws.ec2.boot import Boot
 from simulator.aws.ec2.instance import Instance, is_spot

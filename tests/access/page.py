@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from lambdas.cluster_roles import RULES_FOR_APPROVAL, RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
-from lambdas.wiring import FUNCTIONS
+from installation.cluster_roles import RULES_FOR_APPROVAL, RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
+from installation.wiring import FUNCTIONS
 from tests.access.iam import Statement
 from tests.access.playing import played
 from tests.access.reasons import BY_LAMBDA, SELDOM, SELDOM_DONE, SELDOM_LISTED, WHY_ACTION, WHY_DONE, WHY_LISTED

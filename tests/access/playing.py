@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
+from installation.cluster_roles import RULES_OF, verbs
+from installation.wiring import BY_NAME, FunctionSpec
 from lambdas.application.controllers import Application
-from lambdas.cluster_roles import RULES_OF, verbs
-from lambdas.wiring import BY_NAME, FunctionSpec
 from simulator.run import run
 from simulator.world import World
 from tests.access import world

@@ -9,8 +9,8 @@ from typing import Any, Final
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
+from adapters.ports import DeniedError
 from core.manifests.wire.api_resources import PODS, Resource
-from lambdas.ports import DeniedError
 from tests.access.iam import Policy, Request
 from tests.access.requests import Authorizations
 

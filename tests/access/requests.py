@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from lambdas.adapters.aws.dynamodb import request_pace, unavailable_offerings
-from lambdas.adapters.aws.s3_catalogue import KEY as MARKET
-from lambdas.adapters.aws.s3_quotas import KEY as QUOTAS
-from lambdas.settings import Settings
+from adapters.aws.dynamodb import request_pace, unavailable_offerings
+from adapters.aws.s3_catalogue import KEY as MARKET
+from adapters.aws.s3_quotas import KEY as QUOTAS
+from installation.settings import Settings
 from tests.access.iam import Request
 from tests.access.template import ACCOUNT, REGION
 

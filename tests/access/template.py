@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lambdas.settings import Settings
-from lambdas.wiring import BY_NAME
+from installation.settings import Settings
+from installation.wiring import BY_NAME
 from tests.access.iam import Policy, read_statement
 from tests.infra.policies import KINDS
 

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 
 import msgspec
 
+from adapters.messages import WorkItem
+from adapters.store import SweepState
 from core.approval.proposal import Proposal
 from core.brakes.brake import Brake
 from core.brakes.breaker import Breaker
@@ -25,8 +27,6 @@ from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.moved_workload import EvictedNode, MovedWorkload
 from core.model.plan import StoredTarget
 from core.version import VERSION
-from lambdas.messages import WorkItem
-from lambdas.store import SweepState
 
 ROWS: Final = Path(__file__).parent / "rows"
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from adapters.aws.dynamodb.unavailable_offerings import PARTITION, DynamoOfferings
 from core.model.catalogue import OfferingKey
 from core.version import VERSION
-from lambdas.adapters.aws.dynamodb.unavailable_offerings import PARTITION, DynamoOfferings
 from tests.builders import NOW
 from tests.contract.stored_bodies import ROWS, TYPES, body_of
 from tests.contract.stored_news import with_news
@@ -73,9 +73,9 @@ def test_this_release_has_its_rows() -> None:
 
 def test_every_stored_type_is_among_them() -> None:
     """A type that adapters read and nobody lists here could lose a field in any release."""
-    adapters = ROOT / "lambdas" / "adapters" / "aws"
-    paths = [*(adapters / "dynamodb").rglob("*.py"), *(adapters / "brakes").rglob("*.py"), adapters / "s3_catalogue.py"]
-    paths.append(ROOT / "lambdas" / "messages.py")
+    aws = ROOT / "adapters" / "aws"
+    paths = [*(aws / "dynamodb").rglob("*.py"), *(aws / "brakes").rglob("*.py"), aws / "s3_catalogue.py"]
+    paths.append(ROOT / "adapters" / "messages.py")
     source = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     named = {name for pattern in DECODED for name in re.findall(pattern, source)}
     assert {"ClaimRecord", "Rollout", "Breaker", "SweepState", "MarketFacts", "WorkItem"} <= named

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from lambdas.cluster_roles import Rule, verbs
+from installation.cluster_roles import Rule, verbs
 
 FORBIDDEN: Final = 403
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from lambdas.wiring import AUDIT_LOG_FILTER
+from installation.wiring import AUDIT_LOG_FILTER
 from simulator.events.log_filter import compile_filter
 
 MEGABYTE: Final = 10**6

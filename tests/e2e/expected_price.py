@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
+from adapters.ports import JsonObject
 from cli.manifests.inventory import take_inventory
 from cli.manifests.reading import Document
 from core.manifests.assemble import assemble
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.snapshot import Options
 from core.scheduling import schedule
-from lambdas.ports import JsonObject
 
 STEPS: Final = 60
 """Of the search for cheaper nodes; bounded by steps, so that the answer is the same on every machine."""

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
+from adapters.ports import PortError
+from adapters.store import ClaimStore
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from lambdas.ports import PortError
-from lambdas.store import ClaimStore
 from tests.e2e.functions.sandbox import Invocation
 
 POLL_INTERVAL: Final = 2.0

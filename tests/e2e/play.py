@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from adapters.ports import JsonObject, PortError
 from core import labels
 from core.lifecycle.launching.shared_launch import is_unnamed
-from lambdas.ports import JsonObject, PortError
 from simulator.aws.ec2.instance import Instance
 from tests.e2e.functions.sandbox import OK, Invocation
 from tests.e2e.judge import Elsewhere, Verdict, empty_nodes, judge

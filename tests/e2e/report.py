@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from core.lifecycle.records import ClaimRecord
-from lambdas import cluster_roles
+from installation import cluster_roles
 from tests.e2e.audit_record import Verb, unused
 from tests.e2e.functions.account import cold_starts, figures
 from tests.e2e.functions.sandbox import Invocation
@@ -95,10 +95,10 @@ class Report(msgspec.Struct, kw_only=True):
     def complaints(self, modules: Iterable[str]) -> Iterator[str]:
         """What is wrong with the functions' ClusterRole, where these test modules ran."""
         for verb in self.refused:
-            yield f"the ClusterRole lacks `{verb}`: a function was refused it (lambdas/cluster_roles.py)"
+            yield f"the ClusterRole lacks `{verb}`: a function was refused it (installation/cluster_roles.py)"
         if set(modules) >= NEEDED:
             for verb in unused(self.used, cluster_roles.RULES_OF.values()):
-                yield f"no function ever asked to `{verb}`: the ClusterRole need not allow it (lambdas/cluster_roles.py)"
+                yield f"no function ever asked to `{verb}`: the ClusterRole need not allow it (installation/cluster_roles.py)"
 
     def table(self) -> str:
         """A row for each scene, for people; nothing without scenes."""

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import boto3
 import pytest
 
+from adapters.kube.client import HttpKubernetes
+from adapters.kube.pool import Endpoint
+from adapters.kube.token import EksToken, presigner
+from adapters.kube.transport import Transport
+from adapters.ports import DeniedError
+from adapters.runtime.clock import SystemClock
 from core.manifests.wire.api_resources import NODES
-from lambdas.adapters.kube.client import HttpKubernetes
-from lambdas.adapters.kube.pool import Endpoint
-from lambdas.adapters.kube.token import EksToken, presigner
-from lambdas.adapters.kube.transport import Transport
-from lambdas.cluster_roles import RULES_OF
-from lambdas.metric_names import FAILED_SWEEPS
-from lambdas.ports import DeniedError
-from lambdas.runtime.clock import SystemClock
-from lambdas.wiring import BY_NAME
+from installation.cluster_roles import RULES_OF
+from installation.metric_names import FAILED_SWEEPS
+from installation.wiring import BY_NAME
 from tests.e2e.cloud.identities import Caller
 from tests.e2e.functions.sandbox import OK
 from tests.e2e.parts.admin import until

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import JsonObject, NotFoundError
 from core.api import crds
-from lambdas.metric_names import FAILED_SWEEPS
-from lambdas.ports import JsonObject, NotFoundError
-from lambdas.wiring import BY_NAME
+from installation.metric_names import FAILED_SWEEPS
+from installation.wiring import BY_NAME
 from tests.e2e.cloud.server import HostedCluster
 from tests.e2e.functions.sandbox import ERROR, OK
 from tests.e2e.parts.admin import until

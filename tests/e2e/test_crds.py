@@ -18,11 +18,11 @@ from typing import Final
 import pytest
 import yaml
 
+from adapters.ports import DeniedError, PortError
 from core.api.crds import definitions
 from core.api.objects import JsonObject
 from core.api.problem import Problem
 from core.api.validation import problems
-from lambdas.ports import DeniedError, PortError
 from tests.e2e.crd_corpus import corpus
 from tests.e2e.parts.admin import Admin
 from tests.e2e.parts.control_plane import ControlPlane

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lambdas.wiring import FUNCTIONS, FunctionSpec
+from installation.wiring import FUNCTIONS, FunctionSpec
 from tests.e2e.functions.account import Functions
 from tests.e2e.functions.package import Package, package
 from tests.e2e.functions.sandbox import CRASH, ERROR, OK, OUT_OF_MEMORY, TIMEOUT, Sandbox

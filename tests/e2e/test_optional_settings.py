@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.ports import JsonObject
+from adapters.ports import JsonObject
 from tests.e2e.functions.sandbox import OK
 from tests.e2e.ledger import assert_decisions_repeat
 from tests.e2e.parts.admin import until

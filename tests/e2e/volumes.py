@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from lambdas.ports import JsonObject, PortError
+from adapters.ports import JsonObject, PortError
 from tests.e2e.parts.admin import Admin
 
 DRIVER: Final = "ebs.csi.aws.com"

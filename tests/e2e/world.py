@@ -9,15 +9,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from adapters.aws.dynamodb.claims import DynamoClaims
+from adapters.aws.dynamodb.commands import DynamoCommands
+from adapters.aws.dynamodb.records import partition_of
+from adapters.aws.dynamodb.table import DynamoTable
+from adapters.ports import JsonObject, NotFoundError
 from core.api import crds
 from core.lifecycle.records import CommandRecord
-from lambdas import cluster_roles, wiring
-from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
-from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
-from lambdas.adapters.aws.dynamodb.records import partition_of
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.ports import JsonObject, NotFoundError
-from lambdas.wiring import BY_NAME, FunctionSpec
+from installation import cluster_roles, wiring
+from installation.wiring import BY_NAME, FunctionSpec
 from tests.e2e.audit_record import WRITES_EVENTS, AuditRecord
 from tests.e2e.cloud import kubelets
 from tests.e2e.cloud.authenticator import Authenticator

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from adapters.ports import Clock
 from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
 from core.brakes.breaker import Breaker
-from lambdas.ports import Clock
 
 
 class FakeBrakes:
-    """`Brakes`, `HeldBrakes` and `Breakers` of `lambdas.brakes.ports`: the brakes in `held`, and open breakers, are engaged."""
+    """`Brakes`, `HeldBrakes` and `Breakers` of `adapters.brakes.ports`: brakes in `held` and open breakers are engaged."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -11,21 +11,21 @@ import boto3
 import msgspec
 from moto import mock_aws
 
+from adapters.composition.adapters import Adapters
+from adapters.ledger.writer import LedgerWriter
+from adapters.messages import chain_ends_at, woken_by
+from adapters.ports import FunctionQueues, JsonObject
+from adapters.run_report import RunReport
+from adapters.runtime.parallel_tasks import TaskRunners, in_turn
+from adapters.store.observed_claims import ObservedClaims
 from core import labels
 from core.catalogue.discovered.address_reading import written_reading
 from core.catalogue.node_class import AddressReading
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue, InstanceType
-from lambdas.application.adapters import Adapters
+from installation.settings import Settings
 from lambdas.application.controllers import Application
-from lambdas.ledger.writer import LedgerWriter
-from lambdas.messages import chain_ends_at, woken_by
-from lambdas.ports import FunctionQueues, JsonObject
-from lambdas.run_report import RunReport
-from lambdas.runtime.parallel_tasks import TaskRunners, in_turn
-from lambdas.settings import Settings
-from lambdas.store.observed_claims import ObservedClaims
 from tests.builders import NOW, a_class_manifest, a_type
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import MemoryLeases, MemoryProposals, MemorySweeps, MemoryTargets, Rows

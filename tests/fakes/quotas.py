@@ -6,7 +6,7 @@ from core.model.values.quota_reading import QuotaReading
 
 
 class MemoryQuotas:
-    """`lambdas.ports.QuotaStore`."""
+    """`adapters.ports.QuotaStore`."""
 
     def __init__(self, reading: QuotaReading | None = None) -> None:
         self.kept = reading

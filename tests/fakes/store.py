@@ -7,17 +7,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from core.approval.proposal import Proposal
-from core.disruption.move_history import MoveHistory
-from core.disruption.stored_targets import decode, encode
-from core.launch.denials.denial import PROBE, LaunchDenial
-from core.lifecycle.records import ClaimRecord, CommandRecord
-from core.model.catalogue import OfferingKey
-from core.model.plan import StoredTarget
-from core.model.values import resources
-from lambdas.observation.stores import Stores
-from lambdas.ports import ConflictError
-from lambdas.store import (
+from adapters.observation.stores import Stores
+from adapters.ports import ConflictError
+from adapters.store import (
     ClaimChange,
     CommandChange,
     Disrupted,
@@ -30,6 +22,14 @@ from lambdas.store import (
     UnreadableRow,
     UnreadableRowError,
 )
+from core.approval.proposal import Proposal
+from core.disruption.move_history import MoveHistory
+from core.disruption.stored_targets import decode, encode
+from core.launch.denials.denial import PROBE, LaunchDenial
+from core.lifecycle.records import ClaimRecord, CommandRecord
+from core.model.catalogue import OfferingKey
+from core.model.plan import StoredTarget
+from core.model.values import resources
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.quotas import MemoryQuotas
 
@@ -77,7 +77,7 @@ class Rows:
 
 
 class MemoryUnreadableRows:
-    """`lambdas.store.UnreadableRows`."""
+    """`adapters.store.UnreadableRows`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -87,7 +87,7 @@ class MemoryUnreadableRows:
 
 
 class MemoryChanges:
-    """`lambdas.store.Changes`."""
+    """`adapters.store.Changes`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -102,7 +102,7 @@ class MemoryChanges:
 
 
 class MemoryPodEnds:
-    """`lambdas.store.PodEnds`."""
+    """`adapters.store.PodEnds`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -119,7 +119,7 @@ class MemoryPodEnds:
 
 
 class MemoryTargets:
-    """`lambdas.store.Targets`."""
+    """`adapters.store.Targets`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -135,7 +135,7 @@ class MemoryTargets:
 
 
 class MemoryClaims:
-    """`lambdas.store.ClaimStore`."""
+    """`adapters.store.ClaimStore`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -324,7 +324,7 @@ def expect_command(rows: Rows, record: CommandRecord) -> None:
 
 
 class MemoryCommands:
-    """`lambdas.store.CommandStore`."""
+    """`adapters.store.CommandStore`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -368,7 +368,7 @@ class MemoryCommands:
 
 
 class MemoryProposals:
-    """`lambdas.store.ProposalStore`."""
+    """`adapters.store.ProposalStore`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -395,7 +395,7 @@ class MemoryProposals:
 
 
 class MemoryLeases:
-    """`lambdas.store.Leases`."""
+    """`adapters.store.Leases`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -422,7 +422,7 @@ HALF_OPEN = timedelta(hours=1)
 
 
 class MemoryOfferings:
-    """`lambdas.store.UnavailableOfferings`, with one pause for all refusals."""
+    """`adapters.store.UnavailableOfferings`, with one pause for all refusals."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -465,7 +465,7 @@ class MemoryOfferings:
 
 
 class MemoryDenials:
-    """`lambdas.store.LaunchDenials`."""
+    """`adapters.store.LaunchDenials`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -496,7 +496,7 @@ class MemoryDenials:
 
 
 class MemoryNominations:
-    """`lambdas.store.Nominations`."""
+    """`adapters.store.Nominations`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -512,7 +512,7 @@ class MemoryNominations:
 
 
 class MemoryMoves:
-    """`lambdas.store.MoveHistoryStore`."""
+    """`adapters.store.MoveHistoryStore`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -541,7 +541,7 @@ class MemoryMoves:
 
 
 class MemorySweeps:
-    """`lambdas.store.SweepLog`."""
+    """`adapters.store.SweepLog`."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows

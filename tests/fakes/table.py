@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lambdas.wiring import TABLE
+from installation.wiring import TABLE
 
 
 def create_table(dynamodb: Any, name: str) -> None:

@@ -9,17 +9,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from core.catalogue.facts import MarketFacts
-from core.catalogue.market import Market
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
-from core.manifests.wire.api_resources import Resource
-from core.model.catalogue import Catalogue
-from core.model.launch_order import LaunchOrder
-from core.model.node_pool import NodePool
-from core.model.values.instance_end import InstanceEnd
-from lambdas.cluster_roles import RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
-from lambdas.ports import (
+from adapters.ports import (
     ConflictError,
     EvictionBlockedError,
     Impairment,
@@ -33,6 +23,16 @@ from lambdas.ports import (
     RefusedOffering,
     TransientError,
 )
+from core.catalogue.facts import MarketFacts
+from core.catalogue.market import Market
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
+from core.manifests.wire.api_resources import Resource
+from core.model.catalogue import Catalogue
+from core.model.launch_order import LaunchOrder
+from core.model.node_pool import NodePool
+from core.model.values.instance_end import InstanceEnd
+from installation.cluster_roles import RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
 from simulator.cluster.list_selectors import selection
 from tests.builders import NOW
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 import boto3
 import pytest
 
+from adapters.kube.connect import kubernetes_of
 from core.manifests.wire import api_resources
-from lambdas.adapters.kube.connect import kubernetes_of
-from lambdas.cluster_roles import RULES_OF, group_of, verbs
-from lambdas.wiring import BY_NAME
+from installation.cluster_roles import RULES_OF, group_of, verbs
+from installation.wiring import BY_NAME
 from simulator.run import run
 from tests.access import page, world
 from tests.access.iam import Policy, Request, UnknownPolicyError, read_statement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lambdas.cluster_roles import RULES_OF, group_of, manifests
+from installation.cluster_roles import RULES_OF, group_of, manifests
 
 
 def test_each_binding_gives_a_role_to_one_functions_group() -> None:

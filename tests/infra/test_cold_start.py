@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from benchmarks.cold_start import CONTROLLERS, ENVIRONMENT
-from lambdas.wiring import BY_NAME, FUNCTIONS
+from installation.wiring import BY_NAME, FUNCTIONS
 from tests.infra.conftest import ROOT
 
 LOADED: Final = """
@@ -29,7 +29,7 @@ PLANNER: Final = ("core.scheduling.planner", "core.disruption.decision", "core.p
 CANDIDATES: Final = ("core.disruption.candidates.candidate", "fractions")
 """What only functions that decide about disruption need."""
 
-NO_CLUSTER: Final = ("lambdas.observation.observer", "lambdas.controllers.node_lifecycle")
+NO_CLUSTER: Final = ("adapters.observation.observer", "lambdas.controllers.node_lifecycle")
 """Modules that only functions with access to the cluster need."""
 
 LIGHT: Final = ("watch_audit_log", "refresh_catalogue")

@@ -9,7 +9,7 @@ import pytest
 
 from infra.config import ClusterConfig
 from infra.context import ContextError, clusters
-from lambdas.stack_names import ROLE_NAME_MAX, SLUG_MAX
+from installation.stack_names import ROLE_NAME_MAX, SLUG_MAX
 
 VPC = "vpc-0a1b2c3d"
 SUBNETS = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]

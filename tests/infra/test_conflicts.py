@@ -11,7 +11,7 @@ import pytest
 
 from infra.conflicts import ENVIRONMENT_MAX
 from infra.context import ContextError, clusters
-from lambdas.wiring import BY_NAME
+from installation.wiring import BY_NAME
 from tests.access.template import Deployment
 from tests.infra.conftest import synthesize
 

@@ -14,7 +14,7 @@ import pytest
 
 from infra import first_market
 from infra.constructs.first_market import TIMEOUT
-from lambdas.wiring import BY_NAME
+from installation.wiring import BY_NAME
 
 VERSION: Final = "arn:aws:lambda:us-east-1:123456789012:function:refresh:8"
 REQUEST: Final = {

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from adapters import messages
 from infra import start_check
-from lambdas import messages
-from lambdas.wiring import FUNCTIONS
+from installation.wiring import FUNCTIONS
 from tests.infra.conftest import synthesize
 
 Resources = dict[str, dict[str, Any]]

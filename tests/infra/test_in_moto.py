@@ -10,14 +10,14 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from adapters.composition.adapters import Adapters
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
+from installation.settings import Settings
+from installation.wiring import BY_NAME
 from lambdas import bootstrap
-from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
 from lambdas.handlers import execute, interrupt, provision, reconcile
-from lambdas.settings import Settings
-from lambdas.wiring import BY_NAME
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.fakes.world import FakeCatalogues
 from tests.integration.test_handlers import Context, decided

@@ -25,7 +25,7 @@ from infra.packaging.bytecode import MissingInterpreterError, interpreter
 from infra.packaging.dependencies import LOCK, ROOT, locked
 from infra.packaging.manifest import Manifest, Packaged, PackageError, check_package
 from infra.packaging.sources import digest
-from lambdas.wiring import FUNCTIONS
+from installation.wiring import FUNCTIONS
 from tests.infra.policies import actions_of, statements_of
 
 MODULE_OF = {
@@ -96,10 +96,10 @@ import sys
 from importlib import import_module
 for name in sys.argv[1].split(","):
     sys.modules[name] = None  # as if it were not there
-from lambdas.wiring import FUNCTIONS
+from installation.wiring import FUNCTIONS
 for spec in FUNCTIONS:
     import_module(spec.handler.rpartition(".")[0])
-import_module("lambdas.adapters.aws.session").EnvironmentSession().client("ec2")
+import_module("adapters.aws.session").EnvironmentSession().client("ec2")
 """
 
 
@@ -191,7 +191,8 @@ def test_the_bundles_describe_every_service_that_functions_call() -> None:
     """Announcements through SNS would have failed in every function: its description was cut out."""
     named = {
         str(call.args[0].value)
-        for path in sorted((ROOT / "lambdas").rglob("*.py"))
+        for folder in ("adapters", "lambdas")
+        for path in sorted((ROOT / folder).rglob("*.py"))
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Attribute)

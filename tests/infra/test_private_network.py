@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lambdas.cluster_roles import RULES_OF
-from lambdas.network_services import ANNOUNCING, SERVICES
-from lambdas.wiring import BY_NAME
+from installation.cluster_roles import RULES_OF
+from installation.network_services import ANNOUNCING, SERVICES
+from installation.wiring import BY_NAME
 from tests.access.template import Deployment
 from tests.infra.conftest import synthesize
 from tests.infra.policies import actions_of, policies_of, statements_of

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from lambdas.cluster_roles import RULES_OF, SHADOW_RULES_OF, manifests, verbs
-from lambdas.wiring import SHADOW_FUNCTIONS
+from installation.cluster_roles import RULES_OF, SHADOW_RULES_OF, manifests, verbs
+from installation.wiring import SHADOW_FUNCTIONS
 from simulator.run import run
 from tests.access.playing import held_to
 from tests.access.template import Deployment

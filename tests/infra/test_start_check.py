@@ -11,7 +11,7 @@ import pytest
 
 from infra import start_check
 from infra.constructs.gradual_update import CHECK_TIMEOUT
-from lambdas.wiring import FUNCTIONS
+from installation.wiring import FUNCTIONS
 
 VERSIONS = {"disrupt": "arn:aws:lambda:us-east-1:123456789012:function:disrupt:8"}
 EVENT = {"DeploymentId": "d-1", "LifecycleEventHookExecutionId": "hook-1"}

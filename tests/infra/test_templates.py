@@ -15,9 +15,9 @@ from cli.ledger.own_code import own_code
 from core import labels
 from core.brakes.brake import BrakeKind
 from core.reasons.decision import DecisionKind
-from lambdas import metric_names
-from lambdas.settings import Settings
-from lambdas.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES
+from installation import metric_names
+from installation.settings import Settings
+from installation.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES
 from tests.infra.conftest import ROOT, synthesize
 from tests.infra.policies import actions_of, policies_of, statements_of
 
@@ -196,7 +196,7 @@ def test_logical_ids_of_what_is_kept_never_change(state: Template) -> None:
 
 def test_both_dashboards_show_what_the_functions_tell(provisioner: Template) -> None:
     """A metric with another name is an empty graph on the night it is needed."""
-    source = "".join(path.read_text() for path in (ROOT / "lambdas").rglob("*.py"))
+    source = "".join(path.read_text() for folder in ("adapters", "lambdas") for path in (ROOT / folder).rglob("*.py"))
     counted = set(re.findall(r'report\.count\(\s*"(\w+)"', source))
     used = re.findall(r"report\.decide\(\s*DecisionKind\.(\w+)", source)
     counted |= {f"decisions{DecisionKind[kind].capitalize()}" for kind in used}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Logger
 
+from adapters.runtime import observability
 from core import labels
 from core.manifests.wire import api_resources as kinds
 from lambdas.handlers import provision
-from lambdas.runtime import observability
 from tests.fakes.lab import a_pending_pod
 from tests.integration.test_handlers import Context, Deployed, deployed
 

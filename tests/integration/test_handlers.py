@@ -13,14 +13,15 @@ import boto3
 import msgspec
 import pytest
 
+from adapters.aws.scheduler import SchedulerWindows
+from adapters.composition.adapters import Adapters
+from adapters.ports import DeniedError, TransientError
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
-from lambdas import bootstrap, wiring
-from lambdas.adapters.aws.scheduler import SchedulerWindows
-from lambdas.application.adapters import Adapters
+from installation import wiring
+from lambdas import bootstrap
 from lambdas.application.controllers import Application
 from lambdas.handlers import disrupt, execute, interrupt, provision, reconcile, refresh_catalogue, watch_audit_log
-from lambdas.ports import DeniedError, TransientError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod, aws
 from tests.fakes.world import FakeCatalogues
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.aws.dynamodb import records
 from core.manifests.wire import api_resources as kinds
-from lambdas.adapters.aws.dynamodb import records
 from lambdas.handlers import disrupt, provision, reconcile
 from tests.contract.stored_news import with_news
 from tests.fakes.lab import a_pending_pod

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import pytest
 
+from adapters.aws.node_class import owned_profiles
+from adapters.aws.node_class.instance_profile import InstanceProfiles
+from adapters.aws.node_class.owned_profiles import OwnedProfiles
+from adapters.aws.node_class.unused_profiles import DELETED_MAX, KEPT_FOR, UnusedProfiles
+from adapters.aws.service import PATIENT, AwsService
+from adapters.ports import PortError, TransientError
 from core.catalogue.node_class import read_node_class
-from lambdas.adapters.aws.node_class import owned_profiles
-from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
-from lambdas.adapters.aws.node_class.owned_profiles import OwnedProfiles
-from lambdas.adapters.aws.node_class.unused_profiles import DELETED_MAX, KEPT_FOR, UnusedProfiles
-from lambdas.adapters.aws.service import PATIENT, AwsService
-from lambdas.ports import PortError, TransientError
 from tests.builders import a_class_manifest
 from tests.fakes.account import FakeAccount
 

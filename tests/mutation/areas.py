@@ -7,7 +7,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 
-CODE: Final = ("core", "lambdas", "cli")
+CODE: Final = ("core", "adapters", "lambdas", "cli")
 """The packages that areas are parts of."""
 
 _EXPLANATIONS: Final = (
@@ -16,7 +16,7 @@ _EXPLANATIONS: Final = (
     "tests/unit/test_explain_node.py",
     "tests/property/test_explanations.py",
 )
-_LAMBDAS: Final = ("tests/unit/lambdas", "tests/integration/test_handlers.py")
+_FUNCTIONS: Final = ("tests/unit/adapters", "tests/unit/lambdas", "tests/integration/test_handlers.py")
 _COMMANDS: Final = (
     "tests/simulation/test_approval.py",
     "tests/simulation/test_drain_all.py",
@@ -43,7 +43,7 @@ SUITES: Final = {
         "tests/property/hostile/test_launches.py",
         "tests/property/hostile/test_objects.py",
     ),
-    "core/ledger": ("tests/unit/ledger", "tests/unit/lambdas/ledger"),
+    "core/ledger": ("tests/unit/ledger", "tests/unit/adapters/ledger"),
     "core/approval": ("tests/unit/approval", "tests/unit/lambdas/controllers/approval"),
     "core/counterfactual": ("tests/unit/counterfactual",),
     "core/cost_report": ("tests/unit/cost_report",),
@@ -61,11 +61,11 @@ SUITES: Final = {
     "core/brakes": ("tests/unit/brakes",),
     "core/pods": ("tests/unit/pods", "tests/unit/disruption", "tests/unit/lifecycle", "tests/property/disruption"),
     "core/pools": ("tests/unit/pools", "tests/unit/scheduling"),
+    "adapters/brakes": _FUNCTIONS,
+    "adapters/ledger": _FUNCTIONS,
+    "adapters/observation": _FUNCTIONS,
     "lambdas/application": ("tests/unit/lambdas", "tests/integration"),
-    "lambdas/brakes": _LAMBDAS,
-    "lambdas/controllers": _LAMBDAS,
-    "lambdas/ledger": _LAMBDAS,
-    "lambdas/observation": _LAMBDAS,
+    "lambdas/controllers": _FUNCTIONS,
 }
 """Folder → the tests of its area."""
 

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 import simulator.run
+from adapters.composition.adapters import Adapters
+from adapters.runtime.parallel_tasks import TaskRunners, in_turn
 from cli.cluster.installation import Installation
 from cli.schemas import ANSWERS
-from lambdas.application.adapters import Adapters
-from lambdas.runtime.parallel_tasks import TaskRunners, in_turn
 from simulator.world import World, open_world
 
 

@@ -6,11 +6,11 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from adapters.aws.dynamodb.table import Cancelled, DynamoTable, Item
+from adapters.aws.service import AwsService
 from cli.takeover.environment import TakeoverEnvironment
 from core import labels
 from core.manifests.wire import api_resources as kinds
-from lambdas.adapters.aws.dynamodb.table import Cancelled, DynamoTable, Item
-from lambdas.adapters.aws.service import AwsService
 from simulator.world import World
 from tests.simulation.operated import WorldOperator
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from lambdas.cluster_roles import RULES_OF, verbs
+from installation.cluster_roles import RULES_OF, verbs
 from simulator.campaign.call_sites import recorded
 
 PERMISSIONS: Final = Path(__file__).parents[2] / "docs" / "reference" / "permissions.md"

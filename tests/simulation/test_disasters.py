@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.wiring import QUEUES
+from installation.wiring import QUEUES
 from simulator.aws.region import read_region
 from simulator.clock import VirtualClock
 from simulator.record import Recorder

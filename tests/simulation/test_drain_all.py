@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from adapters.aws.service import AwsService
 from cli.commands import drain
 from cli.removal import owned_resources
 from cli.removal.owned_resources import OwnedResources
 from core import labels
 from core.manifests.wire import api_resources as kinds
-from lambdas.adapters.aws.service import AwsService
 from simulator.run import Result
 from tests.simulation.operated import WorldOperator, operated
 from tests.simulation.worlds import assert_lawful, deployment, happened, node_pool, play

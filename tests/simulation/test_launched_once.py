@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.aws.ec2.cloud_provider import Ec2Cloud
+from adapters.ports import Launched
 from core.model.launch_order import LaunchOrder
-from lambdas.adapters.aws.ec2.cloud_provider import Ec2Cloud
-from lambdas.ports import Launched
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 

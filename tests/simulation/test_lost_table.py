@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 import simulator.run
+from adapters.aws.dynamodb.records import partition_of, unpacked
+from adapters.aws.dynamodb.usage import usage_of
 from core.lifecycle.records import ClaimRecord
 from core.model.values import resources
-from lambdas.adapters.aws.dynamodb.records import partition_of, unpacked
-from lambdas.adapters.aws.dynamodb.usage import usage_of
-from lambdas.wiring import TABLE
+from installation.wiring import TABLE
 from simulator.aws.dynamodb.values import Item
 from simulator.run import Result
 from simulator.world import World, open_world

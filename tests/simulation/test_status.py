@@ -16,14 +16,14 @@ from botocore.exceptions import ClientError
 import cli.cluster.installation
 import cli.cluster.own_state
 import cli.ledger.storage
+from adapters.composition.adapters import Adapters
 from cli.__main__ import main
 from cli.ledger.storage import FolderLedger
 from cli.schemas import ANSWERS
 from core.disruption.target.move_price import settings_digest
 from core.model.plan import StoredDrain, StoredTarget
 from core.model.snapshot import Snapshot
-from lambdas.application.adapters import Adapters
-from lambdas.wiring import TABLE
+from installation.wiring import TABLE
 from simulator.aws.brakes import KILL_SWITCH
 from simulator.aws.region import read_region
 from simulator.clock import VirtualClock

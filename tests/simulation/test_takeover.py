@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import DeniedError, LostReplyError
 from cli.commands import adopt, release
 from cli.takeover import environment as environment_module
 from core import labels
 from core.lifecycle.draining.deletion import leaving, tainted
 from core.manifests.wire import api_resources as kinds
 from core.reasons.termination import TerminationReason
-from lambdas.ports import DeniedError, LostReplyError
 from simulator.run import Result
 from tests.simulation.operated import operated
 from tests.simulation.takeover_operator import (

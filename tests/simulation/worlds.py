@@ -117,5 +117,5 @@ def assert_lawful(result: Result) -> None:
     assert result.violations == ()
     assert all(result.summary[law] == 0 for law in VIOLATIONS)
     raised = [failure.rstrip().rpartition("\n")[2] for failure in result.failures]
-    assert [error for error in raised if not error.startswith("lambdas.ports.")] == []
+    assert [error for error in raised if not error.startswith("adapters.ports.")] == []
     assert [event for event in result.events if event.fields.get("reason") == "ImprovementFailed"] == []

@@ -14,9 +14,9 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
-from lambdas.adapters.aws.market import pricing_region
-from lambdas.adapters.kube.token import domain_of
-from lambdas.list_prices import price_list
+from adapters.aws.market import pricing_region
+from adapters.kube.token import domain_of
+from adapters.list_prices import price_list
 from tests.infra.conftest import ROOT
 from tests.template_checks import configurations
 from tests.template_checks.synthesis import synthesize

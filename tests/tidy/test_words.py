@@ -86,7 +86,7 @@ PLAIN_WORDS = Path(__file__).with_name("plain_words.txt")
 
 
 def our_files() -> list[Path]:
-    ours = ("core/", "lambdas/", "cli/", "infra/")
+    ours = ("core/", "installation/", "adapters/", "lambdas/", "cli/", "infra/")
     return [p for p in FILES if relative(p).startswith(ours) and not relative(p).startswith(FORMS)]
 
 
@@ -161,7 +161,7 @@ def test_the_words_of_a_modules_name_are_defined_or_plain() -> None:
     found = set()
     for path in map(relative, FILES):
         package, *names = path.removesuffix(".py").split("/")
-        if package in ("core", "lambdas"):
+        if package in ("core", "installation", "adapters", "lambdas"):
             words = {word for name in names for word in name.split("_") if word and name != "__init__"}
             found |= {f"{path}: {word}" for word in words if _singular(word) not in known}
     assert sorted(found) == []

@@ -29,6 +29,11 @@ class Taint(msgspec.Struct, frozen=True, order=True):
         """Whether both are the same taint: a node has one per key and effect."""
         return (self.key, self.effect) == (other.key, other.effect)
 
+    def written(self) -> dict[str, str]:
+        """Return it in Kubernetes' format."""
+        body = {"key": self.key, "effect": self.effect}
+        return {**body, "value": self.value} if self.value else body
+
     def __str__(self) -> str:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 

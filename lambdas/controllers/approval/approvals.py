@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from adapters.ports import Clock, ConflictError, DeniedError, PortError, Topic, reason_of
+from adapters.run_report import RunReport
+from adapters.store import ProposalStore
 from core.approval import announcement
 from core.approval.proposal import PROPOSALS_MAX, Proposal, ProposalEnd
 from core.approval.rule import ApprovalRule
@@ -16,11 +19,8 @@ from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
+from installation.metric_names import PROPOSALS_WAITING
 from lambdas.controllers.decision_events import DecisionEvents
-from lambdas.metric_names import PROPOSALS_WAITING
-from lambdas.ports import Clock, ConflictError, DeniedError, PortError, Topic, reason_of
-from lambdas.run_report import RunReport
-from lambdas.store import ProposalStore
 
 
 class UnapprovedCommand(msgspec.Struct, frozen=True):

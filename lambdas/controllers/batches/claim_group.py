@@ -8,6 +8,10 @@ from math import ceil
 from threading import Lock
 from typing import Final
 
+from adapters.messages import WorkItem, joined
+from adapters.ports import Clock, PortError, Queue, reason_of
+from adapters.run_report import RunReport
+from adapters.runtime.observability import logger
 from core.lifecycle.steps import BindPods
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.next_checks import NextChecks
@@ -17,10 +21,6 @@ from lambdas.controllers.node_claims.hand_made_claims import HandMadeClaims
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
-from lambdas.messages import WorkItem, joined
-from lambdas.ports import Clock, PortError, Queue, reason_of
-from lambdas.run_report import RunReport
-from lambdas.runtime.observability import logger
 
 BEGIN_WITHIN: Final = timedelta(seconds=25)
 """No work begins with less remaining time than this: about the time of one call that times out and is retried."""

@@ -9,6 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
+from adapters.messages import WorkItem, read_work, redelivered
+from adapters.ports import Clock, CloudProvider, Kubernetes, PortError, Queue, reason_of
+from adapters.run_report import RunReport
+from adapters.runtime.observability import logger
+from adapters.runtime.parallel_tasks import RunTasks, Task
 from core.errors import InvalidInputError
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.binding.pod_binder import PodBinder, TurnResult
@@ -18,11 +23,6 @@ from lambdas.controllers.batches.retries import retry_after
 from lambdas.controllers.disruption.execution.command_work import CommandWork
 from lambdas.controllers.nodes.node_lists import NodeLists
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.messages import WorkItem, read_work, redelivered
-from lambdas.ports import Clock, CloudProvider, Kubernetes, PortError, Queue, reason_of
-from lambdas.run_report import RunReport
-from lambdas.runtime.observability import logger
-from lambdas.runtime.parallel_tasks import RunTasks, Task
 
 ANSWER_WITHIN: Final = timedelta(seconds=3)
 """Time reserved for the answer of the invocation. Without an answer, SQS hides the batch until its visibility timeout ends.

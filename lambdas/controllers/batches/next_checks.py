@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from lambdas.messages import WorkItem
+from adapters.messages import WorkItem
 
 REMEMBERED: Final = 5_000
 """The most tracked claims; each is dropped once its check is due."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from lambdas.ports import ConflictError, DeniedError, PortError, ThrottledError
+from adapters.ports import ConflictError, DeniedError, PortError, ThrottledError
 
 AFTER_CONFLICT: Final = timedelta(seconds=1)
 AFTER_FAULT: Final = timedelta(seconds=5)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from adapters.brakes.ports import skipped
+from adapters.observation.cluster_state import ClusterState
+from adapters.run_report import RunReport
+from adapters.store import MoveHistoryStore
 from core.brakes.brake import EngagedBrakes, action_of
 from core.brakes.probes import one_at_a_time
 from core.disruption.move_history import MoveHistory
@@ -12,10 +16,6 @@ from core.lifecycle.records import ClaimRecord
 from core.model.plan import Command
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
-from lambdas.brakes.ports import skipped
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.run_report import RunReport
-from lambdas.store import MoveHistoryStore
 
 
 class CommandGate:

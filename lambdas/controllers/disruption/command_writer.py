@@ -5,6 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from hashlib import blake2b
 
+from adapters.ledger.writer import LedgerWriter, SearchBound
+from adapters.messages import work_on_command
+from adapters.ports import Clock, ConflictError, DeniedError, Queue
+from adapters.run_report import RunReport
+from adapters.store import CommandStore
 from core.disruption.consolidation.payback import payback_minutes
 from core.ledger.entry import DISRUPT
 from core.ledger.search_time import RecordedTime
@@ -17,11 +22,6 @@ from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.approval.approvals import CommandsByApproval
-from lambdas.ledger.writer import LedgerWriter, SearchBound
-from lambdas.messages import work_on_command
-from lambdas.ports import Clock, ConflictError, DeniedError, Queue
-from lambdas.run_report import RunReport
-from lambdas.store import CommandStore
 
 
 class CommandWriter:

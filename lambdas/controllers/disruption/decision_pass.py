@@ -9,6 +9,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from adapters.brakes.ports import skipped
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.observer import Observer
+from adapters.observation.plan_cache import PlanCache, snapshot_digest
+from adapters.observation.stores import Stores
+from adapters.ports import Clock
+from adapters.run_report import RunReport
+from adapters.runtime.clock import share_until
 from core.approval.proposal import Proposal
 from core.approval.verification import without_proposed
 from core.brakes.brake import Action, BrakeKind, EngagedBrakes
@@ -22,7 +30,6 @@ from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.target import TargetReason
-from lambdas.brakes.ports import skipped
 from lambdas.controllers.approval.approvals import Approvals, PassProposals
 from lambdas.controllers.disruption.command_gate import CommandGate
 from lambdas.controllers.disruption.command_writer import CommandWriter, command_id
@@ -34,13 +41,6 @@ from lambdas.controllers.disruption.target_progress import TargetProgress
 from lambdas.controllers.resync.absent_claims import AbsentClaims
 from lambdas.controllers.resync.budget_check import BudgetCheck
 from lambdas.controllers.resync.disruption_resync import DisruptionResync
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer
-from lambdas.observation.plan_cache import PlanCache, snapshot_digest
-from lambdas.observation.stores import Stores
-from lambdas.ports import Clock
-from lambdas.run_report import RunReport
-from lambdas.runtime.clock import share_until
 
 REUSED_FOR: Final = timedelta(minutes=30)
 """How long a decision to do nothing is reused while the snapshot's digest stays the same.

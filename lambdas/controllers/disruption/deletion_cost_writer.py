@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from adapters.ports import ConflictError, Kubernetes, NotFoundError, PortError
+from adapters.run_report import RunReport
+from adapters.runtime.observability import logger
 from core.disruption.candidates.deletion_costs import deletion_cost_changes, nodes_going_next
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import StoredTarget
 from core.model.snapshot import Snapshot
-from lambdas.ports import ConflictError, Kubernetes, NotFoundError, PortError
-from lambdas.run_report import RunReport
-from lambdas.runtime.observability import logger
 
 FAILURES: Final = 3
 """After this many refusals a run stops writing: a deletion cost is only a hint."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from adapters.brakes.ports import skipped
+from adapters.observation.observer import Observer
+from adapters.observation.stores import Stores
+from adapters.ports import Clock
+from adapters.run_report import RunReport
 from core.approval.proposal import Proposal
 from core.brakes.brake import Action, EngagedBrakes
 from core.lifecycle.records import ClaimRecord
-from lambdas.brakes.ports import skipped
+from installation.metric_names import ROLLOUTS_STOPPED
 from lambdas.controllers.approval.approvals import Approvals
 from lambdas.controllers.disruption.decision_pass import DecisionPass, PassInputs, SkipConditions
 from lambdas.controllers.resync.disruption_resync import DisruptionState
-from lambdas.metric_names import ROLLOUTS_STOPPED
-from lambdas.observation.observer import Observer
-from lambdas.observation.stores import Stores
-from lambdas.ports import Clock
-from lambdas.run_report import RunReport
 
 
 @dataclass(kw_only=True)

@@ -8,6 +8,11 @@ from typing import Final
 
 import msgspec
 
+from adapters.ledger.writer import LedgerWriter, SearchBound
+from adapters.observation.plan_cache import snapshot_digest
+from adapters.ports import Clock
+from adapters.run_report import RunReport
+from adapters.runtime.clock import share_until
 from core.disruption.decision import disrupt, startable
 from core.gc_pause import collector_paused
 from core.ledger.entry import DISRUPT
@@ -18,11 +23,6 @@ from core.model.snapshot import Snapshot
 from core.pools.observed_pools import as_acting, observed_pools
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.ledger.writer import LedgerWriter, SearchBound
-from lambdas.observation.plan_cache import snapshot_digest
-from lambdas.ports import Clock
-from lambdas.run_report import RunReport
-from lambdas.runtime.clock import share_until
 
 STORING: Final = timedelta(seconds=45)
 """Time reserved after the decision for the ledger and for storing commands, some milliseconds each."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.stores import Stores
-from lambdas.ports import ConflictError
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.stores import Stores
+from adapters.ports import ConflictError
 
 POD_EVENTS_PER_RUN: Final = 500
 """The most writes per observation: minutely CronJobs on thousands of nodes would otherwise cause as many writes a minute,

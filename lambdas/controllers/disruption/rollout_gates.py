@@ -7,6 +7,9 @@ from typing import Final
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.run_report import RunReport
+from adapters.store import MoveHistoryStore
 from core.disruption.move_history import MoveHistory
 from core.disruption.rollouts import Rollout, rollouts
 from core.lifecycle import steps
@@ -16,10 +19,7 @@ from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
-from lambdas.metric_names import ROLLOUTS_STOPPED
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.run_report import RunReport
-from lambdas.store import MoveHistoryStore
+from installation.metric_names import ROLLOUTS_STOPPED
 
 FAILURES: Final = (CommandReason.TIMEOUT, CommandReason.REPLACEMENT_LOST)
 """Reasons for abandoning a drift command that count against its rollout."""

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import Clock, Queue
+from adapters.run_report import RunReport
+from adapters.store import DECIDER, Lease, Leases
 from core.disruption.resync import next_run_at
 from core.lifecycle.records import CommandRecord
 from core.model.snapshot import Snapshot
 from lambdas.controllers.resync.run_requests import GATHERED, RunPace, RunRequests
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Clock, Queue
-from lambdas.run_report import RunReport
-from lambdas.store import DECIDER, Lease, Leases
 
 LEASE_FOR: Final = timedelta(minutes=1)
 """Duration of the lease: most runs take seconds. A longer run may overlap with another; of equal commands, one is validated."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from adapters.observation.observer import Observer
+from adapters.run_report import RunReport
 from lambdas.controllers.disruption.observed_commands import STORING, ObservedCommands
-from lambdas.observation.observer import Observer
-from lambdas.run_report import RunReport
 
 
 class ShadowDisruption:

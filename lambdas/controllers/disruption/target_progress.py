@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+from adapters.ports import PortError
+from adapters.run_report import RunReport
+from adapters.store import Targets
 from core.disruption.stored_targets import after_commands, digest
 from core.lifecycle.commands import names_of_replacements
 from core.model.plan import Command, DisruptionPlan, StoredTarget
@@ -13,9 +16,6 @@ from core.model.snapshot import Snapshot
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
-from lambdas.ports import PortError
-from lambdas.run_report import RunReport
-from lambdas.store import Targets
 
 
 class TargetProgress:

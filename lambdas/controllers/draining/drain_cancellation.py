@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from adapters.ports import Clock, ConflictError, Kubernetes, NotFoundError
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
 from core.errors import InvalidInputError
 from core.lifecycle import steps
 from core.lifecycle.draining.cancellation import hold_for
@@ -15,9 +18,6 @@ from core.reasons.decision import DecisionKind
 from core.reasons.drain import DrainReason
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.ports import Clock, ConflictError, Kubernetes, NotFoundError
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore
 
 
 class DrainCancellation:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from adapters.ports import Clock, JsonObject, Kubernetes
 from core.lifecycle.steps import Escalate
 from lambdas.controllers.kube_events import about_node, about_pod, in_time, warning, write
-from lambdas.ports import Clock, JsonObject, Kubernetes
 
 PODS_WITH_EVENT_MAX: Final = 10
 """The most pods that get an event at one escalation level; the node's event names the first of all."""

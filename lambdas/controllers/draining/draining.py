@@ -8,6 +8,9 @@ from typing import Final
 
 import msgspec
 
+from adapters.ports import Clock, ConflictError, Kubernetes
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
 from core.errors import invariant
 from core.lifecycle import steps
 from core.lifecycle.draining.deletion import emptied, tainted
@@ -25,9 +28,6 @@ from lambdas.controllers.draining.evictor import Evictor
 from lambdas.controllers.draining.surge import Surge
 from lambdas.controllers.nodes.node_patches import delete_node, patch_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.ports import Clock, ConflictError, Kubernetes
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore
 
 
 class Draining:

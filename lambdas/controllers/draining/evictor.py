@@ -7,16 +7,7 @@ from typing import Final
 
 import msgspec
 
-from core.lifecycle.draining.evictions import EvictionRefusal, identity
-from core.lifecycle.records import Deletion
-from core.lifecycle.steps import Drain
-from core.manifests.wire import api_resources as kinds
-from core.model.pod import Pod
-from core.reasons.decision import DecisionKind
-from core.reasons.drain import DrainReason, EvictionReason
-from core.reasons.termination import TerminationReason
-from lambdas.controllers.webhook_errors import is_of_webhook
-from lambdas.ports import (
+from adapters.ports import (
     Clock,
     ConflictError,
     DeniedError,
@@ -28,7 +19,16 @@ from lambdas.ports import (
     SeveralBudgetsError,
     ThrottledError,
 )
-from lambdas.run_report import RunReport
+from adapters.run_report import RunReport
+from core.lifecycle.draining.evictions import EvictionRefusal, identity
+from core.lifecycle.records import Deletion
+from core.lifecycle.steps import Drain
+from core.manifests.wire import api_resources as kinds
+from core.model.pod import Pod
+from core.reasons.decision import DecisionKind
+from core.reasons.drain import DrainReason, EvictionReason
+from core.reasons.termination import TerminationReason
+from lambdas.controllers.webhook_errors import is_of_webhook
 
 ROUND_FOR: Final = timedelta(seconds=10)
 """Time for one round: a hanging webhook may delay each eviction, and the invocation has a minute for all."""

@@ -7,16 +7,16 @@ from typing import Final
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import ConflictError
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore, Requested
 from core.lifecycle.draining.replacing import awaits_replacements, replacements
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.plan import Plan
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import ConflictError
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore, Requested
 
 ATTEMPTS: Final = 2
 """Attempts to write: while the pods are planned, the node is tainted and the taint stored, so one conflict is expected."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from adapters.ports import DeniedError, Kubernetes, PortError
+from adapters.run_report import RunReport
 from core.lifecycle.draining import surge
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from core.model.pod import Pod
 from core.reasons.decision import DecisionKind
 from core.reasons.drain import DrainReason
-from lambdas.ports import DeniedError, Kubernetes, PortError
-from lambdas.run_report import RunReport
 
 
 class Surge:

@@ -15,14 +15,14 @@ from typing import Any, Final
 
 import msgspec
 
+from adapters.messages import deleted_node_claim, made_node_claim, wake_up
+from adapters.ports import Clock, FunctionQueues
+from adapters.run_report import RunReport
+from adapters.store import PodEnds
 from core.errors import InvalidInputError
 from lambdas.controllers.events.audit_events import has_happened, moment_of, object_of
 from lambdas.controllers.events.pod_ends import PodEnd, PodEndWriter, pod_end
 from lambdas.controllers.resync.run_requests import SpacedRequests
-from lambdas.messages import deleted_node_claim, made_node_claim, wake_up
-from lambdas.ports import Clock, FunctionQueues
-from lambdas.run_report import RunReport
-from lambdas.store import PodEnds
 
 UNSCHEDULABLE: Final = "PodUnschedulable"
 POD_DELETED: Final = "PodDeleted"
@@ -32,7 +32,7 @@ NODES_MAY_GO: Final = frozenset((POD_DELETED, NODE_POOL_CHANGED))
 """Changes that may make nodes disruptable: `disrupt` runs soon."""
 
 OUR_GROUPS: Final = "fleetwright:"
-"""Prefix of the Kubernetes groups of our functions (`lambdas.cluster_roles`)."""
+"""Prefix of the Kubernetes groups of our functions (`installation.cluster_roles`)."""
 
 _CHANGES: Final = ("create", "update", "patch", "delete")
 

@@ -12,6 +12,11 @@ from typing import Final
 
 import msgspec
 
+from adapters.messages import InstanceNotice
+from adapters.observation.observer import Observer
+from adapters.ports import Clock, CloudProvider
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore, UnreadableRow, UnreadableRowError
 from core.launch.denials.instance_ends import termination_reason
 from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
@@ -21,11 +26,6 @@ from lambdas.controllers.events.interruption import Interruption, Interruptions,
 from lambdas.controllers.launching.failed_starts import FailedStarts
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 from lambdas.controllers.sweeps.instances.unclaimed import untracked
-from lambdas.messages import InstanceNotice
-from lambdas.observation.observer import Observer
-from lambdas.ports import Clock, CloudProvider
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore, UnreadableRow, UnreadableRowError
 
 _WITHIN_MINUTES: Final = frozenset({TerminationReason.SPOT_INTERRUPTED, TerminationReason.RESERVATION_INTERRUPTED})
 """Reasons of instances that end before a person could correct a row; a row that others wait for is left alone."""

@@ -14,6 +14,12 @@ from typing import Any, Final
 
 import msgspec
 
+from adapters.brakes.ports import skipped
+from adapters.messages import InstanceNotice, notice_of_instance, wake_up, work_on_claim
+from adapters.observation.stores import Stores
+from adapters.ports import Clock, CloudProvider, ConflictError, FunctionQueues, PortError, TransientError, reason_of
+from adapters.run_report import RunReport
+from adapters.store import UnreadableRow, UnreadableRowError
 from core import labels
 from core.brakes.brake import Action
 from core.lifecycle.draining.deletion import expedited
@@ -24,15 +30,9 @@ from core.model.catalogue import OfferingKey
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
-from lambdas.brakes.ports import skipped
+from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
-from lambdas.messages import InstanceNotice, notice_of_instance, wake_up, work_on_claim
-from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, CloudProvider, ConflictError, FunctionQueues, PortError, TransientError, reason_of
-from lambdas.run_report import RunReport
-from lambdas.settings import Settings
-from lambdas.store import UnreadableRow, UnreadableRowError
 
 _STATES: Final = {
     "stopping": TerminationReason.INSTANCE_STOPPED,

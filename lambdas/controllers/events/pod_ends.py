@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
+from adapters.store import PodEnds
 from core.lifecycle.pod_events import ANY_NODE
 from lambdas.controllers.events.audit_events import has_happened, moment_of, object_of
-from lambdas.store import PodEnds
 
 KUBELET: Final = "system:node:"
 """Prefix of a kubelet's user name; its node's name follows."""

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from adapters.ports import JsonObject
 from core import labels
 from core.labels import HASH_VERSION
 from core.launch.placement import partition, tenancy
@@ -23,7 +24,6 @@ from core.model.values import resources
 from core.model.values.taints import UNREGISTERED
 from core.pools.pool_types import pool_types
 from core.reasons.refusal import Refusal
-from lambdas.ports import JsonObject
 
 
 def requested(planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from adapters.ports import ConflictError, PortError, reason_of
+from adapters.run_report import RunReport
+from adapters.store import LaunchDenials
 from core.launch.denials.denial import DeniedLaunch, LaunchDenial
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
-from lambdas.ports import ConflictError, PortError, reason_of
-from lambdas.run_report import RunReport
-from lambdas.store import LaunchDenials
 
 TRIES: Final = 5
 """The most attempts to write a denial against concurrent writes: denials of one cause come together."""

@@ -5,6 +5,10 @@ CreateFleet succeeds for such an instance. Without the reason, the next one woul
 
 from __future__ import annotations
 
+from adapters.observation.observer import Observer
+from adapters.observation.stores import Stores
+from adapters.ports import Clock, CloudProvider, JsonObject, NotFoundError, PortError
+from adapters.run_report import RunReport
 from core import api, labels
 from core.errors import InvalidInputError
 from core.launch.denials.codes import Remembered
@@ -17,10 +21,6 @@ from core.model.values.instance_end import InstanceEnd
 from core.reasons.claim import ClaimReason
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.launching.denial_memory import DenialMemory, could_not
-from lambdas.observation.observer import Observer
-from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, CloudProvider, JsonObject, NotFoundError, PortError
-from lambdas.run_report import RunReport
 
 CALL = "ec2:CreateFleet"
 """The action that a denial names: the one that launched the instance."""

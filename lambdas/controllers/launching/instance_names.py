@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from adapters.ports import CloudProvider
+from adapters.run_report import RunReport
 from core.lifecycle.launching.shared_launch import name_tags
 from core.lifecycle.records import ClaimRecord
 from lambdas.controllers.boundary import Boundary
-from lambdas.ports import CloudProvider
-from lambdas.run_report import RunReport
 
 
 class InstanceNames:

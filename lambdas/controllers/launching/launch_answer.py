@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
+from adapters.ports import Instance, Launched, PortError
 from core.lifecycle.records import ClaimRecord
 from core.reasons.claim import ClaimReason
 from core.reasons.refusal import Refusal
-from lambdas.ports import Instance, Launched, PortError
 
 ONE_TRIES: Final = "instances of its EC2NodeClass ended while they started: one is launched again first"
 

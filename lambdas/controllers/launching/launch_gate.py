@@ -10,6 +10,9 @@ from typing import Final
 
 import msgspec
 
+from adapters.ports import ConflictError, JsonObject, PortError, RefusedOffering
+from adapters.run_report import RunReport
+from adapters.store import LaunchDenials, OfferingProbe, UnavailableOfferings
 from core.launch.denials.codes import Remembered, rule_of
 from core.launch.denials.denial import DeniedLaunch, LaunchDenial, revision_of
 from core.launch.denials.subnets import closed_zones, refused_subnets, subnet_by_zone, subnet_key, subnets_of
@@ -19,9 +22,6 @@ from core.model.catalogue import Offering, OfferingKey
 from core.reasons.claim import ClaimReason
 from core.reasons.refusal import Refusal
 from lambdas.controllers.launching.denial_memory import DenialMemory, could_not
-from lambdas.ports import ConflictError, JsonObject, PortError, RefusedOffering
-from lambdas.run_report import RunReport
-from lambdas.store import LaunchDenials, OfferingProbe, UnavailableOfferings
 
 _ALSO_IN_SUCCESS: Final = (Remembered.QUOTA, Remembered.CAPACITY_TYPE)
 """Codes that are remembered although another offering of the same request was launched."""

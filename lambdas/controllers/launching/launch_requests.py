@@ -7,20 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from core import api
-from core.errors import InvalidInputError
-from core.lifecycle.records import ClaimRecord
-from core.model.catalogue import Catalogue, OfferingKey
-from core.model.launch_order import LaunchOrder
-from core.model.plan import PlannedClaim
-from core.reasons.claim import ClaimReason
-from core.reasons.refusal import Refusal
-from lambdas.brakes.joining import count_failure
-from lambdas.controllers.launching.claim_record import order_of, with_class_hash
-from lambdas.controllers.launching.launch_answer import LaunchAnswer
-from lambdas.controllers.launching.launch_gate import Admission, LaunchGate
-from lambdas.observation.stores import Stores
-from lambdas.ports import (
+from adapters.brakes.joining import count_failure
+from adapters.observation.stores import Stores
+from adapters.ports import (
     CloudProvider,
     ConflictError,
     DeniedError,
@@ -34,7 +23,18 @@ from lambdas.ports import (
     TransientError,
     UnfulfilledError,
 )
-from lambdas.run_report import RunReport
+from adapters.run_report import RunReport
+from core import api
+from core.errors import InvalidInputError
+from core.lifecycle.records import ClaimRecord
+from core.model.catalogue import Catalogue, OfferingKey
+from core.model.launch_order import LaunchOrder
+from core.model.plan import PlannedClaim
+from core.reasons.claim import ClaimReason
+from core.reasons.refusal import Refusal
+from lambdas.controllers.launching.claim_record import order_of, with_class_hash
+from lambdas.controllers.launching.launch_answer import LaunchAnswer
+from lambdas.controllers.launching.launch_gate import Admission, LaunchGate
 
 
 class LaunchRequests:

@@ -12,6 +12,9 @@ from typing import Final
 
 import msgspec
 
+from adapters.ports import Clock, JsonObject
+from adapters.run_report import RunReport
+from adapters.runtime.parallel_tasks import RunTasks
 from core.lifecycle.launching.shared_launch import in_launches
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
@@ -19,9 +22,6 @@ from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching.launch_answer import LaunchAnswer
 from lambdas.controllers.launching.launch_requests import LaunchRequests
 from lambdas.controllers.launching.launching import Launcher
-from lambdas.ports import Clock, JsonObject
-from lambdas.run_report import RunReport
-from lambdas.runtime.parallel_tasks import RunTasks
 
 MARGIN: Final = timedelta(seconds=15)
 """No launch is begun with less time than this left."""

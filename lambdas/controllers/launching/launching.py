@@ -10,6 +10,20 @@ from typing import Final
 
 import msgspec
 
+from adapters.observation.instance_description import machine_of
+from adapters.ports import (
+    ConflictError,
+    DeniedError,
+    Instance,
+    InsufficientCapacityError,
+    JsonObject,
+    PortError,
+    ThrottledError,
+    TransientError,
+    UnfulfilledError,
+)
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
 from core.ledger.outcome import DecisionOutcome, OutcomeState
 from core.lifecycle.launching.shared_launch import is_unanswered, share_launches
 from core.lifecycle.launching.subnet_assignment import with_subnets
@@ -24,23 +38,9 @@ from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching.claim_record import requested
-from lambdas.controllers.launching.instance_description import machine_of
 from lambdas.controllers.launching.instance_outcomes import launch_outcome
 from lambdas.controllers.launching.launch_answer import LaunchAnswer
 from lambdas.controllers.launching.launch_requests import LaunchRequests
-from lambdas.ports import (
-    ConflictError,
-    DeniedError,
-    Instance,
-    InsufficientCapacityError,
-    JsonObject,
-    PortError,
-    ThrottledError,
-    TransientError,
-    UnfulfilledError,
-)
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore
 
 STORE_ATTEMPTS: Final = 3
 """Attempts to store an answer. After the last one `execute` finds the instance by its tag and adopts it."""

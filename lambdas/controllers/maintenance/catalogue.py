@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from adapters.ports import CatalogueSource, CatalogueStore, Clock
+from adapters.run_report import RunReport
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
-from lambdas.metric_names import ESTIMATED_PRICES, STALE_MARKET
-from lambdas.ports import CatalogueSource, CatalogueStore, Clock
-from lambdas.run_report import RunReport
+from installation.metric_names import ESTIMATED_PRICES, STALE_MARKET
 
 
 class CatalogueRefresh:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from adapters.brakes.ports import Brakes, HeldBrakes
+from adapters.ports import Clock
+from adapters.run_report import RunReport
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.model.snapshot import Snapshot
 from core.pools.observed_pools import observed_pools
 from core.reasons.decision import DecisionKind
-from lambdas.brakes.ports import Brakes, HeldBrakes
-from lambdas.ports import Clock
-from lambdas.run_report import RunReport
 
 
 class ObservedPoolBrakes:

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
+from adapters.ports import PortError, QuotaSource, QuotaStore
+from adapters.run_report import RunReport
 from core.model.values.quota_reading import QuotaReading
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
-from lambdas.ports import PortError, QuotaSource, QuotaStore
-from lambdas.run_report import RunReport
 
 WRITTEN_EVERY: Final = timedelta(minutes=15)
 """How often an unchanged reading is stored: half of the time for which a count is fresh

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.observer import Observer
+from adapters.ports import Clock, CloudProvider, Instance
+from adapters.run_report import RunReport
+from adapters.store import SweepLog, SweepState, UnreadableRows
 from core.disruption.budgets.closed_budgets import closed_for_long
 from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
-from lambdas.controllers.boundary import Boundary
-from lambdas.controllers.maintenance.observed_pools import ObservedPoolBrakes
-from lambdas.controllers.resync.reconciliation_resync import ObservationScope, ReconciliationResync
-from lambdas.controllers.sweeps.order import in_order
-from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen, Sweep
-from lambdas.metric_names import (
+from installation.metric_names import (
     BUDGETS_CLOSED_FOR_A_WEEK,
     CHANGED_NODE_CLASSES,
     FAILED_SWEEPS,
@@ -27,11 +27,11 @@ from lambdas.metric_names import (
     STALE_SWEEPS,
     UNREADABLE_ROWS,
 )
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer
-from lambdas.ports import Clock, CloudProvider, Instance
-from lambdas.run_report import RunReport
-from lambdas.store import SweepLog, SweepState, UnreadableRows
+from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.maintenance.observed_pools import ObservedPoolBrakes
+from lambdas.controllers.resync.reconciliation_resync import ObservationScope, ReconciliationResync
+from lambdas.controllers.sweeps.order import in_order
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen, Sweep
 
 STALE_AFTER: Final = timedelta(minutes=30)
 """How long a sweep may go without being clean before it counts as stale. Clean times are stored every `WRITES_EVERY` only."""

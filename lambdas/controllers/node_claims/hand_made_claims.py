@@ -10,6 +10,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from adapters.brakes.ports import Brakes, skipped
+from adapters.observation.observer import Observer
+from adapters.ports import Clock, JsonObject, Kubernetes, NotFoundError
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
 from core import labels
 from core.brakes.brake import Action
 from core.lifecycle.launching.subnet_assignment import with_subnets
@@ -21,14 +26,9 @@ from core.model.node_claim import LAUNCHED, READY
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
-from lambdas.brakes.ports import Brakes, skipped
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror, remove_finalizer
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
-from lambdas.observation.observer import Observer
-from lambdas.ports import Clock, JsonObject, Kubernetes, NotFoundError
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore
 
 CHECKED_AGAIN: Final = timedelta(seconds=20)
 """How soon a NodeClaim that waits for its class, a limit or capacity is checked again while its chain of checks lasts;

@@ -10,14 +10,14 @@ from typing import Final
 
 import msgspec
 
+from adapters.observation.karpenter_presence import KarpenterPresence
+from adapters.ports import Clock, ConflictError, JsonObject, Kubernetes, NotFoundError, PortError
+from adapters.run_report import RunReport
+from adapters.runtime.parallel_tasks import RunTasks, Task
 from core import labels
 from core.lifecycle.mirror.node_claim_object import Mirrored, mirrored, new_object
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.api_resources import NODE_CLAIMS
-from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
-from lambdas.ports import Clock, ConflictError, JsonObject, Kubernetes, NotFoundError, PortError
-from lambdas.run_report import RunReport
-from lambdas.runtime.parallel_tasks import RunTasks, Task
 
 CLAIMS_A_RUN: Final = 250
 """The most claims that one run writes, each with two or three requests."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import Clock, JsonObject, Kubernetes
 from core.disruption.conditions.drift import DriftCheck
 from core.lifecycle.mirror.node_claim_object import DRAINED, Mirrored, mirrored
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.api_resources import NODE_CLAIMS
 from core.model.node_claim import CONSOLIDATABLE, DISRUPTION_REASON, DRIFTED, INITIALIZED, Condition
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Clock, JsonObject, Kubernetes
 
 _PASSING: Final = (CONSOLIDATABLE, DRIFTED, DISRUPTION_REASON, DRAINED)
 """Conditions that are written as False only if they were True before."""

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
+from adapters.messages import CHECKED_FOR
+from adapters.ports import ConflictError
+from adapters.store import ClaimStore
 from core.lifecycle.records import ClaimRecord
-from lambdas.messages import CHECKED_FOR
-from lambdas.ports import ConflictError
-from lambdas.store import ClaimStore
 
 CLOCKS_APART: Final = timedelta(minutes=1)
 """A stored chain that lasts longer than a new one by more than this is of a wrong clock (docs/adr/0226): all others would end

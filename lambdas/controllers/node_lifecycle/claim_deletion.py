@@ -7,19 +7,19 @@ from datetime import datetime
 
 import msgspec
 
+from adapters.brakes.joining import count_failure
+from adapters.brakes.ports import Breakers
+from adapters.messages import wake_up
+from adapters.ports import Clock, CloudProvider, Queue
+from adapters.run_report import RunReport
+from adapters.store import ClaimChange, ClaimStore
 from core.lifecycle import steps
 from core.lifecycle.draining import deletion
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.brakes.joining import count_failure
-from lambdas.brakes.ports import Breakers
+from installation.metric_names import INSTANCES_TERMINATED
 from lambdas.controllers.launching.instance_outcomes import end_outcome
-from lambdas.messages import wake_up
-from lambdas.metric_names import INSTANCES_TERMINATED
-from lambdas.ports import Clock, CloudProvider, Queue
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimChange, ClaimStore
 
 
 class ClaimDeletion:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adapters.messages import wake_up, work_on_claims
+from adapters.observation.observer import Observer
+from adapters.ports import Clock, ConflictError, FunctionQueues, NotFoundError
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
 from core.lifecycle import steps
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.launching.shared_launch import is_unanswered
@@ -15,11 +20,6 @@ from lambdas.controllers.launching.instance_names import InstanceNames
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.node_lifecycle.lost_launches import launched_earlier
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.messages import wake_up, work_on_claims
-from lambdas.observation.observer import Observer
-from lambdas.ports import Clock, ConflictError, FunctionQueues, NotFoundError
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore
 
 
 class ClaimLaunch:

@@ -6,12 +6,17 @@ from datetime import timedelta
 
 import msgspec
 
+from adapters.messages import check_command, wake_up
+from adapters.observation.stores import Stores
+from adapters.ports import Clock, FunctionQueues, Kubernetes
+from adapters.run_report import RunReport
 from core.errors import invariant
 from core.lifecycle import steps
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
+from installation.settings import Settings
 from lambdas.controllers.draining.drain_cancellation import DrainCancellation
 from lambdas.controllers.draining.draining import Draining
 from lambdas.controllers.draining.surge import Surge
@@ -21,11 +26,6 @@ from lambdas.controllers.node_lifecycle.claim_launch import ClaimLaunch
 from lambdas.controllers.node_lifecycle.node_registration import NodeRegistration
 from lambdas.controllers.nodes.node_events import NodeEvents
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.messages import check_command, wake_up
-from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, FunctionQueues, Kubernetes
-from lambdas.run_report import RunReport
-from lambdas.settings import Settings
 
 
 class ClaimSteps:

@@ -7,6 +7,11 @@ from typing import Final
 
 import msgspec
 
+from adapters.brakes.ports import skipped
+from adapters.messages import wake_up
+from adapters.observation.stores import Stores
+from adapters.ports import Clock, FunctionQueues
+from adapters.run_report import RunReport
 from core.brakes.brake import Action
 from core.brakes.steps import action_of_step
 from core.lifecycle import steps
@@ -16,7 +21,6 @@ from core.lifecycle.draining.deletion import is_draining, is_stopped, with_clock
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
 from core.model.values.taints import DISRUPTED
-from lambdas.brakes.ports import skipped
 from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.launching.instance_names import InstanceNames
 from lambdas.controllers.node_lifecycle.check_chains import CheckChains
@@ -25,10 +29,6 @@ from lambdas.controllers.node_lifecycle.lost_launches import free_of_launch
 from lambdas.controllers.node_lifecycle.ready_nodes import ReadyNodes
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.resync.run_requests import request_run
-from lambdas.messages import wake_up
-from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, FunctionQueues
-from lambdas.run_report import RunReport
 
 MAX_STEPS: Final = 8
 """The most steps of one claim in one call; from a drained node to the deletion of the row it takes at most five."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from adapters.store import ClaimStore
 from core.lifecycle.records import ClaimRecord
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.store import ClaimStore
 
 
 def launched_earlier(record: ClaimRecord, reader: NodeStateReader, claims: ClaimStore) -> str:

@@ -7,6 +7,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from adapters.brakes.joining import became_ready
+from adapters.observation.instance_description import lacks_partition, with_partition
+from adapters.observation.stores import Stores
+from adapters.ports import Clock, ConflictError, Kubernetes
+from adapters.run_report import RunReport
 from core import labels
 from core.lifecycle import steps
 from core.lifecycle.binding.eligibility import is_held
@@ -16,16 +21,11 @@ from core.lifecycle.registration import registration_of
 from core.model.values.taints import HELD
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
-from lambdas.brakes.joining import became_ready
-from lambdas.controllers.launching.instance_description import lacks_partition, with_partition
+from installation.settings import Settings
 from lambdas.controllers.nodes.node_lists import ObservedNode
 from lambdas.controllers.nodes.node_patches import patch_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.nodes.nominating import Nominator
-from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, ConflictError, Kubernetes
-from lambdas.run_report import RunReport
-from lambdas.settings import Settings
 
 T = TypeVar("T")
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
+from adapters.ports import Clock, Kubernetes
+from adapters.run_report import Decision
 from core.launch.denials.ec2_message import shortened
 from core.lifecycle.steps import ReportNode
 from core.model.pod import Pod
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.kube_events import about_node, about_node_claim, about_pod, in_time, warning, write
-from lambdas.ports import Clock, Kubernetes
-from lambdas.run_report import Decision
 
 PODS_WITH_EVENT_MAX: Final = 10
 """The most pods that get an event; the node's event covers the others."""

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
+from adapters.ports import Clock, Kubernetes
+from adapters.runtime.observability import logger
 from core import labels
 from core.errors import InvalidInputError
 from core.manifests import nodes
 from core.manifests.wire import api_resources as kinds
 from core.model.node import Node
-from lambdas.ports import Clock, Kubernetes
-from lambdas.runtime.observability import logger
 
 JOINING: Final = f"!{labels.INITIALIZED},!eks.amazonaws.com/nodegroup,eks.amazonaws.com/compute-type!=fargate"
 """Label selector: nodes that may belong to claims without a known node; there are few at any time.

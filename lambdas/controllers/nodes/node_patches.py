@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from adapters.ports import JsonObject, Kubernetes, NotFoundError
 from core import labels
 from core.lifecycle.draining.disruption_taint import EXCLUDED_BY_US, REASON_ANNOTATION
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED, Taint
 from lambdas.controllers.nodes.node_lists import ObservedNode
-from lambdas.ports import JsonObject, Kubernetes, NotFoundError
 
 
 def patch_node(
@@ -33,7 +33,7 @@ def patch_node(
     if finalizers is not None:
         metadata["finalizers"] = list(finalizers)
     if taints is not None:
-        body["spec"] = {"taints": [written(taint) for taint in taints]}
+        body["spec"] = {"taints": [taint.written() for taint in taints]}
     kubernetes.patch(kinds.NODES, seen.node.name, body)
 
 
@@ -56,11 +56,5 @@ def release_node(kubernetes: Kubernetes, seen: ObservedNode) -> None:
     metadata: JsonObject = {"resourceVersion": seen.resource_version, "annotations": {REASON_ANNOTATION: None}}
     if seen.node.labels.get(labels.EXCLUDE_FROM_BALANCERS) == EXCLUDED_BY_US:
         metadata["labels"] = {labels.EXCLUDE_FROM_BALANCERS: None}
-    body: JsonObject = {"metadata": metadata, "spec": {"taints": [written(taint) for taint in others]}}
+    body: JsonObject = {"metadata": metadata, "spec": {"taints": [taint.written() for taint in others]}}
     kubernetes.patch(kinds.NODES, seen.node.name, body)
-
-
-def written(taint: Taint) -> JsonObject:
-    """Return a taint in Kubernetes' format."""
-    body = {"key": taint.key, "effect": taint.effect}
-    return {**body, "value": taint.value} if taint.value else body

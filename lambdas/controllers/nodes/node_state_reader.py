@@ -7,6 +7,9 @@ from contextlib import suppress
 from threading import RLock
 from typing import Any, TypeVar
 
+from adapters.observation.cluster_reader import UNBOUND
+from adapters.ports import Clock, CloudProvider, DeniedError, Instance, Kubernetes, NotFoundError
+from adapters.runtime.observability import logger
 from core import labels
 from core.errors import InvalidInputError
 from core.lifecycle.binding.eligibility import CLOCKS_APART
@@ -25,9 +28,6 @@ from core.model.policy import PodDisruptionBudget
 from core.model.storage import VolumeAttachment
 from core.pods.disposition import is_drainable
 from lambdas.controllers.nodes.node_lists import FRESH_FOR, JOINING, NodeLists, ObservedNode, seen_node
-from lambdas.observation.cluster_reader import UNBOUND
-from lambdas.ports import Clock, CloudProvider, DeniedError, Instance, Kubernetes, NotFoundError
-from lambdas.runtime.observability import logger
 
 T = TypeVar("T")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from adapters.ports import ConflictError, Kubernetes, NotFoundError, PortError
+from adapters.run_report import RunReport
+from adapters.runtime.observability import logger
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.ports import ConflictError, Kubernetes, NotFoundError, PortError
-from lambdas.run_report import RunReport
-from lambdas.runtime.observability import logger
 
 ALREADY_BOUND: Final = "already bound"
 """Part of the API server's answer (422) if the scheduler bound the pod first, which is not an error."""

@@ -7,6 +7,9 @@ from datetime import datetime
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import Clock
+from adapters.store import Lease
 from core.lifecycle.launching.shared_launch import SHARES_MAX
 from core.lifecycle.records import ClaimRecord, Moments
 from core.model.plan import Plan, Unschedulable
@@ -14,9 +17,6 @@ from core.model.pod import Pod
 from core.reasons.refusal import Refusal
 from lambdas.controllers.launching.claim_record import with_class_hash, with_decision
 from lambdas.controllers.launching.launching import Launcher
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Clock
-from lambdas.store import Lease
 
 
 class ClaimRecords:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import PortError, reason_of
+from adapters.run_report import RunReport
+from adapters.store import MoveHistoryStore
 from core.disruption.move_history import LaunchedNode
 from core.lifecycle.draining.cancellation import CONSOLIDATION
 from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import PortError, reason_of
-from lambdas.run_report import RunReport
-from lambdas.store import MoveHistoryStore
 
 
 def note_launches(

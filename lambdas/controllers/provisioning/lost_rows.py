@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.observer import Observer
+from adapters.observation.stores import OwnRows
+from adapters.ports import Clock, CloudProvider, Instance
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.pool_usage import mismatches, recount
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 from lambdas.controllers.sweeps.instances.unclaimed import UnclaimedInstance, untracked
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer
-from lambdas.observation.stores import OwnRows
-from lambdas.ports import Clock, CloudProvider, Instance
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore
 
 
 class LostRows:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from lambdas.messages import WokenBy, wake_up
-from lambdas.ports import Clock, Queue
+from adapters.messages import WokenBy, wake_up
+from adapters.ports import Clock, Queue
 
 SPACING: Final = timedelta(seconds=1)
 """The shortest time from the end of a plan to the next run that a message starts.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from adapters.ledger.writer import LedgerWriter
+from adapters.observation.plan_cache import snapshot_digest
+from adapters.run_report import RunReport
 from core.disruption.static_capacity.replicas import static_claims
 from core.ledger.entry import PROVISION
 from core.ledger.summary import observed, of_provisioning
@@ -12,9 +15,6 @@ from core.pools.observed_pools import as_acting, observed_pools
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.provisioning.plan_decision import PlanDecision
-from lambdas.ledger.writer import LedgerWriter
-from lambdas.observation.plan_cache import snapshot_digest
-from lambdas.run_report import RunReport
 
 
 class ObservedPlans:

@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
+from adapters.observation.expected_pods import awaits_pods
+from adapters.observation.observer import Observer
+from adapters.ports import Clock
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.pod import Pod
 from core.pods.disposition import is_pending, is_reschedulable
 from core.pods.scheduler_verdict import mark_untried_pods
-from lambdas.observation.expected_pods import awaits_pods
-from lambdas.observation.observer import Observer
-from lambdas.ports import Clock
-from lambdas.settings import Settings
+from installation.settings import Settings
 
 LEAVING_ASKED_MAX: Final = 5
 """The most leaving nodes whose pods are listed by node: for more, the full observation is as cheap."""

@@ -8,6 +8,14 @@ from typing import Final
 
 import msgspec
 
+from adapters.ledger.writer import DecisionDraft, LedgerWriter, SearchBound
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.observer import Observer
+from adapters.observation.plan_cache import PlanCache
+from adapters.observation.unavailable_offerings import has_unavailable
+from adapters.ports import Clock
+from adapters.run_report import RunReport
+from adapters.runtime.clock import stopwatch
 from core.gc_pause import collector_paused
 from core.launch.denials.refused_pods import with_refusals
 from core.ledger.entry import PROVISION
@@ -20,15 +28,7 @@ from core.model.snapshot import Snapshot
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from core.scheduling import Planner
-from lambdas.ledger.writer import DecisionDraft, LedgerWriter, SearchBound
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer
-from lambdas.observation.plan_cache import PlanCache
-from lambdas.observation.unavailable_offerings import has_unavailable
-from lambdas.ports import Clock
-from lambdas.run_report import RunReport
-from lambdas.runtime.clock import stopwatch
-from lambdas.settings import Settings
+from installation.settings import Settings
 
 REUSED_FOR: Final = timedelta(minutes=5)
 """Pods for which no node can be launched are planned again after this time, even if nothing has changed."""

@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+from adapters.messages import LAUNCHES_A_MESSAGE, work_on_claims
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import Clock, Queue
+from adapters.run_report import RunReport
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimRecord
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching.launch_waves import LaunchWaves, WaveResult
 from lambdas.controllers.provisioning.pending_work import is_unlaunched
-from lambdas.messages import LAUNCHES_A_MESSAGE, work_on_claims
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Clock, Queue
-from lambdas.run_report import RunReport
 
 TRY_AGAIN: Final = timedelta(seconds=2)
 """Delay after a launch whose answer is unknown, or not stored."""

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.expected_pods import awaits_pods
+from adapters.ports import Clock
+from adapters.run_report import RunReport
+from adapters.store import Nominations
 from core.ledger.summary import DecisionSummary
 from core.lifecycle.records import ClaimRecord
 from core.model.plan import Plan, Unschedulable
@@ -16,11 +21,6 @@ from lambdas.controllers.decision_events import DecisionEvents
 from lambdas.controllers.launching.launching import refused as refused_claim
 from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
 from lambdas.controllers.status.buffer_status import BufferStatus
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.expected_pods import awaits_pods
-from lambdas.ports import Clock
-from lambdas.run_report import RunReport
-from lambdas.store import Nominations
 
 NOMINATED_FOR: Final = timedelta(seconds=20)
 """How long a node on which pods are expected is not a candidate for disruption (Karpenter)."""

@@ -9,6 +9,16 @@ from typing import Final
 
 import msgspec
 
+from adapters.brakes.ports import skipped
+from adapters.messages import WokenBy
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.observer import Observer
+from adapters.observation.plan_cache import snapshot_digest
+from adapters.observation.stores import OwnRows, Stores
+from adapters.ports import Clock, PortError
+from adapters.run_report import RunReport
+from adapters.store import PLANNER, Lease, Leases, Requested, Targets
+from adapters.store.current_target import current_target
 from core.brakes.brake import Action
 from core.disruption.static_capacity.replicas import lacks_nodes, static_claims, waiting_for_addresses
 from core.model.plan import Plan
@@ -16,11 +26,11 @@ from core.model.snapshot import Snapshot
 from core.reasons.decision import DecisionKind
 from core.reasons.pod import PodReason
 from core.reasons.run import RunReason
-from lambdas.brakes.ports import skipped
+from installation.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
+from installation.settings import Settings
 from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.launching.launch_waves import MARGIN
 from lambdas.controllers.provisioning.claim_records import ClaimRecords
-from lambdas.controllers.provisioning.current_target import current_target
 from lambdas.controllers.provisioning.launch_cost import note_launches
 from lambdas.controllers.provisioning.lost_rows import LostRows
 from lambdas.controllers.provisioning.next_run import NextRun
@@ -30,16 +40,6 @@ from lambdas.controllers.provisioning.plan_decision import PlanDecision
 from lambdas.controllers.provisioning.plan_launches import PlanLaunches
 from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
 from lambdas.controllers.resync.absent_claims import AbsentClaims
-from lambdas.messages import WokenBy
-from lambdas.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer
-from lambdas.observation.plan_cache import snapshot_digest
-from lambdas.observation.stores import OwnRows, Stores
-from lambdas.ports import Clock, PortError
-from lambdas.run_report import RunReport
-from lambdas.settings import Settings
-from lambdas.store import PLANNER, Lease, Leases, Requested, Targets
 
 BUSY: Final = timedelta(seconds=5)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from adapters.messages import wake_up
+from adapters.observation.observer import Observer
+from adapters.ports import Clock, Queue
+from adapters.run_report import RunReport
 from core.pods.disposition import is_pending
+from installation.settings import Settings
 from lambdas.controllers.provisioning.observed_plans import ObservedPlans
-from lambdas.messages import wake_up
-from lambdas.observation.observer import Observer
-from lambdas.ports import Clock, Queue
-from lambdas.run_report import RunReport
-from lambdas.settings import Settings
 
 
 class ShadowProvisioning:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from adapters.ports import Clock, JsonObject, Kubernetes
 from core.model.plan import Unschedulable
 from lambdas.controllers.decision_events import with_decision_id
 from lambdas.controllers.kube_events import about_pod, in_time, warning, write
-from lambdas.ports import Clock, JsonObject, Kubernetes
 
 PER_RUN: Final = 10
 """The most events of one run; the others are in the run's decisions and follow in later runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from lambdas.store import Changes
+from adapters.store import Changes
 
 READ_EVERY: Final = timedelta(minutes=5) - timedelta(seconds=15)
 """How long the absence of claims is trusted without a recorded change, with a margin for a schedule that starts early.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from adapters.ports import Clock, Kubernetes
 from core.disruption.budgets.budget_openings import PoolNodes, may_any_go, wakes_at
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.manifests.assemble import assemble
@@ -12,8 +13,7 @@ from core.manifests.wire.api_resources import NODE_POOLS
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
 from core.reasons.termination import BUDGETED, TerminationReason
-from lambdas.ports import Clock, Kubernetes
-from lambdas.settings import Settings
+from installation.settings import Settings
 
 
 class BudgetCheck:

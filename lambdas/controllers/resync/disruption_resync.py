@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from adapters.ports import Clock, Kubernetes
+from adapters.store import Changes
 from core.approval.proposal import Proposal
 from core.brakes.brake import EngagedBrakes
 from core.disruption.resync import PERIOD_MAX, may_skip, next_known_moment, next_period
@@ -16,8 +18,6 @@ from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.wire.api_resources import PODS
 from core.model.catalogue import OfferingKey
 from core.model.snapshot import Snapshot
-from lambdas.ports import Clock, Kubernetes
-from lambdas.store import Changes
 
 PUNCTUALITY: Final = timedelta(seconds=15)
 """A schedule starts a run some seconds early or late; a period that ends within this time is over."""

@@ -11,14 +11,14 @@ from typing import Final
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.stores import OwnRows, Stores
+from adapters.ports import Instance, JsonObject, PortError
 from core import labels
 from core.catalogue.reservations import selects_reservations
 from core.disruption.conditions.expiration import expired
 from core.lifecycle.launching.shared_launch import is_unnamed
 from core.lifecycle.records import ClaimRecord
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.stores import OwnRows, Stores
-from lambdas.ports import Instance, JsonObject, PortError
 
 WITHOUT_PODS_EVERY: Final = timedelta(minutes=4)
 """Longest validity of an observation of nodes, NodePools and EC2NodeClasses."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from lambdas.messages import wake_up
-from lambdas.ports import Clock, PortError, Queue
-from lambdas.runtime.observability import logger
+from adapters.messages import wake_up
+from adapters.ports import Clock, PortError, Queue
+from adapters.runtime.observability import logger
 
 SPACING: Final = timedelta(seconds=10)
 """The shortest time between two passes that messages start (Karpenter starts one every ten seconds)."""

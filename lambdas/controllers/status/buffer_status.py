@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import Clock, JsonObject, Kubernetes, PortError, reason_of
+from adapters.run_report import RunReport
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.buffer import WireCapacityBuffer
 from core.model.plan import BufferRoom, Plan
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Clock, JsonObject, Kubernetes, PortError, reason_of
-from lambdas.run_report import RunReport
 
 READY: Final = "ReadyForProvisioning"
 PROVISIONING: Final = "Provisioning"

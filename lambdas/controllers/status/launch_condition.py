@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from datetime import UTC
 from typing import Final
 
+from adapters.ports import JsonObject
 from core.launch.denials.denial import LaunchDenial
 from lambdas.controllers.status.status_writer import condition
-from lambdas.ports import JsonObject
 
 LAUNCH_DENIED: Final = "LaunchDenied"
 """A condition for people only: Ready does not change, since a launch may succeed at any moment."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from adapters.ports import CatalogueStore, Clock, JsonObject
 from core.catalogue.facts import MarketFacts
 from lambdas.controllers.status.periodic_reading import PeriodicReading
 from lambdas.controllers.status.status_writer import condition
-from lambdas.ports import CatalogueStore, Clock, JsonObject
 
 MARKET_STALE: Final = "MarketStale"
 """A condition for people only: plans use the last reading."""

@@ -7,6 +7,9 @@ from typing import Final
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import Clock, CloudProvider, JsonObject
+from adapters.run_report import RunReport
 from core import labels
 from core.api.objects import generation_of, mapping, name_of
 from core.api.status import readiness
@@ -22,14 +25,11 @@ from core.manifests.wire import api_resources as kinds
 from core.model.node_pool import NodeClass, NodePool
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
+from installation.metric_names import CHANGED_NODE_CLASSES
 from lambdas.controllers.status.node_memory import seen_memory
 from lambdas.controllers.status.status_writer import condition
 from lambdas.controllers.status.user_objects import UserObjects
 from lambdas.controllers.status.validation_events import ValidationEvents
-from lambdas.metric_names import CHANGED_NODE_CLASSES
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Clock, CloudProvider, JsonObject
-from lambdas.run_report import RunReport
 
 RESOLVE_EVERY: Final = timedelta(minutes=5)
 """How often a ready class is resolved again; images and subnets may change without an event (Karpenter)."""

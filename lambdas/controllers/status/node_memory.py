@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from adapters.observation.cluster_state import ClusterState
 from core import labels
 from core.catalogue.discovered.node_memory import SeenMemory
 from core.model.values import quantity
-from lambdas.observation.cluster_state import ClusterState
 
 
 def seen_memory(node_class: str, view: ClusterState) -> Iterator[SeenMemory]:

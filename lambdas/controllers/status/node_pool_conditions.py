@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from adapters.ports import JsonObject
 from core.brakes.brake import Action, EngagedBrakes
 from core.disruption.budgets.node_pool_budgets import unreadable
 from core.model.node_pool import NodePool
 from lambdas.controllers.status.status_writer import condition
-from lambdas.ports import JsonObject
 
 
 def pool_readiness(pool: NodePool, ready_classes: Mapping[str, bool | None]) -> list[JsonObject]:

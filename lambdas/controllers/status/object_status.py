@@ -7,6 +7,11 @@ from functools import partial
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.pool_user_data import measured
+from adapters.observation.stores import Stores
+from adapters.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kubernetes
+from adapters.run_report import RunReport
 from core import labels
 from core.api.status import readiness
 from core.disruption.rollouts import Rollout
@@ -27,11 +32,6 @@ from lambdas.controllers.status.registration_condition import RegistrationCondit
 from lambdas.controllers.status.rollout_condition import rollout_condition
 from lambdas.controllers.status.user_objects import UserObjects
 from lambdas.controllers.status.validation_events import ValidationEvents
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.pool_user_data import measured
-from lambdas.observation.stores import Stores
-from lambdas.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kubernetes
-from lambdas.run_report import RunReport
 
 Attempt = Callable[[str, Callable[[], object]], bool]
 

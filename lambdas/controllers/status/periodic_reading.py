@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final, Generic, TypeVar
 
-from lambdas.ports import Clock
+from adapters.ports import Clock
 
 READ_EVERY: Final = timedelta(minutes=5)
 """As often as the market and EC2's quotas are read from AWS."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from adapters.ports import Clock, JsonObject, QuotaStore
 from core.model.node_pool import NodePool
 from core.model.values.quota_reading import QuotaReading
 from core.pools.short_quotas import short_quotas
 from lambdas.controllers.status.periodic_reading import PeriodicReading
 from lambdas.controllers.status.status_writer import condition
-from lambdas.ports import Clock, JsonObject, QuotaStore
 
 QUOTA_SHORT: Final = "QuotaShort"
 """A condition for people only: plans stay within quotas regardless."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from adapters.brakes.ports import Breakers
+from adapters.ports import Clock, JsonObject
 from core.api.objects import generation_of
 from core.brakes.breaker import Breaker
 from core.model.node_pool import NodePool
-from lambdas.brakes.ports import Breakers
 from lambdas.controllers.status.status_writer import condition
-from lambdas.ports import Clock, JsonObject
 
 REGISTRATION: Final = "NodeRegistrationHealthy"
 """A condition for people only: neither Ready nor planning depends on it (Karpenter)."""

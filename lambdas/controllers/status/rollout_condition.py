@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from adapters.ports import JsonObject, Kubernetes
 from core.disruption.rollouts import Rollout
 from core.reasons.node import NodeReason
 from lambdas.controllers.kube_events import about_node_pool, warning, write
 from lambdas.controllers.status.status_writer import condition
-from lambdas.ports import JsonObject, Kubernetes
 
 ROLLOUT_STOPPED: Final = "RolloutStopped"
 

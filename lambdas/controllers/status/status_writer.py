@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from adapters.ports import Clock, JsonObject, Kubernetes, NotFoundError
 from core.api.objects import generation_of, mapping, name_of, sequence
 from core.manifests.wire.api_resources import Resource
-from lambdas.ports import Clock, JsonObject, Kubernetes, NotFoundError
 
 
 class Present(msgspec.Struct, frozen=True):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from adapters.ports import Clock, JsonObject, Kubernetes
 from core.api.objects import name_of
 from core.manifests.wire.api_resources import Resource
 from lambdas.controllers.status.status_writer import Present, StatusWriter, tolerate_gone
-from lambdas.ports import Clock, JsonObject, Kubernetes
 
 
 class UserObjects:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from adapters.ports import Clock, JsonObject, Kubernetes
+from adapters.run_report import RunReport
+from adapters.runtime.observability import logger
 from core import labels
 from core.api.objects import name_of
 from core.api.status import annotations_of
@@ -12,9 +15,6 @@ from core.launch.validation.template_fields import changed_fields
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.kube_events import about_node_class, normal, warning, write
-from lambdas.ports import Clock, JsonObject, Kubernetes
-from lambdas.run_report import RunReport
-from lambdas.runtime.observability import logger
 
 _AGREED: Final = "EC2 would launch from it (DryRun)"
 

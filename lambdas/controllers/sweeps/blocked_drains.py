@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.lifecycle.draining.escalation import EscalationLevel
+from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 
 
 class BlockedDrains(Sweep):

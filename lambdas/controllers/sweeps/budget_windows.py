@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from adapters.ports import WindowSchedules
 from core.disruption.budgets.window_schedules import window_schedules
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.ports import WindowSchedules
 
 
 class BudgetWindowSchedules(Sweep):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from adapters.brakes.ports import Brakes, skipped
+from adapters.messages import work_on_claim
+from adapters.ports import Clock, Queue
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
 from core.brakes.brake import action_of
 from core.lifecycle.draining.cancellation import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimRecord
 from core.reasons.termination import TerminationReason
-from lambdas.brakes.ports import Brakes, skipped
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
-from lambdas.messages import work_on_claim
-from lambdas.ports import Clock, Queue
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore
 
 
 class ClaimTerminator:

@@ -9,7 +9,7 @@ from typing import Final
 from lambdas.controllers.sweeps.sweep import Sweep
 
 ROUND: Final = timedelta(minutes=2)
-"""How often `reconcile` runs (`lambdas.wiring`)."""
+"""How often `reconcile` runs (`installation.wiring`)."""
 
 OTHERS_FIRST: Final = 4
 """Non-urgent sweeps come first in one of this many rounds."""

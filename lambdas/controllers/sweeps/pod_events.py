@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from adapters.observation.stores import Stores
 from lambdas.controllers.disruption.pod_event_store import write_pod_events
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.observation.stores import Stores
 
 
 class PodEvents(Sweep):

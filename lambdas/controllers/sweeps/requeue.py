@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from adapters.messages import LAUNCHES_A_MESSAGE, work_on_claims, work_on_command
+from adapters.observation.stores import Stores
+from adapters.ports import Queue
 from core.lifecycle.records import ClaimRecord
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.messages import LAUNCHES_A_MESSAGE, work_on_claims, work_on_command
-from lambdas.observation.stores import Stores
-from lambdas.ports import Queue
 
 STALLED_AFTER: Final = timedelta(minutes=1)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from adapters.ports import CloudProvider
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.ports import CloudProvider
 
 
 class StaleLaunchTemplates(Sweep):

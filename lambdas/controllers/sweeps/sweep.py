@@ -9,12 +9,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import Clock, Instance, TransientError
+from adapters.run_report import RunReport
 from core.reasons.code import ReasonCode
 from core.reasons.run import RunReason
 from lambdas.controllers.boundary import Boundary
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Clock, Instance, TransientError
-from lambdas.run_report import RunReport
 
 T = TypeVar("T")
 

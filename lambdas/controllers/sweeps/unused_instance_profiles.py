@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from adapters.ports import CloudProvider
 from core.manifests.wire.api_resources import EC2_NODE_CLASSES
 from core.reasons.run import RunReason
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.ports import CloudProvider
 
 
 class UnusedInstanceProfiles(Sweep):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from adapters.store import ClaimStore
 from lambdas.controllers.pool_usage import mismatches, recount
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.store import ClaimStore
 
 
 class Usage(Sweep):

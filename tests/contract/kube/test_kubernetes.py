@@ -17,12 +17,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from core.manifests.wire.api_resources import NODE_POOLS, NODES, PODS
-from core.version import VERSION
-from lambdas.adapters.kube.client import PAGE_SIZE, RESTARTS_MAX, HttpKubernetes
-from lambdas.adapters.kube.pool import Endpoint
-from lambdas.adapters.kube.transport import Transport
-from lambdas.ports import (
+from adapters.kube.client import PAGE_SIZE, RESTARTS_MAX, HttpKubernetes
+from adapters.kube.pool import Endpoint
+from adapters.kube.transport import Transport
+from adapters.ports import (
     ConflictError,
     DeniedError,
     EvictionBlockedError,
@@ -30,6 +28,8 @@ from lambdas.ports import (
     NotFoundError,
     TransientError,
 )
+from core.manifests.wire.api_resources import NODE_POOLS, NODES, PODS
+from core.version import VERSION
 from tests.fakes.api_server import ApiServer, Failure, serving
 
 

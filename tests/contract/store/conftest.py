@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
+from adapters.aws.dynamodb.table import DynamoTable
 from tests.contract.store.stores import NO_BRAKES, Store, a_table_at, dynamo
 from tests.fakes.account import FakeAccount
 from tests.fakes.store import MemoryLeases, MemorySweeps, Rows

@@ -9,22 +9,22 @@ from uuid import uuid4
 import boto3
 import msgspec
 
+from adapters.aws.dynamodb.claims import DynamoClaims
+from adapters.aws.dynamodb.commands import DynamoCommands
+from adapters.aws.dynamodb.coordination.changes import DynamoChanges
+from adapters.aws.dynamodb.coordination.leases import DynamoLeases
+from adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
+from adapters.aws.dynamodb.denials import DynamoDenials
+from adapters.aws.dynamodb.pods.moves import DynamoMoves
+from adapters.aws.dynamodb.pods.nominations import DynamoNominations
+from adapters.aws.dynamodb.pods.pod_ends import DynamoPodEnds
+from adapters.aws.dynamodb.readable_rows import DynamoUnreadableRows
+from adapters.aws.dynamodb.table import DynamoTable
+from adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
+from adapters.observation.stores import Stores
+from adapters.store import PLANNER, ClaimChange, Lease, Leases, PoolUsage, SweepLog
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import OfferingKey
-from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
-from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
-from lambdas.adapters.aws.dynamodb.coordination.changes import DynamoChanges
-from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
-from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
-from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
-from lambdas.adapters.aws.dynamodb.pods.moves import DynamoMoves
-from lambdas.adapters.aws.dynamodb.pods.nominations import DynamoNominations
-from lambdas.adapters.aws.dynamodb.pods.pod_ends import DynamoPodEnds
-from lambdas.adapters.aws.dynamodb.readable_rows import DynamoUnreadableRows
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
-from lambdas.observation.stores import Stores
-from lambdas.store import PLANNER, ClaimChange, Lease, Leases, PoolUsage, SweepLog
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.quotas import MemoryQuotas
 from tests.fakes.table import create_table

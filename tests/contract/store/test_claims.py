@@ -8,14 +8,14 @@ from uuid import uuid4
 import msgspec
 import pytest
 
+from adapters.aws.dynamodb.claims import DynamoClaims
+from adapters.aws.dynamodb.records import RecordItems, partition_of
+from adapters.aws.dynamodb.shards import SHARDS, shard_partition
+from adapters.aws.dynamodb.table import DynamoTable
+from adapters.ports import ConflictError
+from adapters.store.unreadable_rows import CLAIMS
 from core.lifecycle.records import ClaimRecord, Machine
 from core.model.catalogue import Offering
-from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
-from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
-from lambdas.adapters.aws.dynamodb.shards import SHARDS, shard_partition
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.ports import ConflictError
-from lambdas.store.unreadable_rows import CLAIMS
 from tests.contract.store.stores import Store, claim, dynamo, noise
 from tests.unit.lifecycle.records_for_tests import a_record
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from adapters.aws.dynamodb.proposals import DynamoProposals
+from adapters.aws.dynamodb.table import DynamoTable
+from adapters.aws.dynamodb.targets import DynamoTargets
+from adapters.ports import ConflictError
 from core.approval.proposal import ProposalVerdict
 from core.model.plan import Move, StoredDrain, StoredTarget
-from lambdas.adapters.aws.dynamodb.proposals import DynamoProposals
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.adapters.aws.dynamodb.targets import DynamoTargets
-from lambdas.ports import ConflictError
 from tests.contract.store.stores import NOW, Store, dynamo, noise
 from tests.fakes.store import MemoryTargets, Rows
 from tests.unit.approval.test_proposal import PROPOSAL

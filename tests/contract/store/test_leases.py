@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.ports import ConflictError
-from lambdas.store import PLANNER
+from adapters.aws.dynamodb.coordination.leases import DynamoLeases
+from adapters.aws.dynamodb.table import DynamoTable
+from adapters.ports import ConflictError
+from adapters.store import PLANNER
 from tests.contract.store.stores import MINUTE, NOW, Store, claim
 
 CALLERS = 12

@@ -8,10 +8,10 @@ from contextlib import suppress
 import msgspec
 import pytest
 
+from adapters.aws.dynamodb.table import DynamoTable
+from adapters.ports import ConflictError, TransientError
+from adapters.store import CommandChange, Disrupted
 from core.lifecycle.records import ClaimRecord
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.ports import ConflictError, TransientError
-from lambdas.store import CommandChange, Disrupted
 from tests.contract.store.stores import MINUTE, NOW, Store, counters, dynamo, going, requested
 from tests.unit.lifecycle.records_for_tests import a_command
 

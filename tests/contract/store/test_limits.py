@@ -8,9 +8,9 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.ports import ConflictError, TransientError
-from lambdas.store import ClaimChange, PoolUsage
+from adapters.aws.dynamodb.table import DynamoTable
+from adapters.ports import ConflictError, TransientError
+from adapters.store import ClaimChange, PoolUsage
 from tests.contract.store.stores import Store, claim, counters, dynamo, requested
 
 CALLERS = 12

@@ -7,12 +7,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.ports import ConflictError
+from adapters.store import SweepState
 from core.disruption.move_history import MoveHistory
 from core.launch.denials.denial import LaunchDenial
 from core.model.moved_workload import EvictedNode
 from core.model.plan import Command
-from lambdas.ports import ConflictError
-from lambdas.store import SweepState
 from tests.contract.store.stores import MINUTE, NOW, Store
 
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.aws.dynamodb.request_pace import MILLISECOND, PARTITION, DynamoRequestPace
+from adapters.aws.dynamodb.table import DynamoTable, key
+from adapters.ports import ThrottledError
 from core.launch.request_pace import AT_ONCE, FASTEST, LONGEST_WAIT, SLOWEST, token_time
-from lambdas.adapters.aws.dynamodb.request_pace import MILLISECOND, PARTITION, DynamoRequestPace
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, key
-from lambdas.ports import ThrottledError
 from tests.contract.store.stores import NOW
 
 MILLISECONDS = int(NOW.timestamp() * 1000)

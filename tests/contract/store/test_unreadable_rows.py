@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
+from adapters.aws.brakes.rows import DynamoBrakes
+from adapters.aws.dynamodb.shards import shard_partition
+from adapters.aws.dynamodb.table import DynamoTable, Item
+from adapters.ports import ConflictError, DeniedError
+from adapters.run_report import RunReport
+from adapters.store import PLANNER, SweepState
+from adapters.store.unreadable_rows import CLAIMS
 from core.brakes.brake import Brake, BrakeKind
 from core.disruption.move_history import MoveHistory
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import CommandRecord
 from core.model.plan import Command
-from lambdas.adapters.aws.brakes.rows import DynamoBrakes
-from lambdas.adapters.aws.dynamodb.shards import shard_partition
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item
+from installation.wiring import TABLE
 from lambdas.controllers.pool_usage import mismatches, recount
-from lambdas.ports import ConflictError, DeniedError
-from lambdas.run_report import RunReport
-from lambdas.store import PLANNER, SweepState
-from lambdas.store.unreadable_rows import CLAIMS
-from lambdas.wiring import TABLE
 from tests.contract.store.stores import KEY, MINUTE, NOW, Store, claim, counters, dynamo, requested
 from tests.fakes.world import FakeClock
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from adapters.ports import JsonObject
 from core.model.values import quantity
-from lambdas.ports import JsonObject
 from tests.e2e.cloud import node_objects
 from tests.e2e.parts.processes import Part, Processes
 

@@ -10,8 +10,8 @@ import msgspec
 from moto.iam.models import iam_backends
 from moto.sts.models import AssumedRole, sts_backends
 
-from lambdas.cluster_roles import RULES_OF, group_of
-from lambdas.wiring import FUNCTIONS, FunctionSpec
+from installation.cluster_roles import RULES_OF, group_of
+from installation.wiring import FUNCTIONS, FunctionSpec
 from simulator.aws.account import ACCOUNT_ID
 
 ADMIN_KEY: Final = "FLEETWRIGHTADMIN"

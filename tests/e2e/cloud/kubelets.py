@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol, Self
 
-from lambdas.ports import ConflictError, DeniedError, JsonObject, PortError
+from adapters.ports import ConflictError, DeniedError, JsonObject, PortError
 from simulator.aws.ec2.boot import Boot
 from simulator.aws.ec2.instance import Instance
 from simulator.aws.ec2.instances import Instances

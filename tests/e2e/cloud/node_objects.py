@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from adapters.ports import JsonObject
 from core import labels
-from lambdas.ports import JsonObject
 from simulator.cluster.kubelet import EBS_DRIVER, EBS_VOLUMES_MAX
 
 FAKE: Final = {"kwok.x-k8s.io/node": "fake"}

@@ -20,9 +20,9 @@ from moto.ec2.models import EC2Backend, ec2_backends
 from moto.iam.models import iam_backends
 from moto.sqs.models import SQSBackend
 
-from lambdas import wiring
-from lambdas.settings import Settings
-from lambdas.wiring import FunctionSpec
+from installation import wiring
+from installation.settings import Settings
+from installation.wiring import FunctionSpec
 from simulator.aws.account import ACCOUNT_ID, CLUSTER, NODE_ROLE
 from simulator.aws.ec2.describe import InstanceCalls
 from simulator.aws.ec2.fleet import Fleets

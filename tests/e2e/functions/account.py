@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 from typing import Any, Final
 
-from lambdas.wiring import FUNCTIONS, FunctionSpec
+from installation.wiring import FUNCTIONS, FunctionSpec
 from tests.e2e.functions.package import Package
 from tests.e2e.functions.sandbox import Invocation, Sandbox
 from tests.e2e.parts.processes import Processes

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lambdas.wiring import AUDIT_LOG_FILTER
+from installation.wiring import AUDIT_LOG_FILTER
 from simulator.events.event_shapes import control_delivery, log_delivery
 from simulator.events.log_filter import compile_filter
 

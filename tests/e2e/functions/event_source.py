@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lambdas.wiring import FunctionSpec, QueueSpec
+from installation.wiring import FunctionSpec, QueueSpec
 from simulator.events.event_shapes import QueuedMessage, queue_event
 from tests.e2e.functions.account import Functions
 from tests.e2e.functions.sandbox import OK

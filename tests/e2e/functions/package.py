@@ -17,7 +17,7 @@ from infra.packaging import build
 from infra.packaging.bundles import BASE, SOLVER, Bundle, Platform
 from infra.packaging.dependencies import ROOT, locked
 from infra.packaging.sources import add_sources, digest, drop_sources
-from lambdas.wiring import FunctionSpec
+from installation.wiring import FunctionSpec
 from tests.e2e.parts.builds import cache_folder, lock
 from tests.e2e.parts.processes import PartError
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from lambdas import wiring
-from lambdas.wiring import FunctionSpec
+from installation import wiring
+from installation.wiring import FunctionSpec
 from simulator.events.event_rules import matches
 from simulator.events.event_shapes import bus_event, scheduled_event
 from tests.e2e.cloud.aws_protocol import SignedRequest

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lambdas.wiring import FunctionSpec
+from installation.wiring import FunctionSpec
 from simulator.events.event_shapes import ACCOUNT, REGION
 from tests.e2e.functions.package import Package
 from tests.e2e.functions.runtime_api import Answer, Order, RuntimeApi

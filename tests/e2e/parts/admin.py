@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from lambdas.adapters.kube import errors
-from lambdas.adapters.kube.pool import Endpoint
-from lambdas.adapters.kube.transport import Transport
-from lambdas.ports import EvictionBlockedError, JsonObject, LostReplyError, NotFoundError, PortError
+from adapters.kube import errors
+from adapters.kube.pool import Endpoint
+from adapters.kube.transport import Transport
+from adapters.ports import EvictionBlockedError, JsonObject, LostReplyError, NotFoundError, PortError
 
 OK: Final = 200
 FIELD_MANAGER: Final = "fleetwright-e2e"

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from lambdas.ports import PortError
+from adapters.ports import PortError
 from tests.e2e.parts.admin import Admin
 from tests.e2e.parts.builds import Binaries, binaries
 from tests.e2e.parts.certificates import Authority, write_signing_key

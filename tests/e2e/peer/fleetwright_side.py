@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from lambdas.wiring import BY_NAME
+from installation.wiring import BY_NAME
 from tests.e2e.cloud.kubelets import Pace as KubeletPace
 from tests.e2e.functions.pump import Pace
 from tests.e2e.functions.sandbox import OK

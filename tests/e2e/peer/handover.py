@@ -20,6 +20,11 @@ from typing import Any, Final
 import boto3
 import msgspec
 
+from adapters.aws.service import AwsService
+from adapters.composition.adapters import Adapters
+from adapters.kube.client import HttpKubernetes
+from adapters.ports import Instance, Listing, PortError
+from adapters.runtime.clock import SystemClock
 from cli.takeover.directions import adoption, release
 from cli.takeover.environment import TakeoverEnvironment
 from core import labels
@@ -28,11 +33,6 @@ from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
-from lambdas.adapters.aws.service import AwsService
-from lambdas.adapters.kube.client import HttpKubernetes
-from lambdas.application.adapters import Adapters
-from lambdas.ports import Instance, Listing, PortError
-from lambdas.runtime.clock import SystemClock
 from tests.e2e.parts import toolchain
 from tests.e2e.parts.admin import until
 from tests.e2e.parts.processes import PartError

@@ -22,13 +22,13 @@ from typing import Final
 
 import boto3
 
+from adapters.ports import DeniedError, PortError
 from cli.__main__ import main as command_line
 from core import labels
 from core.api.crds import definitions
 from core.api.objects import JsonObject
 from core.model.catalogue import Catalogue, InstanceType
-from lambdas.cluster_roles import SHADOW_RULES_OF
-from lambdas.ports import DeniedError, PortError
+from installation.cluster_roles import SHADOW_RULES_OF
 from simulator.aws.region import builtin_region
 from tests.e2e.audit_record import AuditRecord
 from tests.e2e.cloud.server import ZONES, in_zones

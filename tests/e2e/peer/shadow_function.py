@@ -8,15 +8,15 @@ from typing import Any, Final
 import boto3
 import msgspec
 
+from adapters.composition.adapters import Adapters
+from adapters.kube.client import HttpKubernetes
+from adapters.run_report import RunReport
+from adapters.runtime.clock import SystemClock
 from core.api.objects import JsonObject
 from core.model.catalogue import Catalogue
-from lambdas import cluster_roles
-from lambdas.adapters.kube.client import HttpKubernetes
-from lambdas.application.adapters import Adapters
+from installation import cluster_roles
+from installation.settings import SHADOW
 from lambdas.application.controllers import Application
-from lambdas.run_report import RunReport
-from lambdas.runtime.clock import SystemClock
-from lambdas.settings import SHADOW
 from tests.e2e.parts.admin import Admin
 from tests.e2e.peer.handover import KwokAsEc2
 from tests.e2e.peer.karpenter_side import KarpenterSide

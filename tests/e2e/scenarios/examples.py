@@ -8,7 +8,7 @@ from typing import Final
 
 import yaml
 
-from lambdas.ports import JsonObject
+from adapters.ports import JsonObject
 from tests.e2e.play import Play
 
 FOLDER: Final = Path(__file__).parents[3] / "examples"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from lambdas.wiring import BY_NAME
+from installation.wiring import BY_NAME
 from tests.e2e.cloud.aws_protocol import SignedRequest
 from tests.e2e.play import Play
 from tests.e2e.scenarios.objects import deployment, node_class, on, own_pool

@@ -10,13 +10,10 @@ import msgspec
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from core.launch.denials.codes import NO_IMAGE_OR_SUBNET
-from core.launch.template import NAME_PREFIX
-from core.model.catalogue import OfferingKey
-from lambdas.adapters.aws.ec2 import launch_templates
-from lambdas.adapters.aws.ec2.launch_templates import KEPT_FOR
-from lambdas.adapters.aws.ec2.launch_turns import LaunchTurns
-from lambdas.ports import (
+from adapters.aws.ec2 import launch_templates
+from adapters.aws.ec2.launch_templates import KEPT_FOR
+from adapters.aws.ec2.launch_turns import LaunchTurns
+from adapters.ports import (
     ConflictError,
     DeniedError,
     InsufficientCapacityError,
@@ -27,6 +24,9 @@ from lambdas.ports import (
     ThrottledError,
     UnfulfilledError,
 )
+from core.launch.denials.codes import NO_IMAGE_OR_SUBNET
+from core.launch.template import NAME_PREFIX
+from core.model.catalogue import OfferingKey
 from tests.builders import a_type
 from tests.integration.ec2.conftest import CLUSTER, Account, a_manifest, an_order
 

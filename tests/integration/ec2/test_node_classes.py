@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import JsonObject, TransientError
 from core import labels
 from core.model.values.requirements import Requirement
-from lambdas.ports import JsonObject, TransientError
 from tests.builders import a_pool, a_type
 from tests.integration.ec2.conftest import DISCOVERY, VERSION, Account, a_manifest, set_parameter
 

@@ -9,12 +9,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adapters.aws.dynamodb.claims import DynamoClaims
+from adapters.aws.dynamodb.coordination.leases import DynamoLeases
+from adapters.aws.dynamodb.table import DynamoTable
+from adapters.ports import ConflictError
+from adapters.store import PLANNER, ClaimChange, ClaimStore, Leases
 from core.lifecycle.records import ClaimRecord
-from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
-from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.ports import ConflictError
-from lambdas.store import PLANNER, ClaimChange, ClaimStore, Leases
 from tests.builders import NOW
 from tests.fakes.account import FakeAccount
 from tests.fakes.store import MemoryClaims, MemoryLeases, Rows

@@ -89,7 +89,7 @@ def test_no_other_module_compares_family_names() -> None:
     names = {*FAMILIES, *BY_ALIAS} - {CUSTOM.name}
     found = [
         f"{path.relative_to(ROOT)}: {text}"
-        for folder in ("core", "lambdas", "cli", "infra")
+        for folder in ("core", "installation", "adapters", "lambdas", "cli", "infra")
         for path in sorted((ROOT / folder).rglob("*.py"))
         if "ami_families" not in path.parts and str(path.relative_to(ROOT)) not in OLD_VERSIONS
         for text in _texts(path)

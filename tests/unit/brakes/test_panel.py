@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from adapters.brakes.brake_reader import FRESH_FOR, Panel
+from adapters.brakes.ports import skipped
+from adapters.ports import TransientError
+from adapters.run_report import RunReport
 from core.brakes.brake import Action, Brake, BrakeKind
-from lambdas.brakes.brake_reader import FRESH_FOR, Panel
-from lambdas.brakes.ports import skipped
-from lambdas.metric_names import STOPPED, stopped_by
-from lambdas.ports import TransientError
-from lambdas.run_report import RunReport
+from installation.metric_names import STOPPED, stopped_by
 from tests.fakes.world import FakeClock
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from core.reasons.decision import DecisionKind
-from lambdas import metric_names
+from installation import metric_names
 
 ROOT: Final = Path(__file__).parents[3]
 PAGE: Final = (ROOT / "docs" / "reference" / "karpenter-metrics.md").read_text(encoding="utf-8")
@@ -59,7 +59,9 @@ def test_each_metric_and_count_that_the_page_names_is_written() -> None:
     of_lambda = {"Duration", "Errors", "Throttles", "Invocations", "ConcurrentExecutions", "AsyncEventAge"}
     named = set(re.findall(r"`([A-Z][A-Za-z]+)`", PAGE)) - {"ValidationSucceeded"}
     assert named - of_lambda <= metrics
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "lambdas").rglob("*.py"))
+    source = "".join(
+        path.read_text(encoding="utf-8") for name in ("adapters", "lambdas") for path in (ROOT / name).rglob("*.py")
+    )
     counts = {f"decisions{kind.capitalize()}" for kind in DecisionKind}
     counts |= {name for name in re.findall(r"`([a-z]+[A-Z][A-Za-z]+)`", PAGE) if f'"{name}"' in source}
     assert set(re.findall(r"`([a-z]+[A-Z][A-Za-z]+)`", PAGE)) <= counts

@@ -9,8 +9,8 @@ import pytest
 
 from cli.validation.kubernetes_fields import KUBERNETES_FIELDS, written_fields
 from core.model.feature_gates import GATES, FeatureGates
-from lambdas.settings import Settings
-from lambdas.wiring import FUNCTIONS
+from installation.settings import Settings
+from installation.wiring import FUNCTIONS
 from tests import figures, reference
 
 ROOT = Path(__file__).parents[3]

@@ -19,14 +19,14 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 from botocore.loaders import Loader
 
-from lambdas import wiring
-from lambdas.adapters.kube.token import EksToken, presigner
-from lambdas.application.adapters import Adapters
+from adapters.composition.adapters import Adapters
+from adapters.kube.token import EksToken, presigner
+from adapters.run_report import RunReport
+from adapters.runtime.clock import SystemClock
+from installation import wiring
+from installation.settings import Settings
+from installation.wiring import BY_NAME
 from lambdas.application.controllers import Application
-from lambdas.run_report import RunReport
-from lambdas.runtime.clock import SystemClock
-from lambdas.settings import Settings
-from lambdas.wiring import BY_NAME
 from simulator.aws.exchange import NO_CAPACITY, Selection
 from simulator.aws.region import builtin_region
 from simulator.invocation.calls import LOST_REPLY, THROTTLE, Fault

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.wiring import BY_NAME, WORK, FunctionSpec
+from installation.wiring import BY_NAME, WORK, FunctionSpec
 from tests.e2e.functions import event_source
 from tests.e2e.functions.event_source import EventSource
 from tests.e2e.functions.timers import Timers

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import ConflictError, DeniedError, JsonObject, PortError, TransientError
 from core import labels
 from core.ami_families.al2023 import AL2023
-from lambdas.ports import ConflictError, DeniedError, JsonObject, PortError, TransientError
 from simulator.aws.ec2.instance import RUNNING, Instance, Subnet
 from simulator.aws.ec2.instances import Instances
 from simulator.aws.exchange import Exchange, Pool

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lambdas import cluster_roles
+from installation import cluster_roles
 from tests.e2e.audit_record import Verb
 from tests.e2e.functions.sandbox import Invocation
 from tests.e2e.judge import Verdict

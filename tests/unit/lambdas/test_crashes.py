@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
+from adapters.messages import deleted_node_claim, made_node_claim
 from core import labels
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
-from lambdas.messages import deleted_node_claim, made_node_claim
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
 

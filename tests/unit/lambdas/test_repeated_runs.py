@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import DeniedError, PortError, TransientError
 from core.errors import InvalidInputError
-from lambdas.ports import DeniedError, PortError, TransientError
 from lambdas.repeated_runs import repeated_by_schedule
 
 WOKEN = {"Records": [{"messageId": "1", "body": '{"wakeUp": "PodUnschedulable"}'}]}

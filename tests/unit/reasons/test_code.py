@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from adapters.run_report import Decision
 from core.brakes.brake import BrakeKind
 from core.reasons.binding import BindingReason
 from core.reasons.claim import ClaimReason
@@ -24,7 +25,6 @@ from core.reasons.run import FailureReason, RunReason
 from core.reasons.takeover import AdoptionReason, ReleaseReason
 from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
-from lambdas.run_report import Decision
 from tests import reference
 
 ROOT = Path(__file__).parents[3]
@@ -81,7 +81,7 @@ def test_codes_stored_by_another_version_can_be_read() -> None:
         PodReason.of("Nonsense")
 
 
-FILES = sorted(path for package in ("core", "lambdas", "cli") for path in (ROOT / package).rglob("*.py"))
+FILES = sorted(path for package in ("core", "adapters", "lambdas", "cli") for path in (ROOT / package).rglob("*.py"))
 
 CODE = re.compile(r"[A-Z][a-z]+([A-Z][a-z]*)*")
 TAKES_A_CODE = re.compile(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lambdas.wiring import AUDIT_LOG_FILTER
+from installation.wiring import AUDIT_LOG_FILTER
 from simulator.aws.cron import next_fire
 from simulator.events.event_rules import matches
 from simulator.events.log_filter import compile_filter

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from adapters.ports import Clock, Kubernetes
+from adapters.runtime.parallel_tasks import RunTasks
 from core.lifecycle.binding.turn import DecidedBinding
 from lambdas.controllers.kube_events import about_pod, normal, write_together
-from lambdas.ports import Clock, Kubernetes
-from lambdas.runtime.parallel_tasks import RunTasks
 
 EVENTS_AT_MOST: Final = 500
 """The most pods of a turn that get an event: events are for people, and each takes a call."""

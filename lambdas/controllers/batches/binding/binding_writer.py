@@ -8,10 +8,10 @@ from functools import partial
 from threading import Lock
 from typing import Final
 
+from adapters.ports import Clock, ConflictError, DeniedError, Kubernetes, NotFoundError, PortError
+from adapters.runtime.observability import logger
+from adapters.runtime.parallel_tasks import RunTasks
 from core.lifecycle.binding.turn import DecidedBinding
-from lambdas.ports import Clock, ConflictError, DeniedError, Kubernetes, NotFoundError, PortError
-from lambdas.runtime.observability import logger
-from lambdas.runtime.parallel_tasks import RunTasks
 
 REFUSALS: Final = 3
 """After this many refusals, a claim's other pods are left to kube-scheduler: we are evidently not permitted to bind them."""

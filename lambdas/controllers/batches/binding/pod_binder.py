@@ -9,6 +9,10 @@ from typing import Final
 
 import msgspec
 
+from adapters.ports import Clock, ConflictError, Kubernetes, PortError
+from adapters.run_report import RunReport
+from adapters.runtime.parallel_tasks import RunTasks
+from adapters.store import BINDER, ClaimStore, Leases
 from core.lifecycle.binding.admission import AWAITS_OTHERS
 from core.lifecycle.binding.chains import in_chains
 from core.lifecycle.binding.eligibility import accepts_bindings, covers_plan, is_seen_by_kubelet
@@ -23,14 +27,10 @@ from core.model.node import Node
 from core.model.pod import Pod
 from core.reasons.binding import BindingReason
 from core.reasons.decision import DecisionKind
+from installation.settings import Settings
 from lambdas.controllers.batches.binding.binding_events import BindingEvents
 from lambdas.controllers.batches.binding.binding_writer import BindingWriter, WrittenBindings
 from lambdas.controllers.nodes.node_lists import readable
-from lambdas.ports import Clock, ConflictError, Kubernetes, PortError
-from lambdas.run_report import RunReport
-from lambdas.runtime.parallel_tasks import RunTasks
-from lambdas.settings import Settings
-from lambdas.store import BINDER, ClaimStore, Leases
 
 NEXT_TURN: Final = timedelta(seconds=1)
 """Time until a claim that had a turn is checked again: to open its node, or for another turn."""

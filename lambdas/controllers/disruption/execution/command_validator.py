@@ -8,6 +8,12 @@ from typing import Final
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.observer import Observer
+from adapters.observation.stores import Stores
+from adapters.ports import Clock, ConflictError, Queue
+from adapters.run_report import RunReport
+from adapters.store import DISRUPTION, ClaimChange, CommandChange, Disrupted, Lease, Leases, Targets
 from core.brakes.brake import action_of
 from core.disruption.conditions.node_health import HealthCheck
 from core.gc_pause import collector_paused
@@ -24,12 +30,6 @@ from lambdas.controllers.budget_places import BudgetPlaces
 from lambdas.controllers.disruption.execution.outcomes import abandoned
 from lambdas.controllers.launching.claim_record import with_class_hash
 from lambdas.controllers.resync.run_requests import request_run
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer
-from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, ConflictError, Queue
-from lambdas.run_report import RunReport
-from lambdas.store import DISRUPTION, ClaimChange, CommandChange, Disrupted, Lease, Leases, Targets
 
 LEASE_FOR: Final = timedelta(minutes=1)
 """The function's timeout: no run outlives its lease, and a killed one blocks others for no longer."""

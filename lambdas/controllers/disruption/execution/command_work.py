@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
+from adapters.brakes.ports import skipped
+from adapters.messages import work_on_claim
+from adapters.observation.stores import Stores
+from adapters.ports import Clock, Queue
+from adapters.run_report import RunReport
 from core.brakes.brake import Brake, BrakeKind, action_of
 from core.lifecycle import steps
 from core.lifecycle.commands import SHORTEST, next_command_step, replacement_names
@@ -14,7 +19,6 @@ from core.lifecycle.records import CommandRecord
 from core.model.moved_workload import EvictedNode
 from core.pods.disposition import is_reschedulable
 from core.reasons.termination import TerminationReason
-from lambdas.brakes.ports import skipped
 from lambdas.controllers.disruption.execution.command_validator import CommandValidator
 from lambdas.controllers.disruption.execution.outcomes import done
 from lambdas.controllers.disruption.execution.rollback import CommandRollback
@@ -22,10 +26,6 @@ from lambdas.controllers.disruption.execution.start import CommandStarter
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.messages import work_on_claim
-from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, Queue
-from lambdas.run_report import RunReport
 
 MAX_STEPS: Final = 4
 BUSY: Final = timedelta(seconds=1)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from adapters.messages import work_on_claim
+from adapters.observation.stores import Stores
+from adapters.ports import Clock, FunctionQueues, Kubernetes, PortError
+from adapters.run_report import RunReport
 from core.lifecycle import steps
 from core.lifecycle.commands import replacement_names
 from core.lifecycle.draining.deletion import staying, untainted
@@ -19,10 +23,6 @@ from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.resync.run_requests import request_run
-from lambdas.messages import work_on_claim
-from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, FunctionQueues, Kubernetes, PortError
-from lambdas.run_report import RunReport
 
 
 class CommandRollback:

@@ -8,6 +8,12 @@ from typing import Final
 
 import msgspec
 
+from adapters.messages import LAUNCHES_A_MESSAGE, work_on_claims
+from adapters.observation.observer import Observer
+from adapters.observation.stores import Stores
+from adapters.ports import Clock, Kubernetes, NotFoundError, Queue
+from adapters.run_report import RunReport
+from adapters.store import PLANNER, Leases, Requested
 from core.lifecycle.commands import replacement_names
 from core.lifecycle.draining.deletion import tainted
 from core.lifecycle.draining.disruption_taint import taint_of
@@ -19,17 +25,11 @@ from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
+from installation.metric_names import COMMANDS_STARTED
 from lambdas.controllers.decision_events import DecisionEvents
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.nodes.node_patches import patch_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.messages import LAUNCHES_A_MESSAGE, work_on_claims
-from lambdas.metric_names import COMMANDS_STARTED
-from lambdas.observation.observer import Observer
-from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, Kubernetes, NotFoundError, Queue
-from lambdas.run_report import RunReport
-from lambdas.store import PLANNER, Leases, Requested
 
 LEASE_FOR: Final = timedelta(seconds=30)
 """Duration of the planner's lease: everything is read before, so it covers only a few transactions."""

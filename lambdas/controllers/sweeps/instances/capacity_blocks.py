@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from adapters.ports import JsonObject
 from core.catalogue.discovered.reservation_end import ends_at, leaves_at, reclaimed_before
 from core.catalogue.node_class import CAPACITY_BLOCK, CapacityReservation, read_node_class
 from core.catalogue.reservations import reservations_of
@@ -13,7 +14,6 @@ from core.lifecycle.records import ClaimRecord
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.ports import JsonObject
 
 
 class CapacityBlocks(Sweep):

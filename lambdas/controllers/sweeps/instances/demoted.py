@@ -6,17 +6,17 @@ from functools import partial
 
 import msgspec
 
+from adapters.observation.instance_description import offering_of
+from adapters.observation.observer import Observer
+from adapters.ports import Instance, JsonObject, Kubernetes
+from adapters.store import ClaimStore
 from core import labels
 from core.lifecycle.records import ClaimRecord, Machine
 from core.manifests.wire import api_resources as kinds
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
-from lambdas.controllers.launching.instance_description import offering_of
 from lambdas.controllers.status.status_writer import tolerate_gone
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.observation.observer import Observer
-from lambdas.ports import Instance, JsonObject, Kubernetes
-from lambdas.store import ClaimStore
 
 
 class DemotedInstances(Sweep):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import CloudProvider, Impairment
 from core import labels
 from core.disruption.conditions.expiration import objections
 from core.lifecycle.records import ClaimRecord
@@ -14,8 +16,6 @@ from core.reasons.termination import TerminationReason
 from lambdas.controllers.budget_places import BudgetPlaces
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import CloudProvider, Impairment
 
 IMPAIRED_FOR: Final = timedelta(minutes=5)
 """How long a check must fail: EC2 itself recovers many hosts within minutes.

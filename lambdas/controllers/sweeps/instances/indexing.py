@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from adapters.store import ClaimStore
 from core.lifecycle.records import ClaimRecord
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.store import ClaimStore
 
 
 class InstanceIndex(Sweep):

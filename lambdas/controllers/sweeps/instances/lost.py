@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Container
 from datetime import datetime
 
+from adapters.ports import CloudProvider
 from core.lifecycle.claims import INSTANCE_CHECK_AFTER
 from core.lifecycle.records import ClaimRecord
 from core.model.snapshot import Snapshot
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
+from installation.metric_names import LOST_INSTANCES_HELD
 from lambdas.controllers.launching.failed_starts import FailedStarts
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.metric_names import LOST_INSTANCES_HELD
-from lambdas.ports import CloudProvider
 
 
 class LostInstances(Sweep):

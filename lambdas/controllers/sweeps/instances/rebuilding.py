@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adapters.messages import work_on_claim
+from adapters.observation.cluster_state import ClusterState
+from adapters.observation.instance_description import machine_of
+from adapters.observation.observer import Observer
+from adapters.ports import Clock, CloudProvider, ConflictError, Instance, NotFoundError, Queue
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
 from core import labels
 from core.lifecycle.launching.shared_launch import is_unnamed
 from core.lifecycle.rebuilding import rebuilt, rebuilt_plan
@@ -12,15 +19,8 @@ from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
-from lambdas.controllers.launching.instance_description import machine_of
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.sweeps.instances.unclaimed import UnclaimedInstance
-from lambdas.messages import work_on_claim
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer
-from lambdas.ports import Clock, CloudProvider, ConflictError, Instance, NotFoundError, Queue
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore
 
 
 class Rebuilding:

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import Instance
 from core import labels
 from core.lifecycle.claims import REGISTRATION_TIMEOUT
 from core.lifecycle.launching.shared_launch import is_unnamed, launch_name
 from core.model.node import Node
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Instance
 
 
 class UnclaimedInstance(msgspec.Struct, frozen=True):

@@ -12,20 +12,20 @@ from typing import Final
 
 import msgspec
 
+from adapters.brakes.ports import Brakes, HeldBrakes, skipped
+from adapters.messages import wake_up, work_on_claim
+from adapters.ports import FunctionQueues
+from adapters.store import ClaimStore
 from core import labels
 from core.brakes.brake import Action, Brake, BrakeKind
 from core.lifecycle.claims import REGISTRATION_TIMEOUT
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.brakes.ports import Brakes, HeldBrakes, skipped
+from installation.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 from lambdas.controllers.sweeps.instances.unclaimed import UnclaimedInstance
 from lambdas.controllers.sweeps.sweep import ReconcileRound
-from lambdas.messages import wake_up, work_on_claim
-from lambdas.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
-from lambdas.ports import FunctionQueues
-from lambdas.store import ClaimStore
 
 UNKNOWN_AFTER: Final = REGISTRATION_TIMEOUT + timedelta(minutes=5)
 """The age from which an instance is unknown.

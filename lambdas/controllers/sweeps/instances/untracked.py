@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from adapters.ports import CloudProvider
 from core.lifecycle.launching.shared_launch import name_tags
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 from lambdas.controllers.sweeps.instances.unclaimed import untracked
 from lambdas.controllers.sweeps.instances.unknown import UNKNOWN_AFTER, UnknownInstances
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.ports import CloudProvider
 
 GRACE: Final = timedelta(minutes=1)
 """The minimum age: the launch response of a younger instance may not be stored yet."""

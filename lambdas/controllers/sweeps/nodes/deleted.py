@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from adapters.messages import work_on_claim
+from adapters.ports import Queue
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import was_recreated
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.messages import work_on_claim
-from lambdas.ports import Queue
 
 
 class DeletedNodes(Sweep):

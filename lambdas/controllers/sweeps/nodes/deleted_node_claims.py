@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from adapters.ports import JsonObject, Kubernetes, NotFoundError
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
 from core.lifecycle.mirror.node_claim_object import is_mirror, mirrored
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.api_resources import NODE_CLAIMS
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
-from lambdas.ports import JsonObject, Kubernetes, NotFoundError
-from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore
 
 
 class DeletedNodeClaims:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from adapters.messages import work_on_claim
+from adapters.ports import Queue
 from core.lifecycle.claims import inconsistency
 from core.lifecycle.consistency import shortfall
+from installation.metric_names import INCONSISTENT_NODES
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.messages import work_on_claim
-from lambdas.metric_names import INCONSISTENT_NODES
-from lambdas.ports import Queue
 
 
 class InconsistentNodes(Sweep):

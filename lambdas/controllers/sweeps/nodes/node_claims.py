@@ -9,6 +9,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
+from adapters.messages import made_node_claim
+from adapters.ports import JsonObject, Kubernetes, Queue
+from adapters.store import ClaimStore
 from core.lifecycle.mirror.hand_made_claim import is_made_by_hand
 from core.lifecycle.mirror.node_claim_object import is_mirror
 from core.lifecycle.records import ClaimRecord
@@ -17,9 +20,6 @@ from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
 from lambdas.controllers.node_claims.node_claim_status import Findings, NodeClaimStatus
 from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims, is_deleted
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.messages import made_node_claim
-from lambdas.ports import JsonObject, Kubernetes, Queue
-from lambdas.store import ClaimStore
 
 CLAIMS_A_ROUND: Final = 250
 """The most NodeClaims that one round creates or releases, and the most whose status it writes; the next round continues."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from adapters.ports import CloudProvider, Kubernetes
 from core import labels
 from core.model.node import Node
 from core.reasons.claim import ClaimReason
@@ -16,7 +17,6 @@ from core.reasons.decision import DecisionKind
 from lambdas.controllers.nodes.node_patches import delete_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.ports import CloudProvider, Kubernetes
 
 ORPHANED_AFTER: Final = timedelta(minutes=5)
 """The minimum age: a younger Node may have joined after the instances were listed."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from adapters.messages import work_on_claim
+from adapters.observation.stores import Stores
+from adapters.ports import CloudProvider, Kubernetes, Queue
 from core.lifecycle.draining.deletion import staying, untainted
 from core.lifecycle.draining.disruption_taint import must_leave_for
 from core.lifecycle.records import ClaimRecord
@@ -12,9 +15,6 @@ from core.reasons.decision import DecisionKind
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.messages import work_on_claim
-from lambdas.observation.stores import Stores
-from lambdas.ports import CloudProvider, Kubernetes, Queue
 
 
 class StaleTaints(Sweep):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from adapters.ports import Kubernetes, NotFoundError
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.ports import Kubernetes, NotFoundError
 
 
 class DeletedPools(Sweep):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from adapters.messages import wake_up
+from adapters.ports import Queue
+from adapters.store import ClaimStore
 from core.disruption.static_capacity.replicas import lacks_nodes, surplus
 from core.model.node_claim import NodeClaim
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.messages import wake_up
-from lambdas.ports import Queue
-from lambdas.store import ClaimStore
 
 WAKE_UP: Final = "static capacity"
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.store import SweepState
 from cli.answers.status_document import status_document
 from core import labels
 from core.api.objects import JsonObject
@@ -18,7 +19,6 @@ from core.brakes.breaker import Breaker
 from core.lifecycle.records import CommandRecord, Deletion
 from core.model.node_claim import LAUNCHED, REGISTERED
 from core.model.plan import Command, Move
-from lambdas.store import SweepState
 from tests.builders import NOW, a_node_of, a_pod, a_snapshot, a_type
 from tests.contract.store.stores import claim as a_row
 

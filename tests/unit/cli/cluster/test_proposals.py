@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 import cli.cluster.proposals as module
+from adapters.ports import ConflictError, DeniedError
 from cli.cluster.proposals import TRIES, OpenProposals, is_open, open_proposals
 from cli.errors import InputError
 from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalEnd, ProposalVerdict
 from core.model.plan import Command
-from lambdas.ports import ConflictError, DeniedError
 from tests.builders import NOW
 
 

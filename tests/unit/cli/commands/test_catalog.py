@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from adapters.aws.market import AwsMarket
 from cli.__main__ import main
 from cli.commands import catalog
-from lambdas.adapters.aws.market import AwsMarket
 from tests.integration.ec2.test_market import Clock, Region
 
 POD = """

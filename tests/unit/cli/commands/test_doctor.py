@@ -20,7 +20,7 @@ from cli.doctor.checks import diagnose
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from cli.doctor.volume_key import OPERATIONS
 from infra.context import clusters
-from lambdas.wiring import FUNCTIONS
+from installation.wiring import FUNCTIONS
 from tests.fakes.api_server import ApiServer, serving
 from tests.unit.cli.doctor.test_cluster import install
 

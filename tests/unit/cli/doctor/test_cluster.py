@@ -14,7 +14,7 @@ from cli.doctor.account import Account
 from cli.doctor.cluster_api import BINDINGS, DEFINITIONS, ROLES
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from core.api import crds
-from lambdas.cluster_roles import manifests
+from installation.cluster_roles import manifests
 from tests.builders import NOW
 from tests.fakes.api_server import ApiServer, Failure, serving
 

@@ -13,7 +13,7 @@ import pytest
 from moto import mock_aws
 
 from cli.__main__ import main
-from lambdas.cluster_roles import RULES_OF, group_of
+from installation.cluster_roles import RULES_OF, group_of
 from tests.fakes.api_server import ApiServer
 from tests.unit.cli.commands.test_doctor import answer, deployed
 from tests.unit.cli.doctor.test_cluster import install

@@ -9,7 +9,7 @@ import pytest
 from cli.doctor import way_out
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
-from lambdas.network_services import BY_SETTING, GATEWAYS, SERVICES
+from installation.network_services import BY_SETTING, GATEWAYS, SERVICES
 from tests.builders import NOW
 
 VPC = "vpc-0a1b2c3d"

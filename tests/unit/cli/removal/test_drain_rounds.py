@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import DeniedError, TransientError
 from cli.errors import InputError
 from cli.removal.draining import FAILURES_MAX, ROUND, drain_all
 from cli.removal.owned_resources import RemainingResources
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import DeniedError, TransientError
 from tests.builders import NOW
 from tests.fakes.world import FakeClock
 

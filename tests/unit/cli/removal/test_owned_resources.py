@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.ports import ConflictError, NotFoundError
 from cli.removal.owned_resources import OwnedResources, RemainingResources
 from core import labels
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-from lambdas.ports import ConflictError, NotFoundError
 from tests.builders import NOW
 from tests.contract.store.stores import claim
 

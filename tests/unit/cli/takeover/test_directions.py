@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import TransientError
 from cli.takeover import directions
 from cli.takeover.adoption_survey import AdoptionCandidate, AdoptionSurvey
 from core.lifecycle.takeover.adoption import AdoptionState
-from lambdas.ports import TransientError
 
 FAULT = TransientError("dynamodb:PutItem", "503")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import ConflictError
 from cli.takeover.environment import SETTLED_AFTER, TRIES, TakeoverEnvironment
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import ConflictError
 from tests.fakes.lab import Lab, LabAdapters
 
 PARAMETER = "/fleetwright/test/mode"

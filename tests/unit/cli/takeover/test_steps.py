@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import DeniedError, PortError, TransientError
 from cli.takeover.environment import TakeoverEnvironment
 from cli.takeover.steps import in_turn
-from lambdas.ports import DeniedError, PortError, TransientError
 
 
 class Environment(TakeoverEnvironment):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.ports import PortError, TransientError
+from adapters.run_report import RunReport
 from core.reasons.run import FailureReason, RunReason
 from lambdas.controllers.boundary import Boundary
-from lambdas.ports import PortError, TransientError
-from lambdas.run_report import RunReport
 
 
 class Attempts:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import Impairment
+from adapters.run_report import RunReport
 from core.manifests.wire import api_resources as kinds
 from core.reasons.command import CommandReason
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.budget_places import BudgetPlaces
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen
-from lambdas.ports import Impairment
-from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.one_node import a_working_node

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.ports import JsonObject, TransientError
+from adapters.runtime.parallel_tasks import in_turn
 from core.ledger.entry import LedgerPart
 from core.ledger.summary import DecisionSummary, command_sentence
 from core.lifecycle.records import CommandRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import Command, Move
 from lambdas.controllers.decision_events import EVENTS_AT_MOST, DecisionEvents
-from lambdas.ports import JsonObject, TransientError
-from lambdas.runtime.parallel_tasks import in_turn
 from tests.fakes.lab import Lab
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import ConflictError, DeniedError, NotFoundError, PortError, TransientError
+from adapters.runtime.parallel_tasks import in_turn
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers import kube_events
 from lambdas.controllers.kube_events import AT_A_TIME, WRITE_WITHIN, in_time, normal, warning, write, write_together
-from lambdas.ports import ConflictError, DeniedError, NotFoundError, PortError, TransientError
-from lambdas.runtime.parallel_tasks import in_turn
 from tests.builders import NOW
 from tests.fakes.world import FakeClock, FakeKubernetes
 

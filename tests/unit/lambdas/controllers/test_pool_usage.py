@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.run_report import RunReport
+from adapters.store import PoolUsage
 from core.lifecycle.records import ClaimRecord
 from core.reasons.run import RunReason
 from lambdas.controllers.pool_usage import mismatches, recount
-from lambdas.run_report import RunReport
-from lambdas.store import PoolUsage
 from tests.fakes.store import MemoryClaims, Rows
 from tests.unit.lifecycle.records_for_tests import a_plan, a_record
 

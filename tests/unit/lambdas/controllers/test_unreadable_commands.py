@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.ports import DeniedError
+from adapters.run_report import RunReport
+from adapters.store import UnreadableRow
 from core.reasons.termination import TerminationReason
-from lambdas.ports import DeniedError
-from lambdas.run_report import RunReport
-from lambdas.store import UnreadableRow
 from tests.fakes.lab import Lab, a_pending_pod
 
 SPOT = "EC2 Spot Instance Interruption Warning"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.ports import JsonObject
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import JsonObject
 from tests.fakes.lab import Lab, a_pending_pod
 
 ODD: tuple[JsonObject, ...] = (

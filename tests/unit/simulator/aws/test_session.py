@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutError
 
-from lambdas.adapters.aws.service import QUICK
+from adapters.aws.service import QUICK
 from simulator.aws.errors import UnansweredError
 from simulator.invocation.calls import Fault
 from tests.fakes.account import START, FakeAccount

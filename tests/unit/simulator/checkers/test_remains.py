@@ -65,7 +65,7 @@ def remains(*claims: dict[str, Any], **fields: Any) -> Remains:
         "usage": {"default": {"r:cpu": 4000, "disrupting": 0}},
         "dead_letters": {"work": 0},
         "explained": frozenset(),
-        "failures": ("Traceback\nlambdas.ports.TransientError: kube:list pods: 500",),
+        "failures": ("Traceback\nadapters.ports.TransientError: kube:list pods: 500",),
     }
     return Remains(claims=claims or (claim(),), **{**usual, **fields})
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.ports import ConflictError, NotFoundError, TransientError
 from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import ConflictError, NotFoundError, TransientError
 from tests.unit.simulator.cluster.world import World, a_node, a_pod, a_workload
 
 

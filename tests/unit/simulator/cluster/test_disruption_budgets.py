@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lambdas.ports import ConflictError, EvictionBlockedError, NotFoundError, SeveralBudgetsError
+from adapters.ports import ConflictError, EvictionBlockedError, NotFoundError, SeveralBudgetsError
 from tests.unit.simulator.cluster.world import World, a_budget, a_pod, a_workload
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import DeniedError
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import DeniedError
 from simulator.cluster.list_selectors import selection
 
 POD: dict[str, Any] = {

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lambdas import wiring
-from lambdas.wiring import BY_NAME, FunctionSpec
+from installation import wiring
+from installation.wiring import BY_NAME, FunctionSpec
 from simulator.aws.queues import Queues
 from simulator.clock import VirtualClock
 from simulator.draws import stream

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lambdas.ports import LostReplyError, TransientError
+from adapters.ports import LostReplyError, TransientError
 from simulator.clock import VirtualClock
 from simulator.invocation.calls import CrashError, Fault
 from simulator.invocation.cluster_calls import ClusterCalls

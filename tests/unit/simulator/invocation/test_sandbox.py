@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.wiring import BY_NAME, FunctionSpec
+from installation.wiring import BY_NAME, FunctionSpec
 from simulator.clock import VirtualClock
 from simulator.invocation.sandbox import Handler, Sandboxes
 from simulator.record import Recorder

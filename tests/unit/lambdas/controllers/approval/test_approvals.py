@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from adapters.ports import DeniedError, TransientError
 from core.approval.proposal import EXPIRES_AFTER, PROPOSALS_MAX, Proposal, ProposalVerdict
 from core.ledger.entry import LedgerEntry, decode_entry
 from core.ledger.log import PROPOSED, by_decision, log_entry
@@ -14,7 +15,6 @@ from core.manifests.wire import api_resources as kinds
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.node import NodeReason
-from lambdas.ports import DeniedError, TransientError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 BY = "arn:aws:iam::123456789012:user/ada"

@@ -7,10 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from core import labels
-from core.lifecycle.records import ClaimPhase
-from core.manifests.wire import api_resources as kinds
-from lambdas.messages import (
+from adapters.messages import (
     CLAIMS_A_MESSAGE,
     WorkItem,
     deleted_node_claim,
@@ -18,7 +15,10 @@ from lambdas.messages import (
     work_on_claim,
     work_on_claims,
 )
-from lambdas.ports import ConflictError, JsonObject, LostReplyError, TransientError
+from adapters.ports import ConflictError, JsonObject, LostReplyError, TransientError
+from core import labels
+from core.lifecycle.records import ClaimPhase
+from core.manifests.wire import api_resources as kinds
 from tests.fakes.lab import Lab, a_pending_pod
 
 

@@ -9,16 +9,16 @@ from threading import Barrier, Event
 import msgspec
 import pytest
 
+from adapters.messages import WorkItem, check_command, work_on_command
+from adapters.ports import TransientError
+from adapters.run_report import RunReport
+from adapters.runtime.parallel_tasks import Task, in_threads, in_turn
 from core.lifecycle.binding.eligibility import SETTLES_WITHIN
 from core.manifests.wire import api_resources as kinds
+from installation.wiring import BY_NAME, WORK
 from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN
 from lambdas.controllers.batches.execution import ANSWER_WITHIN, BEGIN_WITHIN, HAND_BACK_AFTER
 from lambdas.controllers.batches.retries import AFTER_FAULT
-from lambdas.messages import WorkItem, check_command, work_on_command
-from lambdas.ports import TransientError
-from lambdas.run_report import RunReport
-from lambdas.runtime.parallel_tasks import Task, in_threads, in_turn
-from lambdas.wiring import BY_NAME, WORK
 from tests.fakes.lab import Lab, a_pending_pod
 
 

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from adapters.messages import WorkItem, work_on_claim
 from lambdas.controllers.batches import next_checks
 from lambdas.controllers.batches.next_checks import NextChecks
-from lambdas.messages import WorkItem, work_on_claim
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.ports import ConflictError, DeniedError, NotFoundError, PortError, ThrottledError, TransientError
 from lambdas.controllers.batches.retries import retry_after
-from lambdas.ports import ConflictError, DeniedError, NotFoundError, PortError, ThrottledError, TransientError
 
 CALL = "kube:patch nodes"
 

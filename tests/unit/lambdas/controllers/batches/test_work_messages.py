@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from lambdas.messages import work_on_claim
-from lambdas.ports import TransientError
-from lambdas.run_report import RunReport
+from adapters.messages import work_on_claim
+from adapters.ports import TransientError
+from adapters.run_report import RunReport
 from tests.fakes.lab import Lab
 
 

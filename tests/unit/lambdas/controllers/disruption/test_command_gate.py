@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.run_report import RunReport
 from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
 from core.disruption.move_history import FIRST_PAUSE
 from core.model.plan import Command
 from lambdas.controllers.disruption.command_gate import CommandGate
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.run_report import RunReport
 from tests.builders import NOW, a_snapshot
 from tests.fakes.store import MemoryMoves, Rows
 from tests.unit.lifecycle.records_for_tests import a_command, a_plan, a_record

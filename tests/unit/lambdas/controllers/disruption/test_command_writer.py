@@ -7,6 +7,10 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.ledger.writer import LedgerWriter
+from adapters.messages import work_on_command
+from adapters.ports import ConflictError, DeniedError, PortError, TransientError
+from adapters.run_report import RunReport
 from core.ledger.search_time import RecordedTime
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import CommandPhase
@@ -14,10 +18,6 @@ from core.model.plan import Command, DisruptionPlan, StoredDrain, StoredTarget
 from core.reasons.command import CommandReason
 from lambdas.controllers.approval.approvals import CommandsByApproval
 from lambdas.controllers.disruption.command_writer import CommandWriter, command_id
-from lambdas.ledger.writer import LedgerWriter
-from lambdas.messages import work_on_command
-from lambdas.ports import ConflictError, DeniedError, PortError, TransientError
-from lambdas.run_report import RunReport
 from tests.builders import NOW, a_snapshot
 from tests.fakes.store import MemoryCommands, Rows
 from tests.fakes.world import FakeClock, FakeQueue, MemoryObjects

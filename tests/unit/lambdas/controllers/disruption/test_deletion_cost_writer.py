@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.ports import ConflictError, DeniedError, NotFoundError, PortError
+from adapters.run_report import RunReport
 from core import labels
 from core.disruption.candidates.deletion_costs import LEAVES_FIRST
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import StoredDrain, StoredTarget
 from lambdas.controllers.disruption.deletion_cost_writer import FAILURES, DeletionCostWriter
-from lambdas.ports import ConflictError, DeniedError, NotFoundError, PortError
-from lambdas.run_report import RunReport
 from tests.builders import NOW, a_snapshot
 from tests.fakes.lab import a_pending_pod
 from tests.fakes.world import FakeClock, FakeKubernetes

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.store import DECIDER
 from core.brakes.brake import Brake, BrakeKind
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.move_history import MoveHistory
 from core.disruption.rollouts import Rollout
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
-from lambdas.metric_names import ROLLOUTS_STOPPED
-from lambdas.store import DECIDER
+from installation.metric_names import ROLLOUTS_STOPPED
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 

@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.ledger.writer import TRIED_AGAIN_AFTER
+from adapters.ports import JsonObject, TransientError
+from adapters.run_report import RunReport
 from core import labels
 from core.ledger.entry import LedgerEntry, decode_entry
 from core.ledger.object_keys import read_decision_key
 from core.manifests.wire import api_resources as kinds
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.disruption.observed_commands import REUSED_FOR
-from lambdas.ledger.writer import TRIED_AGAIN_AFTER
-from lambdas.ports import JsonObject, TransientError
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 OPEN = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
+from adapters.observation.cluster_state import ClusterState
 from lambdas.controllers.disruption.pod_event_store import POD_EVENTS_PER_RUN, write_pod_events
-from lambdas.observation.cluster_state import ClusterState
 from tests.builders import NOW
 from tests.fakes.lab import Lab
 from tests.unit.lifecycle.records_for_tests import a_record

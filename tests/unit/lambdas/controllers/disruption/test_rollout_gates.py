@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.run_report import RunReport
 from core.disruption.move_history import MoveHistory
 from core.disruption.rollouts import Rollout
 from core.lifecycle import steps
@@ -14,10 +16,8 @@ from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.termination import TerminationReason
+from installation.metric_names import ROLLOUTS_STOPPED
 from lambdas.controllers.disruption.rollout_gates import failed_rollouts, with_rollouts
-from lambdas.metric_names import ROLLOUTS_STOPPED
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.run_report import RunReport
 from tests.builders import NOW, a_node_of
 from tests.fakes.store import MemoryMoves, Rows
 from tests.unit.disruption.nodes_for_tests import SMALL, drifted, pod_on, world

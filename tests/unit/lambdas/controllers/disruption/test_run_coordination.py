@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, cast
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.run_report import RunReport
 from core.lifecycle.records import CommandPhase
 from lambdas.controllers.disruption.run_coordination import FOLLOWED_AFTER, RunCoordination
 from lambdas.controllers.resync.run_requests import GATHERED, SPACING
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.run_report import RunReport
 from tests.builders import NOW, a_snapshot
 from tests.fakes.store import MemoryLeases, Rows
 from tests.fakes.world import FakeClock, FakeQueue

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from adapters.ports import DeniedError
+from adapters.run_report import RunReport
 from core.disruption import disrupt
 from core.disruption.apply_command import carried_out
 from core.model.plan import Command, DisruptionPlan, PlannedClaim, StoredNewNode, StoredTarget
 from core.model.snapshot import Snapshot
 from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
 from lambdas.controllers.disruption.target_progress import TargetProgress, remaining_target
-from lambdas.ports import DeniedError
-from lambdas.run_report import RunReport
 from tests.builders import CLASS_REF, NOW
 from tests.fakes.store import MemoryTargets, Rows
 from tests.fakes.world import FakeClock, FakeKubernetes

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.messages import work_on_claim
+from adapters.ports import JsonObject
+from adapters.run_report import RunReport
 from core import labels
 from core.manifests.wire import api_resources as kinds
-from lambdas.messages import work_on_claim
-from lambdas.ports import JsonObject
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 CAPACITY = {"cpu": "4"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from adapters.messages import work_on_claim
+from adapters.ports import TransientError
 from core.manifests.wire import api_resources as kinds
-from lambdas.messages import work_on_claim
-from lambdas.ports import TransientError
 from tests.fakes.lab import Lab, a_pending_pod
 
 

@@ -6,11 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from core.brakes.brake import Brake, BrakeKind
-from core.manifests.wire import api_resources as kinds
-from core.reasons.drain import DrainReason, EvictionReason
-from lambdas.messages import work_on_claim
-from lambdas.ports import (
+from adapters.messages import work_on_claim
+from adapters.ports import (
     ConflictError,
     DeniedError,
     EvictionBlockedError,
@@ -21,7 +18,10 @@ from lambdas.ports import (
     ThrottledError,
     TransientError,
 )
-from lambdas.runtime.observability import DENIED
+from adapters.runtime.observability import DENIED
+from core.brakes.brake import Brake, BrakeKind
+from core.manifests.wire import api_resources as kinds
+from core.reasons.drain import DrainReason, EvictionReason
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 CALL = "kube:create pods/eviction"

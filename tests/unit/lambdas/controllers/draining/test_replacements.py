@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from adapters.run_report import RunReport
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.scheduled_changes import BEGINS_BEFORE, DUE_BEFORE, SPREAD
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.events.interruption import read_event
-from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 

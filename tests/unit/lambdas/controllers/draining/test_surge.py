@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from adapters.messages import work_on_claim
 from core import labels
 from core.lifecycle.draining.surge import RESTARTED_FOR
 from core.manifests.wire import api_resources as kinds
-from lambdas.messages import work_on_claim
 from tests.fakes.lab import Lab, a_pending_pod
 
 

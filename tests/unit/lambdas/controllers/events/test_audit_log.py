@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import FunctionQueues
+from adapters.run_report import RunReport
+from adapters.store import PodEnds
 from core.errors import InvalidInputError
 from lambdas.controllers.events.audit_log import (
     AuditLog,
@@ -15,9 +18,6 @@ from lambdas.controllers.events.audit_log import (
     made_node_claim_of,
     reason_to_wake,
 )
-from lambdas.ports import FunctionQueues
-from lambdas.run_report import RunReport
-from lambdas.store import PodEnds
 from tests.builders import NOW
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import Rows

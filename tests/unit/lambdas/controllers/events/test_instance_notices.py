@@ -7,16 +7,16 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.messages import work_on_claim
+from adapters.ports import JsonObject, TransientError
+from adapters.run_report import RunReport
+from adapters.store import UnreadableRow
 from core import labels
 from core.lifecycle.draining.replacing import SPOT_NOTICE
 from core.manifests.wire import api_resources as kinds
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
-from lambdas.messages import work_on_claim
-from lambdas.ports import JsonObject, TransientError
-from lambdas.run_report import RunReport
-from lambdas.store import UnreadableRow
 from tests.fakes.lab import Lab, a_pending_pod
 
 SPOT = "EC2 Spot Instance Interruption Warning"

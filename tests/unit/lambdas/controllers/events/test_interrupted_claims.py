@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import TransientError
+from adapters.run_report import RunReport
 from core import labels
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import OfferingKey
+from installation.wiring import ENDING_STATES
 from lambdas.controllers.events.interruption import read_event
-from lambdas.ports import TransientError
-from lambdas.run_report import RunReport
-from lambdas.wiring import ENDING_STATES
 from tests.fakes.lab import Lab, a_pending_pod
 
 

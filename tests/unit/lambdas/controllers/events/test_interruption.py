@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.ports import TransientError
+from adapters.run_report import RunReport
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.draining.deletion import leaving
@@ -17,8 +19,6 @@ from core.lifecycle.scheduled_changes import DUE_BEFORE
 from core.model.catalogue import Offering, OfferingKey
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.events.interruption import Interruption, read_event
-from lambdas.ports import TransientError
-from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
 

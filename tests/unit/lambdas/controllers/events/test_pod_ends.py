@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from adapters.run_report import RunReport
 from core.lifecycle.pod_events import ANY_NODE
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.events.pod_ends import GRAIN, NODES_PER_DELIVERY, SEEN_WITHIN, PodEnd, PodEndWriter, pod_end
-from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.unit.lambdas.controllers.events.test_audit_log import a_delivery, an_entry

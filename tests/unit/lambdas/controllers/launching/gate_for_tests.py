@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from adapters.ports import RefusedOffering
+from adapters.run_report import RunReport
 from core.lifecycle.records import ClaimRecord
 from core.reasons.claim import ClaimReason
 from core.reasons.refusal import Refusal
 from core.scheduling import schedule
 from lambdas.controllers.launching.claim_record import requested
 from lambdas.controllers.launching.launch_gate import Admission, LaunchGate
-from lambdas.ports import RefusedOffering
-from lambdas.run_report import RunReport
 from tests.builders import NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.store import MemoryDenials, MemoryOfferings, Rows
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from adapters.ports import TransientError
+from adapters.run_report import RunReport
 from core.launch.denials.denial import DeniedLaunch, LaunchDenial
 from core.model.catalogue import OfferingKey
 from core.reasons.claim import ClaimReason
 from lambdas.controllers.launching.denial_memory import TRIES, DenialMemory
-from lambdas.ports import TransientError
-from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.fakes.store import MemoryDenials, Rows
 

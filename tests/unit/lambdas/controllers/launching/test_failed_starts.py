@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.run_report import RunReport
 from core.launch.denials.denial import FIRST_PAUSE, PROBE
 from core.launch.denials.instance_ends import rule_of_end
 from core.lifecycle.claims import INSTANCE_CHECK_AFTER
@@ -13,7 +14,6 @@ from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import OfferingKey
 from core.reasons.claim import ClaimReason
 from core.reasons.termination import TerminationReason
-from lambdas.run_report import RunReport
 from tests.builders import a_class_manifest
 from tests.fakes.lab import Lab, a_pending_pod
 

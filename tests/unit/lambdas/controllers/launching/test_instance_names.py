@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.ports import DeniedError, TransientError
 from core import labels
 from core.lifecycle.claims import BOOT_AT_LEAST
-from lambdas.ports import DeniedError, TransientError
 from tests.fakes.lab import Lab, a_pending_pod
 
 CLAIMS = 3

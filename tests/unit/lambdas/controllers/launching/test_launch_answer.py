@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
+from adapters.ports import Instance, Launched, RefusedOffering
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.catalogue import OfferingKey
 from core.reasons.claim import ClaimReason
 from lambdas.controllers.launching.launch_answer import ONE_TRIES, LaunchAnswer
-from lambdas.ports import Instance, Launched, RefusedOffering
 from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_record
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from adapters.ports import RefusedOffering, TransientError
+from adapters.run_report import RunReport
 from core import labels
 from core.launch.denials.denial import FIRST_PAUSE, PROBE
 from core.launch.denials.scope import DenialScope
@@ -13,8 +15,6 @@ from core.model.catalogue import OfferingKey
 from core.model.values.requirements import Requirement
 from core.reasons.refusal import Refusal
 from lambdas.controllers.launching.launch_gate import NO_CAPACITY, Admission
-from lambdas.ports import RefusedOffering, TransientError
-from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.unit.lambdas.controllers.launching.gate_for_tests import CALL, World, admitted, refusal
 

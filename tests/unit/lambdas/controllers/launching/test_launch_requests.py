@@ -7,12 +7,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.ports import ConflictError, DeniedError, InsufficientCapacityError, LostReplyError
 from core.launch.denials.denial import FIRST_PAUSE, LaunchDenial
 from core.launch.denials.subnets import subnet_key
 from core.lifecycle.records import ClaimRecord
 from core.reasons.claim import ClaimReason
 from lambdas.controllers.launching.launch_answer import LaunchAnswer
-from lambdas.ports import ConflictError, DeniedError, InsufficientCapacityError, LostReplyError
 from tests.builders import NOW
 from tests.unit.lambdas.controllers.launching.test_launching import CALL, World, capacity_error
 

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.ports import DeniedError, JsonObject, ThrottledError, TransientError
+from adapters.runtime.parallel_tasks import Task, TaskRunners, in_turn
+from adapters.store import Requested
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import DeniedError, JsonObject, ThrottledError, TransientError
-from lambdas.runtime.parallel_tasks import Task, TaskRunners, in_turn
-from lambdas.store import Requested
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
 

@@ -8,16 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from core import labels
-from core.ledger.outcome import OutcomeState
-from core.lifecycle.records import ClaimPhase, ClaimRecord
-from core.model.catalogue import OfferingKey
-from core.model.snapshot import Snapshot
-from core.reasons.claim import ClaimReason
-from core.scheduling import schedule
-from lambdas.controllers.launching.launch_requests import LaunchRequests
-from lambdas.controllers.launching.launching import STORE_ATTEMPTS, Launcher
-from lambdas.ports import (
+from adapters.ports import (
     ConflictError,
     DeniedError,
     InsufficientCapacityError,
@@ -28,8 +19,17 @@ from lambdas.ports import (
     TransientError,
     UnfulfilledError,
 )
-from lambdas.run_report import RunReport
-from lambdas.store import PoolUsage
+from adapters.run_report import RunReport
+from adapters.store import PoolUsage
+from core import labels
+from core.ledger.outcome import OutcomeState
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.model.catalogue import OfferingKey
+from core.model.snapshot import Snapshot
+from core.reasons.claim import ClaimReason
+from core.scheduling import schedule
+from lambdas.controllers.launching.launch_requests import LaunchRequests
+from lambdas.controllers.launching.launching import STORE_ATTEMPTS, Launcher
 from tests.builders import NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import Rows

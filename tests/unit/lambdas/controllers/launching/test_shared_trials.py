@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from adapters.ports import RefusedOffering
+from adapters.run_report import RunReport
 from core.launch.denials.denial import FIRST_PAUSE, PROBE
 from core.reasons.claim import ClaimReason
 from core.reasons.refusal import Refusal
 from lambdas.controllers.launching.launch_gate import Admission
-from lambdas.ports import RefusedOffering
-from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.unit.lambdas.controllers.launching.gate_for_tests import CALL, World, admitted, refusal
 

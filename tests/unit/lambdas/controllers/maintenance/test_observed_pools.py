@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from adapters.run_report import RunReport
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.model.node_pool import NodePool
 from lambdas.controllers.maintenance.observed_pools import ObservedPoolBrakes
-from lambdas.run_report import RunReport
 from tests.builders import NOW, a_pool, a_snapshot
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.world import FakeClock

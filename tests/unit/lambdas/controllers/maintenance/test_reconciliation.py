@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.ports import TransientError
+from adapters.store import UnreadableRow
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import TransientError
-from lambdas.store import UnreadableRow
 from tests.fakes.lab import Lab
 
 

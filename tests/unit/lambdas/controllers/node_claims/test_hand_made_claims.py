@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.observation.karpenter_presence import KarpenterPresence
+from adapters.run_report import RunReport
+from adapters.runtime.parallel_tasks import in_turn
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Offering
 from lambdas.controllers.node_claims.hand_made_claims import CHECKED_AGAIN, HandMadeClaims
-from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
 from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
-from lambdas.run_report import RunReport
-from lambdas.runtime.parallel_tasks import in_turn
 from tests.fakes.lab import Lab, a_node_pool
 from tests.unit.lifecycle.records_for_tests import a_record
 

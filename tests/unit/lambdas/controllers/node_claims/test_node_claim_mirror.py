@@ -8,16 +8,16 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.observation.karpenter_presence import KarpenterPresence
+from adapters.ports import TransientError
+from adapters.run_report import RunReport
+from adapters.runtime.parallel_tasks import Task, in_turn
 from core import labels
 from core.api.objects import JsonObject
 from core.lifecycle.mirror.node_claim_object import new_object
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.manifests.wire.api_resources import NODE_CLAIMS
-from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
 from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
-from lambdas.ports import TransientError
-from lambdas.run_report import RunReport
-from lambdas.runtime.parallel_tasks import Task, in_turn
 from tests.builders import NOW
 from tests.fakes.lab import Lab
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_plan, a_record

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.observation.cluster_state import ClusterState
 from core import labels
 from core.lifecycle.mirror.node_claim_object import Mirrored, mirrored, new_object
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.api_resources import NODE_CLAIMS
 from core.model.node_claim import CONSOLIDATABLE, DRIFTED, INITIALIZED, Condition
 from lambdas.controllers.node_claims.node_claim_status import Findings, NodeClaimStatus
-from lambdas.observation.cluster_state import ClusterState
 from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_type
 from tests.fakes.world import FakeClock, FakeKubernetes
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_plan, a_record

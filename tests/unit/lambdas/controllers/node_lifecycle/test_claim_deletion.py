@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
+from adapters.run_report import RunReport
+from adapters.store import PoolUsage
 from core.ledger.outcome import DecisionOutcome
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Moments
 from core.lifecycle.steps import Forget
 from core.reasons.claim import ClaimReason
 from core.reasons.termination import TerminationReason
+from installation.metric_names import INSTANCES_TERMINATED
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
-from lambdas.metric_names import INSTANCES_TERMINATED
-from lambdas.run_report import RunReport
-from lambdas.store import PoolUsage
 from tests.builders import NOW
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import MemoryClaims, Rows

@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.messages import work_on_claim, work_on_claims
+from adapters.ports import LostReplyError, ThrottledError
+from adapters.run_report import RunReport
 from core.brakes.brake import Action
 from core.brakes.breaker import OPENS_AFTER
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.reasons.claim import ClaimReason
 from lambdas.controllers.batches.retries import AFTER_CONFLICT
-from lambdas.messages import work_on_claim, work_on_claims
-from lambdas.ports import LostReplyError, ThrottledError
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 

@@ -7,6 +7,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.messages import work_on_claim
+from adapters.ports import LostReplyError
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.rebuilding import claim_annotations
@@ -15,8 +17,6 @@ from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
 from core.reasons.claim import ClaimReason
 from lambdas.controllers.node_lifecycle import claim_work
-from lambdas.messages import work_on_claim
-from lambdas.ports import LostReplyError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from adapters.ports import ConflictError
+from adapters.run_report import RunReport
 from core.brakes.breaker import OPENS_AFTER
 from core.lifecycle.binding.eligibility import SETTLES_WITHIN
 from core.lifecycle.records import ClaimPhase
@@ -13,8 +15,6 @@ from core.manifests.wire import api_resources as kinds
 from core.reasons.claim import ClaimReason
 from lambdas.controllers.batches.retries import AFTER_CONFLICT
 from lambdas.controllers.node_lifecycle.node_registration import PATCH_ATTEMPTS
-from lambdas.ports import ConflictError
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_pending_pod
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from adapters.run_report import RunReport
 from core.lifecycle.steps import ReportNode
 from core.manifests.wire import api_resources as kinds
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.nodes.node_events import PODS_WITH_EVENT_MAX, NodeEvents
-from lambdas.run_report import RunReport
 from tests.builders import NOW, a_pod
 from tests.fakes.world import FakeClock, FakeKubernetes
 

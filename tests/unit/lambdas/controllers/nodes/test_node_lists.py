@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from adapters.messages import work_on_claim
+from adapters.observation.cluster_reader import UNBOUND
+from adapters.run_report import RunReport
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.nodes.node_lists import JOINING
-from lambdas.messages import work_on_claim
-from lambdas.observation.cluster_reader import UNBOUND
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_pending_pod
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.ports import DeniedError, Instance
 from core import labels
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.launching.shared_launch import launch_name, name_tags
@@ -17,7 +18,6 @@ from core.model.catalogue import Offering
 from core.model.launch_order import LaunchOrder
 from lambdas.controllers.nodes.node_lists import JOINING
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.ports import DeniedError, Instance
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
 from tests.fakes.world import FakeCloud

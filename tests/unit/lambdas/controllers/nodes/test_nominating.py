@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.observation.expected_pods import NOMINATIONS_VALID_FOR
+from adapters.ports import DeniedError
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.nodes.nominating import FAILURES
-from lambdas.observation.expected_pods import NOMINATIONS_VALID_FOR
-from lambdas.ports import DeniedError
 from tests.fakes.lab import Lab, a_pending_pod
 
 

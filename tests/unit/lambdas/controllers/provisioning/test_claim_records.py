@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.store import Lease
 from core import labels
 from core.lifecycle.records import ClaimRecord
 from core.model.node_pool import NodeClass
@@ -17,8 +19,6 @@ from core.scheduling import schedule
 from lambdas.controllers.launching.launch_requests import LaunchRequests
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.provisioning.claim_records import ClaimRecords
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.store import Lease
 from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import Rows

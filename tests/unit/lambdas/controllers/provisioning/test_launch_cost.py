@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import TransientError
+from adapters.run_report import RunReport
 from core.disruption.move_history import CommandOutcome, MoveHistory
 from core.lifecycle.records import ClaimRecord
 from core.model.pod import Owner, Pod
 from lambdas.controllers.provisioning.launch_cost import note_launches
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import TransientError
-from lambdas.run_report import RunReport
 from tests.builders import NOW, a_pod, a_snapshot
 from tests.fakes.store import MemoryMoves, Rows
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_plan, a_record

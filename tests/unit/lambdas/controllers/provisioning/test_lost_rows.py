@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.observation.stores import OwnRows
+from adapters.run_report import RunReport
 from core.reasons.decision import DecisionKind
-from lambdas.observation.stores import OwnRows
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_pending_pod
 
 NONE = OwnRows((), ())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from adapters.messages import WokenBy, wake_up
 from lambdas.controllers.provisioning.next_run import NextRun
-from lambdas.messages import WokenBy, wake_up
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import FakeClock, FakeQueue

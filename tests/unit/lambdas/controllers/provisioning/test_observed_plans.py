@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.run_report import RunReport
 from core import labels
 from core.ledger.entry import LedgerEntry, decode_entry
 from core.ledger.object_keys import read_decision_key
 from core.manifests.wire import api_resources as kinds
 from core.reasons.decision import DecisionKind
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 OBSERVED = {"annotations": {labels.MODE: labels.OBSERVE}}

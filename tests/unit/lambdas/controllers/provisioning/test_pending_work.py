@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from adapters.observation.cluster_reader import UNBOUND
+from adapters.ports import JsonObject, TransientError
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.provisioning.pending_work import PendingWork, pending_work
-from lambdas.observation.cluster_reader import UNBOUND
-from lambdas.ports import JsonObject, TransientError
 from tests.builders import NOW, a_pod
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.unit.lifecycle.records_for_tests import a_record

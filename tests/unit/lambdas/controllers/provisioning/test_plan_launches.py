@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.ports import ConflictError, DeniedError, Launched, LostReplyError, TransientError
 from core import labels
 from core.catalogue.capacity import EFA
 from core.disruption.move_history import MoveHistory
@@ -15,7 +16,6 @@ from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.launch_order import LaunchOrder
 from core.model.plan import Command
-from lambdas.ports import ConflictError, DeniedError, Launched, LostReplyError, TransientError
 from tests.builders import a_class_manifest, a_type
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.provisioning.bursts import a_burst, kinds_of

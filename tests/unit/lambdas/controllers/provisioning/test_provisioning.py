@@ -8,6 +8,10 @@ from typing import Final
 import msgspec
 import pytest
 
+from adapters.messages import wake_up
+from adapters.observation.cluster_reader import UNBOUND
+from adapters.ports import JsonObject, TransientError
+from adapters.store import PLANNER
 from core.brakes.brake import Brake, BrakeKind
 from core.disruption.target.move_price import settings_digest
 from core.launch.denials.denial import LaunchDenial
@@ -18,11 +22,7 @@ from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import StoredDrain, StoredTarget
 from core.model.snapshot import Snapshot
-from lambdas.messages import wake_up
-from lambdas.metric_names import LAUNCH_DENIALS
-from lambdas.observation.cluster_reader import UNBOUND
-from lambdas.ports import JsonObject, TransientError
-from lambdas.store import PLANNER
+from installation.metric_names import LAUNCH_DENIALS
 from tests.builders import NOW, a_pool
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.provisioning.bursts import a_burst, kinds_of

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.ports import DeniedError, TransientError
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import Unschedulable
 from core.reasons.pod import PodReason
 from lambdas.controllers.kube_events import about_pod, warning
 from lambdas.controllers.provisioning.unschedulable_events import PER_RUN, UnschedulableEvents
-from lambdas.ports import DeniedError, TransientError
 from tests.builders import NOW
 from tests.fakes.lab import FakeClock, FakeKubernetes
 

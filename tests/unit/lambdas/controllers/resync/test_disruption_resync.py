@@ -7,12 +7,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.messages import WokenBy, wake_up, woken_by
 from core.catalogue.facts import MarketFacts
 from core.catalogue.market import Market
 from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
 from lambdas.controllers.resync.disruption_resync import JUST_EARLY, DisruptionResync
-from lambdas.messages import WokenBy, wake_up, woken_by
 from tests.builders import NOW, a_node_of, a_snapshot, a_type
 from tests.fakes.lab import Lab, a_pending_pod
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.ports import Instance
 from core import labels
 from core.lifecycle.records import ClaimRecord
 from lambdas.controllers.resync.reconciliation_resync import is_in_order
-from lambdas.ports import Instance
 from tests.fakes.lab import Lab, a_pending_pod
 
 World = tuple[tuple[ClaimRecord, ...], tuple[Instance, ...]]

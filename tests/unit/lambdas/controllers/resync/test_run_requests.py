@@ -8,6 +8,8 @@ from itertools import pairwise
 
 import pytest
 
+from adapters.ports import JsonObject, TransientError
+from adapters.store import DECIDER
 from lambdas.controllers.resync.run_requests import (
     DELAY_MAX,
     GATHERED,
@@ -17,8 +19,6 @@ from lambdas.controllers.resync.run_requests import (
     RunRequests,
     SpacedRequests,
 )
-from lambdas.ports import JsonObject, TransientError
-from lambdas.store import DECIDER
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.fakes.world import FakeClock, FakeQueue

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from adapters.ports import JsonObject, TransientError
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import JsonObject, TransientError
 from tests.fakes.lab import Lab, a_pending_pod
 
 POD = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}

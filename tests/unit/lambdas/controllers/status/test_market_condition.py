@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from adapters.ports import JsonObject, TransientError
 from core.catalogue.facts import PRICES_STALE_AFTER, SHAPES_STALE_AFTER, MarketFacts
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
 from lambdas.controllers.status.market_condition import MarketCondition
 from lambdas.controllers.status.periodic_reading import READ_EVERY
-from lambdas.ports import JsonObject, TransientError
 from tests.builders import NOW
 from tests.fakes.lab import Lab
 from tests.fakes.world import FakeCatalogues, FakeClock

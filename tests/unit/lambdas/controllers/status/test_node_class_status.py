@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from adapters.run_report import RunReport
 from core import labels
 from core.labels import HASH_VERSION
 from core.launch.validation.launch_validation import next_validation, written_validation
 from core.manifests.wire import api_resources as kinds
 from core.model.node_pool import NodeClass
+from installation.metric_names import CHANGED_NODE_CLASSES
 from lambdas.controllers.status.node_class_status import RESOLVE_EVERY, RESOLVE_SCARCE_EVERY, NodeClassStatus
 from lambdas.controllers.status.status_writer import condition
 from lambdas.controllers.status.user_objects import UserObjects
 from lambdas.controllers.status.validation_events import ValidationEvents
-from lambdas.metric_names import CHANGED_NODE_CLASSES
-from lambdas.run_report import RunReport
 from tests.builders import NOW, a_class_manifest
 from tests.fakes.lab import Lab
 from tests.fakes.world import FakeClock, FakeCloud, FakeKubernetes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.ports import TransientError
 from lambdas.controllers.status.periodic_reading import READ_EVERY, PeriodicReading
-from lambdas.ports import TransientError
 from tests.builders import NOW
 from tests.fakes.world import FakeClock
 

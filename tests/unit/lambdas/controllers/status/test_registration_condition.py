@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.ports import TransientError
 from core.brakes.breaker import Breaker
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.resync.reconciliation_resync import WITHOUT_PODS_EVERY
-from lambdas.ports import TransientError
 from tests.builders import NOW
 from tests.fakes.lab import Lab
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.run_report import RunReport
 from core import labels
 from core.launch.validation.launch_validation import LaunchValidation, next_validation, written_validation
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.status.validation_events import ValidationEvents
-from lambdas.run_report import RunReport
 from tests.builders import NOW, a_class_manifest
 from tests.fakes.world import FakeClock, FakeKubernetes
 

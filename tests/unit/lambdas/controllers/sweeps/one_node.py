@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from adapters.run_report import RunReport
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_pending_pod
 
 NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}

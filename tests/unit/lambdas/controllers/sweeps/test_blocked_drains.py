@@ -7,7 +7,7 @@ import pytest
 
 from core.lifecycle.draining.escalation import EscalationLevel
 from core.lifecycle.records import Deletion
-from lambdas.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
+from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 from tests.unit.lambdas.controllers.sweeps.one_node import a_working_node, amend, sweep
 
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.run_report import RunReport
 from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.draining.deletion import leaving
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab
 from tests.unit.lambdas.controllers.sweeps.one_node import a_working_node, amend
 

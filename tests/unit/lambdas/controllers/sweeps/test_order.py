@@ -4,15 +4,15 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.ports import TransientError
+from adapters.run_report import RunReport
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
+from installation.metric_names import FAILED_SWEEPS, SKIPPED_SWEEPS, STALE_SWEEPS
+from installation.wiring import BY_NAME
 from lambdas.controllers.status.object_status import ObjectStatus
 from lambdas.controllers.sweeps.order import ROUND, in_order
 from lambdas.controllers.sweeps.sweep import Sweep
-from lambdas.metric_names import FAILED_SWEEPS, SKIPPED_SWEEPS, STALE_SWEEPS
-from lambdas.ports import TransientError
-from lambdas.run_report import RunReport
-from lambdas.wiring import BY_NAME
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.messages import LAUNCHES_A_MESSAGE, work_on_claim, work_on_command
 from core.lifecycle.records import ClaimPhase
 from lambdas.controllers.sweeps.requeue import COMMAND_CHECKED_FOR, STALLED_AFTER
-from lambdas.messages import LAUNCHES_A_MESSAGE, work_on_claim, work_on_command
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.one_node import a_round, sweep
 from tests.unit.lifecycle.records_for_tests import a_command, a_leaving, a_record

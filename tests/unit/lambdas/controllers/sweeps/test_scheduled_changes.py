@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.run_report import RunReport
 from core.lifecycle.draining.replacing import REPLACED_WITHIN
 from core.lifecycle.records import Deletion
 from core.lifecycle.scheduled_changes import DUE_BEFORE
 from core.manifests.wire import api_resources as kinds
 from core.reasons.claim import ClaimReason
 from core.reasons.termination import TerminationReason
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_node_pool
 from tests.unit.lambdas.controllers.sweeps.one_node import a_working_node, amend, sweep
 

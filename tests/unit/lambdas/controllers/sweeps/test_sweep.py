@@ -7,11 +7,11 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import TransientError
+from adapters.run_report import RunReport
 from core.model.snapshot import Snapshot
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import TransientError
-from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.fakes.world import FakeClock
 from tests.unit.lifecycle.records_for_tests import a_command, a_record

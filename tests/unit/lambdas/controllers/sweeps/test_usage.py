@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from adapters.store import PoolUsage, UnreadableRow
 from core.reasons.run import RunReason
-from lambdas.store import PoolUsage, UnreadableRow
 from tests.unit.lambdas.controllers.sweeps.instances.instances_for_tests import a_fleet
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from adapters.aws.service import PATIENT
 from core import labels
-from lambdas.adapters.aws.service import PATIENT
 from simulator.aws.exchange import Selection
 from simulator.invocation.calls import CrashError, Fault
 from tests.builders import a_type

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.ports import ConflictError, DeniedError, NotFoundError, PortError, TransientError
+from adapters.runtime.parallel_tasks import in_turn
 from core.lifecycle.binding.turn import DecidedBinding
 from lambdas.controllers.batches.binding.binding_writer import REFUSALS, WRITE_WITHIN, BindingWriter
-from lambdas.ports import ConflictError, DeniedError, NotFoundError, PortError, TransientError
-from lambdas.runtime.parallel_tasks import in_turn
 from tests.builders import NOW, a_pod
 from tests.fakes.lab import a_pending_pod
 from tests.fakes.world import FakeClock, FakeKubernetes

@@ -6,6 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.ports import DeniedError, JsonObject, TransientError
+from adapters.run_report import RunReport
+from adapters.runtime.parallel_tasks import in_turn
+from adapters.store import BINDER
 from core import labels
 from core.lifecycle.binding.eligibility import SEEN_WITHIN, SETTLES_WITHIN
 from core.lifecycle.binding.holding import HOLD_AT_MOST
@@ -15,10 +19,6 @@ from core.model.values.taints import HELD, UNREGISTERED
 from lambdas.controllers.batches.binding import pod_binder
 from lambdas.controllers.batches.binding.binding_writer import REFUSALS
 from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN, STALLED_AFTER, STALLED_TURN, PodBinder, TurnResult
-from lambdas.ports import DeniedError, JsonObject, TransientError
-from lambdas.run_report import RunReport
-from lambdas.runtime.parallel_tasks import in_turn
-from lambdas.store import BINDER
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
 

@@ -9,6 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.ports import JsonObject, TransientError
+from adapters.run_report import RunReport
+from adapters.store import DISRUPTION, ClaimChange, Disrupted, UnreadableRow
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.ledger.outcome import OutcomeState
@@ -17,9 +20,6 @@ from core.manifests.wire import api_resources as kinds
 from core.reasons.command import CommandReason
 from core.reasons.run import FailureReason
 from lambdas.controllers.disruption.execution.command_validator import CHECKS_FOR
-from lambdas.ports import JsonObject, TransientError
-from lambdas.run_report import RunReport
-from lambdas.store import DISRUPTION, ClaimChange, Disrupted, UnreadableRow
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests import drifting, tainted
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.messages import work_on_claim
 from core.brakes.brake import Brake, BrakeKind
 from core.disruption.move_history import MoveHistory
 from core.ledger.outcome import OutcomeState
@@ -16,7 +17,6 @@ from core.model.moved_workload import EvictedNode
 from core.model.plan import Command
 from core.reasons.command import CommandReason
 from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK
-from lambdas.messages import work_on_claim
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests import LATE, a_late_command, drifted_fleet
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from adapters.messages import work_on_command
+from adapters.ports import DeniedError
+from adapters.store import DECIDER
 from core.lifecycle.records import ClaimPhase, CommandPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
-from lambdas.messages import work_on_command
-from lambdas.ports import DeniedError
-from lambdas.store import DECIDER
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 

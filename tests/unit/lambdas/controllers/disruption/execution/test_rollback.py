@@ -7,6 +7,9 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.messages import work_on_claim
+from adapters.ports import DeniedError, JsonObject
+from adapters.run_report import RunReport
 from core import labels
 from core.ledger.outcome import OutcomeState
 from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
@@ -15,9 +18,6 @@ from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
 from core.reasons.command import CommandReason
 from core.reasons.termination import TerminationReason
-from lambdas.messages import work_on_claim
-from lambdas.ports import DeniedError, JsonObject
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests import (
     LATE,

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.run_report import RunReport
+from adapters.store import PLANNER
 from core.launch.denials.subnets import subnet_key
 from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
 from core.lifecycle.records import ClaimPhase, CommandPhase, CommandRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
 from core.reasons.command import CommandReason
+from installation.metric_names import COMMANDS_STARTED
 from lambdas.controllers.disruption.execution.command_work import BUSY, LONG_BUSY
-from lambdas.metric_names import COMMANDS_STARTED
-from lambdas.run_report import RunReport
-from lambdas.store import PLANNER
 from tests.fakes.lab import Lab, a_node_pool
 from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests import (
     drifted_fleet,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from adapters.ports import ThrottledError
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import ThrottledError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 

@@ -7,6 +7,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from adapters.ports import Impairment
+from adapters.run_report import RunReport
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.manifests.wire import api_resources as kinds
@@ -14,8 +16,6 @@ from core.model.node_claim import Hold
 from lambdas.controllers.resync.reconciliation_resync import WITHOUT_PODS_EVERY
 from lambdas.controllers.sweeps.instances.impaired import IMPAIRED_FOR
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen
-from lambdas.ports import Impairment
-from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.one_node import NOT_READY, a_working_node
 

@@ -11,7 +11,7 @@ from core.lifecycle.claims import INSTANCE_CHECK_AFTER
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.reasons.termination import TerminationReason
-from lambdas.metric_names import LOST_INSTANCES_HELD
+from installation.metric_names import LOST_INSTANCES_HELD
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.one_node import NOT_READY, a_round, a_working_node, amend, sweep
 

@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.observation.cluster_state import ClusterState
+from adapters.ports import Instance
+from adapters.store import UnreadableRow
 from core import labels
 from core.lifecycle.claims import REGISTRATION_TIMEOUT
 from core.lifecycle.launching.shared_launch import launch_name
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.node import Node
 from lambdas.controllers.sweeps.instances.unclaimed import UnclaimedInstances, untracked
-from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Instance
-from lambdas.store import UnreadableRow
 from tests.builders import NOW, a_snapshot
 from tests.unit.lifecycle.records_for_tests import a_record
 

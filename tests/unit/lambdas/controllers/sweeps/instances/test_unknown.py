@@ -11,8 +11,8 @@ from core.brakes.brake import Brake, BrakeKind
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Offering
 from core.model.launch_order import LaunchOrder
+from installation.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
 from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT, UNKNOWN_AFTER
-from lambdas.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
 from tests.fakes.lab import Lab, a_joining_node, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.instances.instances_for_tests import ALONE, a_fleet, ids, lose
 

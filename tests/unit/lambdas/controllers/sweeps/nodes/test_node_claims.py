@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.messages import made_node_claim
+from adapters.store import UnreadableRow
 from core import labels
 from core.lifecycle.mirror.node_claim_object import new_object
 from core.manifests.wire.api_resources import NODE_CLAIMS
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.nodes import node_claims
-from lambdas.messages import made_node_claim
-from lambdas.store import UnreadableRow
 from tests.fakes.lab import Lab
 from tests.unit.lambdas.controllers.sweeps.one_node import a_round, a_working_node, sweep
 from tests.unit.lifecycle.records_for_tests import a_record

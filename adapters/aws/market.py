@@ -1,0 +1,242 @@
+"""Reads the region's instance types, zones and prices from EC2 and the Pricing service (`adapters.ports.CatalogueSource`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+import msgspec
+
+from adapters.aws.service import AwsService
+from adapters.ports import Clock, JsonObject, PortError, TransientError
+from core.catalogue.facts import MarketFacts
+from core.catalogue.market import Market
+from core.catalogue.price_estimate import estimated_prices
+from core.catalogue.shape import Shape, read_shape
+from core.errors import InvalidInputError
+from core.model.values import quantity
+
+T = TypeVar("T")
+
+SHAPES_FRESH_FOR: Final = timedelta(hours=12)
+PRICES_FRESH_FOR: Final = timedelta(minutes=55)
+"""An hour less one period of `refresh_catalogue`, so that a run that starts slightly early still reads."""
+
+_SPOT_PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+_TYPE_FILTERS: Final = (
+    {"Name": "supported-virtualization-type", "Values": ["hvm"]},
+    {"Name": "processor-info.supported-architecture", "Values": ["x86_64", "arm64"]},
+)
+_FAMILIES: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
+"""Tenancy and product family of hourly prices; metal is listed as dedicated."""
+
+_PRICING_REGIONS: Final = (
+    ("ap-", "ap-south-1"),
+    ("cn-", "cn-northwest-1"),
+    ("eu-isoe-", "eu-isoe-west-1"),
+    ("eu-", "eu-central-1"),
+    ("eusc-", "eusc-de-east-1"),
+    ("us-isob-", "us-isob-east-1"),
+    ("us-isof-", "us-isof-south-1"),
+    ("us-iso-", "us-iso-east-1"),
+)
+"""Prefix of regions → where their Pricing service is, as botocore's table of endpoints has it; GovCloud has none."""
+
+_CURRENCIES: Final = ("USD", "CNY", "EUR")
+"""China's list is in yuan, the European Sovereign Cloud's in euros; a cluster never compares two lists."""
+
+
+class AwsMarket:
+    """Reads shapes, zones and prices."""
+
+    def __init__(self, ec2: AwsService, pricing: AwsService, *, region: str, clock: Clock) -> None:
+        self._ec2 = ec2
+        self._pricing = pricing
+        self._region = region
+        self._clock = clock
+
+    def read(self, previous: MarketFacts | None, *, is_used: bool = False) -> MarketFacts:
+        """Return the current facts.
+
+        A part that cannot be read keeps its previous value and is named in `problems`. Prices are added or replaced, never
+        removed: an instance type no longer listed still prices running nodes. Spot prices that a reading lacks are marked
+        (`Market.unlisted_spot`). On-demand prices that were never read come from the shipped list, and estimates replace those
+        that it lacks: some regions have no Pricing service, some accounts no permission.
+
+        With `is_used`, spot prices are read in any case; `prices_read_at` remains the time of all prices.
+
+        Raises:
+            PortError: If types or zones cannot be read and were never read before.
+        """
+        now = self._clock.now()
+        problems: list[str] = []
+        kept = previous or MarketFacts(
+            shapes=(), market=Market(region=self._region), shapes_read_at=now, prices_read_at=now
+        )
+        market, shapes, shapes_at, prices_at = kept.market, kept.shapes, kept.shapes_read_at, kept.prices_read_at
+        if not shapes or now - shapes_at >= SHAPES_FRESH_FOR:
+            read = _attempt(self._shapes_and_zones, problems, is_required=not shapes)
+            if read is not None:
+                shapes, market, shapes_at = read[0], msgspec.structs.replace(market, offered=read[1]), now
+        is_estimated = kept.prices_are_estimates
+        if not market.on_demand or is_estimated or now - prices_at >= PRICES_FRESH_FOR:
+            listed = _attempt(self._on_demand, problems, is_required=False)
+            spot = _attempt(lambda: self._spot(now), problems, is_required=False)
+            is_estimated = listed is None and (is_estimated or not market.on_demand)
+            if is_estimated:
+                listed, problem = _without_reading(self._region, shapes)
+                problems.append(problem)
+            market = _with_prices(market, listed or {}, spot)
+            prices_at = now if listed is not None and spot is not None else prices_at
+        elif is_used:
+            market = _with_prices(market, {}, _attempt(lambda: self._spot(now), problems, is_required=False))
+        return MarketFacts(
+            shapes=shapes,
+            market=market,
+            shapes_read_at=shapes_at,
+            prices_read_at=prices_at,
+            prices_are_estimates=is_estimated,
+            problems=tuple(problems),
+        )
+
+    def _shapes_and_zones(self) -> tuple[tuple[Shape, ...], dict[str, tuple[str, ...]]]:
+        shapes = []
+        for description in self._ec2.items(
+            "DescribeInstanceTypes", "InstanceTypes", Filters=list(_TYPE_FILTERS), MaxResults=100
+        ):
+            try:
+                shapes.append(read_shape(description))
+            except InvalidInputError:
+                continue  # one instance type that cannot be sized must not hide the others
+        zones: dict[str, set[str]] = {}
+        for offer in self._ec2.items(
+            "DescribeInstanceTypeOfferings",
+            "InstanceTypeOfferings",
+            LocationType="availability-zone",
+            MaxResults=1000,
+        ):
+            zones.setdefault(offer["InstanceType"], set()).add(offer["Location"])
+        _must_have(bool(shapes) and bool(zones), "ec2:DescribeInstanceTypes")
+        ordered = tuple(sorted(shapes, key=lambda shape: shape.instance_type))
+        return ordered, {name: tuple(sorted(zones[name])) for name in sorted(zones)}
+
+    def _on_demand(self) -> dict[str, int]:
+        prices: dict[str, int] = {}
+        for tenancy, family in _FAMILIES:
+            for text in self._pricing.items(
+                "GetProducts",
+                "PriceList",
+                ServiceCode="AmazonEC2",
+                FormatVersion="aws_v1",
+                MaxResults=100,
+                Filters=_product_filters(self._region, tenancy, family),
+            ):
+                prices |= _listed(text)
+        _must_have(bool(prices), "pricing:GetProducts")
+        return prices
+
+    def _spot(self, now: datetime) -> dict[str, dict[str, int]]:
+        latest: dict[tuple[str, str], tuple[datetime, int]] = {}
+        for entry in self._ec2.items(
+            "DescribeSpotPriceHistory",
+            "SpotPriceHistory",
+            ProductDescriptions=list(_SPOT_PRODUCTS),
+            StartTime=now,
+            MaxResults=1000,
+        ):
+            amount = _charged(entry.get("SpotPrice"))
+            if amount:
+                where, price = (entry["InstanceType"], entry["AvailabilityZone"]), (entry["Timestamp"], amount)
+                latest[where] = max(latest.get(where, price), price)
+        _must_have(bool(latest), "ec2:DescribeSpotPriceHistory")
+        found: dict[str, dict[str, int]] = {}
+        for (instance_type, zone), (_, price_now) in sorted(latest.items()):
+            found.setdefault(instance_type, {})[zone] = price_now
+        return found
+
+
+def pricing_region(region: str) -> str:
+    """Return the region whose Pricing endpoint serves `region`: the service has few endpoints, and each partition its own."""
+    return next((serving for prefix, serving in _PRICING_REGIONS if region.startswith(prefix)), "us-east-1")
+
+
+def _without_reading(region: str, shapes: tuple[Shape, ...]) -> tuple[dict[str, int], str]:
+    """Return on-demand prices that were not read from AWS, and the messages about them."""
+    from adapters.list_prices import price_list
+
+    shipped = price_list(region)
+    if shipped is None:
+        said = "they are estimated from the size of each type"
+        return estimated_prices(shapes, {}, region=region), f"on-demand prices were never read: {said}"
+    said = f"they are the list's of {shipped.date}, and estimated from its size for a type that it lacks"
+    prices = estimated_prices(shapes, shipped.prices(shapes), region=region)
+    return prices, f"on-demand prices were never read: {said}"
+
+
+def _attempt(read: Callable[[], T], problems: list[str], *, is_required: bool) -> T | None:
+    try:
+        return read()
+    except PortError as error:
+        if is_required:
+            raise
+        problems.append(str(error))
+        return None
+
+
+def _with_prices(market: Market, listed: dict[str, int], spot: dict[str, dict[str, int]] | None) -> Market:
+    market = msgspec.structs.replace(market, on_demand=dict(sorted({**market.on_demand, **listed}.items())))
+    return market if spot is None else _with_spot(market, spot)
+
+
+def _with_spot(market: Market, listed: dict[str, dict[str, int]]) -> Market:
+    """Return the market with these spot prices; a missing one keeps its last price and is marked."""
+    known = market.spot or {}
+    merged = {name: {**known.get(name, {}), **listed.get(name, {})} for name in sorted({*known, *listed})}
+    unlisted = {name: tuple(sorted(merged[name].keys() - listed.get(name, {}).keys())) for name in merged}
+    return msgspec.structs.replace(
+        market, spot=merged, unlisted_spot={name: zones for name, zones in unlisted.items() if zones}
+    )
+
+
+def _product_filters(region: str, tenancy: str, family: str) -> list[JsonObject]:
+    wanted = {
+        "regionCode": region,
+        "serviceCode": "AmazonEC2",
+        "preInstalledSw": "NA",
+        "operatingSystem": "Linux",
+        "capacitystatus": "Used",
+        "marketoption": "OnDemand",
+        "tenancy": tenancy,
+        "productFamily": family,
+    }
+    return [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+
+
+def _listed(text: str) -> dict[str, int]:
+    """Return instance type → price for one entry of the price list: the last price in it that is not zero (Karpenter)."""
+    entry = msgspec.json.decode(text)
+    name = ((entry.get("product") or {}).get("attributes") or {}).get("instanceType")
+    prices = [
+        _charged(amount)
+        for term in ((entry.get("terms") or {}).get("OnDemand") or {}).values()
+        for dimension in (term.get("priceDimensions") or {}).values()
+        for currency, amount in (dimension.get("pricePerUnit") or {}).items()
+        if currency in _CURRENCIES
+    ]
+    charged = [price for price in prices if price]
+    return {name: charged[-1]} if name and charged else {}
+
+
+def _charged(amount: object) -> int:
+    """Return a price in nano-dollars; 0 for one that is empty, unreadable or not positive: it must not hide the others."""
+    try:
+        return max(0, quantity.nanodollars(str(amount)))
+    except InvalidInputError:
+        return 0
+
+
+def _must_have(found: bool, call: str) -> None:
+    """Raise an error for an empty answer: every region sells something."""
+    if not found:
+        raise TransientError(call, "the answer is empty")

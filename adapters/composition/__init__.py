@@ -1,0 +1,1 @@
+"""The adapters of one process, each created on first use."""

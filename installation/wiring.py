@@ -1,0 +1,228 @@
+"""Defines the functions, their triggers and their bounds, once and as data.
+
+`infra/` turns this into CloudFormation and the simulator's event pump routes by it, so the wiring that is tested in
+virtual time is the wiring that is deployed.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+EVENT_AGE: Final = timedelta(minutes=1)
+"""Age limit of scheduled events, and of events for which a scheduled run compensates a minute later.
+
+EventBridge and Lambda accept no less than a minute. With more than the shortest period, events would pile up during a long run,
+and then start runs without a pause.
+"""
+
+NOTICE_AGE: Final = timedelta(minutes=2)
+"""Age limit of notices. A spot notice is two minutes; `reconcile` finds everything else that `interrupt` handles."""
+
+
+class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """An SQS queue with its dead-letter queue, consumed by one function.
+
+    Attributes:
+        batch_window: How long messages are collected before the function starts; zero for immediately.
+        max_receives: Deliveries before a message goes to the dead-letter queue.
+    """
+
+    name: str
+    batch_size: int
+    batch_window: timedelta = timedelta(0)
+    visibility: timedelta
+    max_receives: int = 5
+
+
+class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The DynamoDB table: the names of its string keys and of the attribute with an item's expiry in epoch seconds."""
+
+    partition_key: str
+    sort_key: str
+    expiry: str
+
+
+class ScheduleSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A fixed period at which a function runs."""
+
+    name: str
+    every: timedelta
+
+
+class RuleSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """An EventBridge rule on the account's default bus; `pattern` is its event pattern."""
+
+    name: str
+    pattern: dict[str, Any]
+
+
+class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One Lambda function.
+
+    Attributes:
+        memory_mb: Also sets its share of a processor, a whole one at 1,769. `make scale` measures whether both suffice.
+        queue: Name of the queue it consumes, empty for none.
+        reads_audit_log: Whether it is subscribed to the cluster's audit log with `AUDIT_LOG_FILTER`.
+        event_age: The maximum age of a handled event; an older one is dropped, or stored among the failures.
+        windows: Whether the schedules of NodePools' budget windows start it.
+        concurrency: How many invocations may run at once; None for no bound.
+        needs_solver: Whether its bundle contains numpy and the LP solver.
+    """
+
+    name: str
+    timeout: timedelta
+    memory_mb: int
+    queue: str = ""
+    schedules: tuple[ScheduleSpec, ...] = ()
+    rules: tuple[RuleSpec, ...] = ()
+    reads_audit_log: bool = False
+    event_age: timedelta = EVENT_AGE
+    windows: bool = False
+    concurrency: int | None = None
+    needs_solver: bool = False
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether its trigger repeats, so that the next event compensates for a failed or late one."""
+        return bool(self.schedules)
+
+    @property
+    def handler(self) -> str:
+        """Dotted path of the handler."""
+        return f"lambdas.handlers.{self.name}.handler"
+
+
+TABLE: Final = TableSpec(partition_key="pk", sort_key="sk", expiry="expires_at")
+"""Claims, commands, leases, usage, nominations and unavailable offerings."""
+
+WAKE_UPS: Final = QueueSpec(name="wake-ups", batch_size=10, visibility=timedelta(minutes=6))
+"""Pending pods and changed NodePools, for `provision`.
+
+Batches are small, since larger ones need a batch window: it would add to the time for which `provision` itself waits until a
+burst of pods has arrived.
+"""
+
+WORK: Final = QueueSpec(name="work", batch_size=10, visibility=timedelta(seconds=90), max_receives=20)
+"""Claims and commands that have a next step, for `execute`.
+
+Messages of an invocation that ended early are visible again soon after its time-out: a spot notice is two minutes. Its poller
+takes no more batches than may run at once, so none waits while its visibility timeout runs.
+"""
+
+RUN_REQUESTS: Final = QueueSpec(
+    name="looks", batch_size=1000, batch_window=timedelta(seconds=1), visibility=timedelta(minutes=6)
+)
+"""Pods that ended, commands that failed and nodes that are gone, for `disrupt`, and its requests for a later run.
+
+Its name is deployed: a new name would replace the queue in every installation.
+
+The visibility timeout is longer than the function's time-out. Messages that arrive during a run wait for its end
+(docs/adr/0128)."""
+
+QUEUES: Final = (WAKE_UPS, WORK, RUN_REQUESTS)
+
+AUDIT_LOG_FILTER: Final = (
+    '{ ($.stage = "ResponseComplete") && ('
+    '(($.objectRef.resource = "pods") && ($.objectRef.subresource = "status") && (($.user.username != "system:node:*") || '
+    '($.requestObject.status.phase = "Succeeded") || ($.requestObject.status.phase = "Failed"))) || '
+    '(($.objectRef.resource = "pods") && ($.objectRef.subresource NOT EXISTS) && ($.verb = "delete")) || '
+    '(($.objectRef.resource = "nodepools") && ($.objectRef.subresource NOT EXISTS) '
+    '&& ($.verb != "get") && ($.verb != "list") && ($.verb != "watch")) || '
+    '(($.objectRef.resource = "nodeclaims") && ($.objectRef.subresource NOT EXISTS) '
+    '&& (($.verb = "delete") || ($.verb = "create")))) }'
+)
+"""Audit events that may mean work: marked pods, finished or deleted pods, created or deleted NodeClaims, changed NodePools.
+
+Of kubelets' frequent status reports, only those of finished pods matter (docs/adr/0085).
+"""
+
+INTERRUPT_CONCURRENCY: Final = 3
+"""The rules match all instances of the account: a thousand foreign instances that stop at once must not use up the account's
+concurrency. An event about a foreign instance takes one read of a row, some 10 ms; other events wait meanwhile."""
+
+REFRESH_EVERY: Final = timedelta(minutes=5)
+"""Nothing is launched before the first reading of the market, so a failed one is repeated soon.
+
+Most later runs find nothing due (`adapters.aws.market`), and make one conditional read.
+"""
+
+ENDING_STATES: Final = ("stopping", "stopped", "shutting-down", "terminated")
+"""Instance states that `interrupt` acts on; each launch also reports `pending` and `running`."""
+
+
+def _ec2_rule(name: str, detail_type: str, **detail: dict[str, Any]) -> RuleSpec:
+    return RuleSpec(name=name, pattern={"source": ["aws.ec2"], "detail-type": [detail_type], **detail})
+
+
+EC2_RULES: Final = (
+    _ec2_rule("spot-interruption", "EC2 Spot Instance Interruption Warning"),
+    _ec2_rule("reservation-interruption", "EC2 Capacity Reservation Instance Interruption Warning"),
+    _ec2_rule("rebalance", "EC2 Instance Rebalance Recommendation"),
+    _ec2_rule("instance-state", "EC2 Instance State-change Notification", detail={"state": list(ENDING_STATES)}),
+)
+HEALTH_RULE: Final = RuleSpec(
+    name="health",
+    pattern={
+        "source": ["aws.health"],
+        "detail-type": ["AWS Health Event"],
+        "detail": {"service": ["EC2"], "eventTypeCategory": ["scheduledChange"]},
+    },
+)
+
+FUNCTIONS: Final = (
+    FunctionSpec(name="watch_audit_log", timeout=timedelta(seconds=30), memory_mb=256, reads_audit_log=True),
+    FunctionSpec(
+        name="provision",
+        timeout=timedelta(minutes=1),
+        memory_mb=1769,
+        queue=WAKE_UPS.name,
+        schedules=(ScheduleSpec(name="provision", every=timedelta(minutes=1)),),
+        concurrency=2,
+        needs_solver=True,
+    ),
+    FunctionSpec(
+        name="disrupt",
+        timeout=timedelta(minutes=5),
+        memory_mb=1769,
+        queue=RUN_REQUESTS.name,
+        schedules=(ScheduleSpec(name="disrupt", every=timedelta(minutes=1)),),
+        windows=True,
+        concurrency=2,  # SQS accepts no bound below two; a lease serializes runs
+        needs_solver=True,
+    ),
+    FunctionSpec(name="execute", timeout=timedelta(minutes=1), memory_mb=1024, queue=WORK.name, concurrency=10),
+    FunctionSpec(
+        name="interrupt",
+        timeout=timedelta(minutes=1),
+        memory_mb=512,
+        rules=(*EC2_RULES, HEALTH_RULE),
+        event_age=NOTICE_AGE,
+        concurrency=INTERRUPT_CONCURRENCY,
+    ),
+    FunctionSpec(
+        name="reconcile",
+        timeout=timedelta(minutes=2),
+        memory_mb=512,
+        schedules=(ScheduleSpec(name="reconcile", every=timedelta(minutes=2)),),
+        concurrency=1,
+    ),
+    FunctionSpec(
+        name="refresh_catalogue",
+        timeout=timedelta(minutes=5),
+        memory_mb=1024,
+        schedules=(ScheduleSpec(name="refresh-catalogue", every=REFRESH_EVERY),),
+        concurrency=1,
+    ),
+)
+BY_NAME: Final = {function.name: function for function in FUNCTIONS}
+
+SHADOW_FUNCTIONS: Final = tuple(BY_NAME[name] for name in ("provision", "disrupt", "refresh_catalogue"))
+"""The functions that are deployed with `mode: shadow`: those that decide, and the one that reads the market (docs/adr/0123)."""
+
+
+def deployed_functions(*, is_shadow: bool) -> tuple[FunctionSpec, ...]:
+    """Return the functions of an installation. `is_shadow`: whether decisions are only recorded."""
+    return SHADOW_FUNCTIONS if is_shadow else FUNCTIONS

@@ -1,1 +1,0 @@
-"""Implementations of the ports over the real services."""

@@ -1,0 +1,165 @@
+"""What AWS errors mean to the caller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
+
+from adapters.aws.ec2.fleet_errors import describe, failure, refused_offerings
+from adapters.aws.errors import translate
+from adapters.ports import (
+    ConflictError,
+    DeniedError,
+    InsufficientCapacityError,
+    LaunchDeniedError,
+    LostReplyError,
+    NotFoundError,
+    PortError,
+    RefusedOffering,
+    ThrottledError,
+    TransientError,
+    UnfulfilledError,
+)
+from core.model.catalogue import OfferingKey
+
+TRIED = (
+    OfferingKey("m5.large", "us-east-1a", "spot"),
+    OfferingKey("m5.large", "us-east-1b", "spot"),
+    OfferingKey("m6i.large", "us-east-1a", "spot"),
+)
+ZONES = {"subnet-a": "us-east-1a", "subnet-b": "us-east-1b"}
+
+
+def a_fleet_error(code: str, instance_type: str | None = None, subnet: str | None = None) -> dict[str, Any]:
+    override = {"InstanceType": instance_type, "SubnetId": subnet}
+    overrides = {key: value for key, value in override.items() if value}
+    return {"ErrorCode": code, "ErrorMessage": "…", "LaunchTemplateAndOverrides": {"Overrides": overrides}}
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "error"),
+    [
+        ("RequestLimitExceeded", 503, ThrottledError),
+        ("ThrottlingException", 400, ThrottledError),
+        ("SomethingNew", 500, TransientError),
+        ("SomethingNew", 400, DeniedError),
+        ("UnauthorizedOperation", 403, DeniedError),
+        ("InvalidInstanceID.NotFound", 400, NotFoundError),
+        ("ConditionalCheckFailedException", 400, ConflictError),
+        ("IdempotentParameterMismatch", 400, ConflictError),
+    ],
+)
+def test_codes_are_read_by_meaning(code: str, status: int, error: type[PortError]) -> None:
+    """Retrying a denied call, or giving up on a throttled one, are opposite mistakes."""
+    answer: Any = {"Error": {"Code": code, "Message": "m"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    translated = translate("ec2:X", ClientError(answer, "X"))
+    assert type(translated) is error
+    assert code in str(translated)
+
+
+@pytest.mark.parametrize(
+    ("raised", "error"),
+    [
+        (ReadTimeoutError(endpoint_url="u"), LostReplyError),
+        (ConnectTimeoutError(endpoint_url="u"), TransientError),
+        (EndpointConnectionError(endpoint_url="u"), TransientError),
+        (NoCredentialsError(), DeniedError),
+    ],
+)
+def test_a_lost_reply_is_distinguished_from_a_request_that_never_left(
+    raised: BotoCoreError, error: type[PortError]
+) -> None:
+    """Only after a lost reply must the caller check before it repeats the call."""
+    assert type(translate("ec2:X", raised)) is error
+
+
+def test_only_the_offering_that_was_refused_is_remembered() -> None:
+    """Other zones and types still have capacity."""
+    errors = [a_fleet_error("InsufficientInstanceCapacity", "m5.large", "subnet-a")]
+    refused = RefusedOffering(TRIED[0], "InsufficientInstanceCapacity", "…", "subnet-a")
+    assert refused_offerings(errors, TRIED, ZONES) == (refused,)
+
+
+@pytest.mark.parametrize("code", ["InsufficientFreeAddressesInSubnet", "InsufficientCidrBlocks"])
+def test_a_subnet_without_addresses_or_prefixes_closes_its_whole_zone(code: str) -> None:
+    """Otherwise, every other type would fail there too, one call after the other."""
+    errors = [a_fleet_error(code, "m5.large", "subnet-a")]
+    assert [found.offering for found in refused_offerings(errors, TRIED, ZONES)] == [TRIED[0], TRIED[2]]
+
+
+def test_without_the_service_linked_role_there_is_no_spot_at_all() -> None:
+    """The account cannot buy spot; on-demand still works."""
+    errors = [a_fleet_error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "m5.large", "subnet-a")]
+    assert [found.offering for found in refused_offerings(errors, TRIED, ZONES)] == list(TRIED)
+
+
+def test_a_denied_launch_is_not_a_lack_of_capacity() -> None:
+    """Lack of capacity is remembered for all clusters; a typo in one EC2NodeClass must not be."""
+    errors = [a_fleet_error("UnauthorizedOperation", "m5.large", "subnet-a")]
+    refused = refused_offerings(errors, TRIED, ZONES)
+    assert type(failure("c", errors, refused, TRIED)) is LaunchDeniedError
+
+
+def test_a_failed_fleet_says_what_to_do_next() -> None:
+    """Plan again without the refused offerings, try later, or raise an alarm."""
+    ice = a_fleet_error("InsufficientInstanceCapacity", "m5.large", "subnet-a")
+    throttled, denied = a_fleet_error("RequestLimitExceeded"), a_fleet_error("UnauthorizedOperation")
+    refused = refused_offerings([ice, denied], TRIED, ZONES)
+    planned_again = failure("c", [ice, denied], refused, TRIED)
+    assert isinstance(planned_again, InsufficientCapacityError)
+    assert planned_again.refused == refused
+    assert type(failure("c", [throttled], (), TRIED)) is UnfulfilledError
+    of_both = refused_offerings([throttled, denied], TRIED, ZONES)
+    assert type(failure("c", [throttled, denied], of_both, TRIED)) is LaunchDeniedError
+    silence = failure("c", [], (), TRIED)
+    assert isinstance(silence, InsufficientCapacityError)
+    assert [found.offering for found in silence.refused] == list(TRIED)
+
+
+def test_reasons_are_given_in_words() -> None:
+    """An operator should not have to know EC2's codes."""
+    assert describe({"ErrorCode": "VcpuLimitExceeded", "ErrorMessage": "m"}).startswith("VcpuQuotaExceeded")
+    assert describe({"ErrorCode": "New", "ErrorMessage": "m"}) == "LaunchFailed (New: m)"
+
+
+def test_the_attempts_of_the_sdk_that_were_throttled_are_counted() -> None:
+    """Each took a token of the account's bucket."""
+    response: Any = {
+        "Error": {"Code": "RequestLimitExceeded", "Message": "m"},
+        "ResponseMetadata": {"HTTPStatusCode": 503, "RetryAttempts": 2},
+    }
+    error = translate("ec2:CreateFleet", ClientError(response, "CreateFleet"))
+    assert isinstance(error, ThrottledError)
+    assert error.answers == 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectTimeoutError(endpoint_url="https://ec2"),
+        EndpointConnectionError(endpoint_url="https://ec2"),
+        ReadTimeoutError(endpoint_url="https://ec2"),
+        BotoCoreError(),
+    ],
+)
+def test_what_did_not_answer_throttled_nothing(error: BotoCoreError) -> None:
+    """A fault of one cluster's own network slowed the launches of all clusters of the account and region."""
+    translated = translate("ec2:CreateFleet", error)
+    assert isinstance(translated, TransientError)
+    assert translated.answers == 0
+
+
+def test_a_fault_that_the_service_answers_counts_as_an_answer() -> None:
+    response: Any = {"Error": {"Code": "InternalError"}, "ResponseMetadata": {"HTTPStatusCode": 500}}
+    error = translate("ec2:CreateFleet", ClientError(response, "CreateFleet"))
+    assert isinstance(error, TransientError)
+    assert error.answers == 1

@@ -1,0 +1,29 @@
+"""Messages that others may have written."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from adapters.messages import FRESH_CHAIN, chain_ends_at, read_work
+from core.errors import InvalidInputError
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def test_a_time_without_a_zone_is_no_time() -> None:
+    """Otherwise, one such message fails its whole batch, and all pods of it wait."""
+    odd, good = {"until": "2026-11-23T00:00:00"}, {"wakeUp": "x"}
+    records = [{"body": json.dumps(body)} for body in (odd, good)]
+    assert chain_ends_at({"Records": records}, NOW) == NOW + FRESH_CHAIN
+    with pytest.raises(InvalidInputError):
+        read_work(json.dumps({"claim": "a", "until": "2026-11-23T00:00:00"}))
+
+
+@pytest.mark.parametrize("body", [None, 7, "", "[]", "{", '{"until": 7}'])
+def test_a_malformed_message_ends_its_series_now(body: object) -> None:
+    assert chain_ends_at({"Records": [{"body": body}]}, NOW) == NOW
+    assert chain_ends_at({"Records": []}, NOW) == NOW
+    assert chain_ends_at({}, NOW) > NOW + timedelta(0)
