@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from core import labels
-from core.launch.placement import partition, tenancy
+from core.launch.placement import is_confined, partition, tenancy
 from core.model.values.requirements import Requirement
 from tests.builders import a_type
 from tests.unit.launch.orders import (
@@ -64,3 +66,22 @@ def test_a_claim_is_launched_into_the_lowest_partition_that_it_admits(demanded: 
 def test_without_a_group_there_is_no_partition() -> None:
     """EC2 refuses a launch with a partition of no group."""
     assert "Placement" not in template_data(rendered(a_type("m5.large"), partition=2))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "spec", "confined"),
+    [
+        ((), {}, False),
+        ((), None, False),
+        ((Requirement.one_of(labels.TENANCY, "dedicated"),), None, True),
+        ((Requirement.one_of(labels.TENANCY, "default", "dedicated"),), {}, False),
+        ((), {"placementGroupSelector": {"name": "racks"}}, True),
+        ((), {"cpuOptions": {"nestedVirtualization": "enabled"}}, True),
+        ((), {"cpuOptions": {}, "role": "nodes"}, False),
+    ],
+)
+def test_a_refusal_counts_for_others_only_if_they_ask_for_the_same_capacity(
+    allowed: tuple[Requirement, ...], spec: dict[str, Any] | None, *, confined: bool
+) -> None:
+    """A full placement group says nothing of the zone: its offerings would be avoided by every other pod."""
+    assert is_confined(allowed, {} if spec is None else {"spec": spec}) is confined

@@ -62,6 +62,16 @@ def test_a_wait_that_is_too_long_takes_no_turn() -> None:
     assert take_turn(pace, NOW + token_time(SLOWEST)).wait == 0
 
 
+def test_a_bucket_may_be_full_no_later_than_the_longest_wait_allows() -> None:
+    """The row in the table is written on this condition: a moment later, the turn would come too late."""
+    last = Pace(full_at=latest_full(NOW), rate=FASTEST, slowed_at=NOW - BACK_AGAIN)
+    turn = take_turn(last, NOW)
+    assert turn.pace is not None
+    assert turn.wait == LONGEST_WAIT
+    later = take_turn(Pace(full_at=latest_full(NOW) + 1, rate=FASTEST, slowed_at=NOW - BACK_AGAIN), NOW)
+    assert later.pace is None
+
+
 def test_requests_side_by_side_reduce_the_rate_once() -> None:
     """A hundred throttled requests of one burst say no more than one of them."""
     pace = slowed(Pace(), NOW, NOW + SECOND, 1)

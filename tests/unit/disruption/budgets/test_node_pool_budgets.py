@@ -55,6 +55,14 @@ def test_strictest_active_budget_counts() -> None:
     assert allowed(pool(Budget("5"), Budget("2"), Budget("50%")), 10, EMPTY, NOW) == 2
 
 
+def test_a_budget_outside_of_its_window_bounds_nothing_beside_others() -> None:
+    """In whichever order they stand: a closed one neither replaces the others nor is compared with them."""
+    at_night = Budget("0", schedule=f"{(NOW - timedelta(hours=3)):%M %H} * * *", duration=timedelta(hours=1))
+    for budgets in ((Budget("5"), at_night), (at_night, Budget("5"))):
+        assert allowed(pool(*budgets), 10, EMPTY, NOW) == 5
+    assert allowed(pool(at_night), 10, EMPTY, NOW) is None
+
+
 def test_budget_for_other_reasons_is_ignored() -> None:
     """A budget applies to the reasons that it names; an empty list applies to none."""
     found = pool(Budget("1", reasons=(DRIFTED,)), Budget("0", reasons=()))

@@ -30,6 +30,24 @@ def test_the_savings_share_must_be_half_the_disruption_share(savings: int, is_re
     assert found == ("default" if is_rejected else "")
 
 
+def test_a_pool_without_a_known_price_rejects_every_move() -> None:
+    """Nothing can be said of the share that the move would save."""
+    assert rejecting_pool([a_candidate(price=100, cost=UNIT)], 50, {}) == "default"
+    assert rejecting_pool([a_candidate(price=0, cost=0)], 50, {"default": PoolTotals(price=0, cost=0)}) == "default"
+
+
+def test_a_pool_that_approves_lets_the_next_one_be_asked() -> None:
+    """The savings are divided by what the nodes cost: a tenth of them is too little for the second pool."""
+    totals = {"a": PoolTotals(price=1000, cost=10 * UNIT), "b": PoolTotals(price=1000, cost=10 * UNIT)}
+    balanced = Disruption(policy=BALANCED, budgets=(Budget("100%"),))
+    first, second = (
+        a_candidate(price=p, cost=UNIT, pool=a_pool(n, disruption=balanced)) for n, p in (("a", 900), ("b", 100))
+    )
+    assert rejecting_pool([first, second], 100, totals) == "b"
+    assert rejecting_pool([second, first], 1000, totals) == ""
+    assert rejecting_pool([first, second], 50, totals) == "a"
+
+
 def test_other_policies_reject_nothing() -> None:
     assert rejecting_pool([a_candidate(pool=a_pool("default", ON_DEMAND))], 0, {}) == ""
 

@@ -122,6 +122,10 @@ def test_a_market_without_such_reservations_stays_the_very_same() -> None:
     found = EndingReservations(snapshot, ending_reservations(snapshot))
     assert found.avoided(snapshot) is snapshot
     assert DisruptionPass(snapshot).snapshot is snapshot
+    elsewhere = msgspec.structs.replace(
+        snapshot, node_classes=(NodeClass(name="default", reservation_ends={"cr-2": NEAR}),)
+    )
+    assert DisruptionPass(elsewhere).snapshot is elsewhere, "no type is offered in the reservation that ends"
 
 
 def test_types_of_one_class_are_closed_like_those_of_all() -> None:

@@ -90,6 +90,7 @@ def test_a_node_without_a_known_price_stays(label: str) -> None:
     found = objection(candidate, this_pass)
     assert found is not None
     assert found.reason == NodeReason.UNKNOWN_INSTANCE_TYPE
+    assert f"instance type {kept.get(labels.INSTANCE_TYPE, '(none)')}" in found.message
 
 
 @pytest.mark.parametrize(

@@ -39,3 +39,24 @@ def test_it_begins_with_the_loads_of_known_packings() -> None:
     best = dived(problem, 80)
     assert dived(problem, 3, [best]).cost(problem) <= dived(problem, 3).cost(problem)
     assert best.cost(problem) < one_pod_per_machine(problem).cost(problem)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 5])
+def test_dives_end_by_themselves_and_what_they_find_is_near_the_bound(seed: int) -> None:
+    """A search without a bound on its steps must end, too: each dive that saves nothing counts."""
+    problem, budget = with_large_pods(seed), SearchBudget()
+    fluid = relax(problem, SETTINGS).lower_bound
+    found = Diving(problem, np.random.default_rng(0), budget, SETTINGS).packing([], fluid)
+    found.check(problem)
+    assert 10 < budget.steps < 400
+    assert found.cost(problem) < 0.97 * dived(problem, 1).cost(problem)
+
+
+def test_a_search_that_is_done_is_not_continued_by_beam_search() -> None:
+    """One type and one kind of pod: the first dive costs what the bound says, and no step more is taken."""
+    problem, budget = a_problem([(1, 1)], [4]), SearchBudget()
+    diving = Diving(problem, np.random.default_rng(0), budget, SETTINGS)
+    best = diving.packing([], relax(problem, SETTINGS).lower_bound)
+    assert diving.is_closed(best)
+    assert not diving.is_closed(one_pod_per_machine(a_problem([(1, 1)], [4])))
+    assert budget.steps < 20

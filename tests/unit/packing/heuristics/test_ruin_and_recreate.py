@@ -58,3 +58,27 @@ def test_types_that_the_relaxation_uses_are_promising() -> None:
     fluid = relax(problem, SETTINGS)
     bought = np.flatnonzero(fluid.machines > 1e-6)
     assert set(bought.tolist()) <= set(promising_types(problem, fluid, 1).tolist())
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("count", [1, 3])
+def test_types_with_the_best_value_for_their_price_are_promising(seed: int, count: int) -> None:
+    """Value for price of a type: its best load of one kind of pod, at what the relaxation says that a pod is worth."""
+    problem = with_large_pods(seed)
+    fluid = relax(problem, SETTINGS)
+    values = [
+        max(fit * value for fit, value in zip(column, fluid.item_values, strict=True)) for column in problem.fit.T
+    ]
+    density = np.array(values) / problem.prices
+    best = sorted(range(len(density)), key=lambda one: -density[one])[:count]
+    found = set(promising_types(problem, fluid, count).tolist())
+    assert found == {*best, *np.flatnonzero(fluid.machines > 1e-6).tolist()}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_poor_packing_comes_near_the_bound(seed: int) -> None:
+    """Machines with the least value for their price are opened again; from one pod a machine, most of the excess goes."""
+    problem = with_large_pods(seed, items=6, pods=40)
+    start, bound = one_pod_per_machine(problem), relax(problem, SETTINGS).lower_bound
+    found = searched(problem, start, SearchBudget(300))
+    assert found.cost(problem) - bound < 0.25 * (start.cost(problem) - bound)

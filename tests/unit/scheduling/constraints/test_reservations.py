@@ -61,3 +61,5 @@ def test_a_claim_does_without_a_reservation_that_offers_too_little_choice() -> N
         chosen = context.plan_constraints(()).reservations.choose(draft)
         assert chosen is not None
         assert chosen[1] == chosen_ones
+        offered = context.table[chosen[0]].of(labels.CAPACITY_TYPE)
+        assert offered.has(labels.RESERVED) is bool(chosen_ones), "without a place, it may not be launched into one"

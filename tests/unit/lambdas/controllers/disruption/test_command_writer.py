@@ -118,3 +118,11 @@ def test_ids_differ_by_time_reason_and_nodes() -> None:
     assert command_id(EMPTY, NOW) not in others
     assert command_id(EMPTY, NOW) == command_id(EMPTY, NOW)
     assert [len(name) for name in others] == [10] * 3
+
+
+def test_whether_decisions_are_kept_is_known() -> None:
+    """The proof of what the fleet would cost at least is computed for the ledger alone."""
+    clock = FakeClock(NOW)
+    for bucket, kept in ((MemoryObjects(), True), (None, False)):
+        ledger = LedgerWriter(bucket, "test", clock)
+        assert CommandWriter(MemoryCommands(Rows()), ledger, FakeQueue(), clock).keeps_decisions is kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core import labels
-from core.model.pod import HostPort, Pod, PodAffinityTerm, TopologySpread
+from core.model.pod import HostPort, Pod, PodAffinityTerm, TopologySpread, WeightedPodAffinityTerm
 from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps
 from core.scheduling.optimization.items.item_extraction import ItemExtraction
@@ -63,3 +63,11 @@ def test_a_pod_under_a_zone_rule_keeps_its_zone() -> None:
     zones = {context.table.single(one.item.reqs, labels.ZONE) for items in claims for one in items}
     assert len(zones) == 3
     assert None not in zones
+
+
+def test_a_preference_that_a_claim_meets_goes_with_its_pods() -> None:
+    """The greedy plan gave each pod a node of its own: a repacking that forgets why puts them together again."""
+    apart = WeightedPodAffinityTerm(100, PodAffinityTerm(labels.HOSTNAME, OWN))
+    _, claims = extracted(*own(3, preferred_anti_affinity=(apart,)))
+    assert len(claims) == 3
+    assert all(one.item.caps for items in claims for one in items)
