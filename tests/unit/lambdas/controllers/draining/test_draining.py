@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from adapters.messages import work_on_claim
 from adapters.ports import TransientError
+from core.lifecycle.steps import TaintNode
 from core.manifests.wire import api_resources as kinds
+from core.model.values.taints import DISRUPTED
+from lambdas.controllers.draining.draining import Draining
+from lambdas.controllers.draining.surge import Surge
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from tests.fakes.lab import Lab, a_pending_pod
 
 
@@ -89,3 +94,24 @@ def test_consecutive_errors_cause_longer_and_longer_waits() -> None:
         lab.execute()
         delays.append(int(lab.work.sent[-1][1].total_seconds()))
     assert delays == [5, 10, 20, 30, 30]
+
+
+def test_what_follows_in_the_same_run_sees_the_node_with_its_marks() -> None:
+    """It is read again after the write: the next write would begin from a Node without the taint, and conflict."""
+    lab = a_lab()
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    reader = NodeStateReader(lab.kubernetes, lab.cloud, lab.clock)
+    seen = reader.node(node)
+    assert seen is not None
+    assert DISRUPTED not in seen.node.taints
+    draining = Draining(lab.kubernetes, lab.app.adapters.stores.claims, Surge(lab.kubernetes, is_on=False), lab.clock)
+    marks = TaintNode(node, {"team": "x"}, {"why": "y"}, (DISRUPTED,))
+    record = draining.taint(lab.claim, marks, reader)
+    assert record.deletion is not None
+    assert record.deletion.tainted_at == lab.clock.now()
+    again = reader.node(node)
+    assert again is not None
+    assert (again.node.taints, again.node.labels["team"], again.node.annotations["why"]) == ((DISRUPTED,), "x", "y")
+    lab.clock.advance(minutes=1)
+    later = draining.taint(record, marks, reader)
+    assert later is record, "terminationGracePeriod counts from the first time"
