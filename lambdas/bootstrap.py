@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from adapters.composition.adapters import Adapters, session_of_environment
 from adapters.messages import is_start_check
@@ -20,28 +21,38 @@ if TYPE_CHECKING:
     from adapters.runtime.observability import Work
 
 
+WENT_BACK: Final = timedelta(seconds=1)
+"""A clock that is further behind its last reading was set back. Smaller corrections are usual, and no cache is that short."""
+
+
 class _Sandbox:
-    """State of the process: one application, and its factory."""
+    """State of the process: one application, when it was last used by its clock, and its factory."""
 
     factory: Callable[[], Application] | None = None
     current: Application | None = None
+    used_at: datetime | None = None
 
 
 def use(factory: Callable[[], Application]) -> None:
     """Let `application` use `factory` from now on, discarding an earlier application; for embedders of the functions."""
     _Sandbox.factory = factory
-    _Sandbox.current = None
+    _Sandbox.current = _Sandbox.used_at = None
 
 
 def application() -> Application:
     """Return the application of this sandbox, created from the environment at the first call.
 
+    After its clock was set back, it is created again: whatever it has read would count as fresh until the clock has caught up,
+    such as which brakes are engaged (docs/adr/0254).
+
     Raises:
         InvalidInputError: If a setting is missing or not understood.
     """
-    if _Sandbox.current is None:
-        _Sandbox.current = (_Sandbox.factory or _from_environment)()
-    return _Sandbox.current
+    found, before = _Sandbox.current, _Sandbox.used_at
+    if found is None or (before is not None and found.adapters.clock.now() < before - WENT_BACK):
+        found = _Sandbox.current = (_Sandbox.factory or _from_environment)()
+    _Sandbox.used_at = found.adapters.clock.now()
+    return found
 
 
 def starts(*needs: Callable[[Application], object]) -> Callable[[Work], Work]:

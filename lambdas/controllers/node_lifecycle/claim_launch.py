@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from adapters.messages import wake_up, work_on_claims
 from adapters.observation.observer import Observer
-from adapters.ports import Clock, ConflictError, FunctionQueues, NotFoundError
+from adapters.ports import Clock, ConflictError, FunctionQueues, JsonObject, NotFoundError
 from adapters.run_report import RunReport
 from adapters.store import ClaimStore
 from core.lifecycle import steps
@@ -137,7 +138,9 @@ class ClaimLaunch:
         if instance is None:
             raise ConflictError("ec2:DescribeInstances", f"instance {step.instance_id} is gone again")
         now = self._clock.now()
-        node_classes = [self._observer.node_class(record.plan.node_class.name)]
+        node_classes = list[JsonObject]()
+        with suppress(NotFoundError):  # its EC2NodeClass may be gone; the instance is there
+            node_classes.append(self._observer.node_class(record.plan.node_class.name))
         report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {step.instance_id}")
         adopted = self._launcher.adopt(record, instance, self._observer.open_market.catalogue(node_classes, now), now)
         self._names.give(adopted, report)

@@ -173,6 +173,17 @@ class TestAnInstanceOfALostLaunch:
         assert adopted.message == f"instance {instance.instance_id}"
         assert (lab.claim.instance_id, len(lab.cloud.orders)) == (instance.instance_id, 1)
 
+    def test_is_adopted_although_its_class_is_gone(self, lab: Lab) -> None:
+        """The instance runs: it joins, or is ended with its claim, and each message about it would fail until `reconcile`."""
+        lab.kubernetes.drop(kinds.EC2_NODE_CLASSES, "default")
+        report = execute(lab)
+        (instance,) = lab.cloud.instances()
+        assert lab.claim.instance_id == instance.instance_id
+        assert "portErrors" not in report.counts
+        lab.boot()
+        lab.tick(4)
+        assert lab.claim.phase is ClaimPhase.INITIALIZED
+
     def test_that_is_gone_again_is_asked_about_a_second_later(self, lab: Lab) -> None:
         (instance,) = lab.cloud.instances()
         looks: list[str] = []
