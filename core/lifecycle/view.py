@@ -8,6 +8,7 @@ import msgspec
 
 from core import labels
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT, is_late_to_initialize
+from core.lifecycle.draining.replacing import reclaimed_at
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.node_claim import (
     CONSOLIDATABLE,
@@ -55,6 +56,7 @@ def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: da
         conditions=_conditions(record, consolidate_after, now),
         last_pod_event_at=record.last_pod_event_at,
         hold=record.hold,
+        ends_at=reclaimed_at(record),
     )
 
 

@@ -59,6 +59,7 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
         termination_grace_period: How long draining may take before pods are forced off, None for no limit.
         last_pod_event_at: When a pod last arrived or left; consolidateAfter counts from then.
         hold: Why and until when it is exempt from voluntary disruption, None if it is not.
+        ends_at: When EC2 takes its instance, whatever protects its pods; None if that is not announced.
     """
 
     name: str
@@ -84,6 +85,7 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     conditions: dict[str, Condition] = {}
     last_pod_event_at: datetime | None = None
     hold: Hold | None = None
+    ends_at: datetime | None = None
 
     @property
     def node_pool(self) -> str:

@@ -111,3 +111,12 @@ class TerminationReason(ReasonCode):
 
 BUDGETED: Final = (TerminationReason.UNDERUTILIZED, TerminationReason.EMPTY, TerminationReason.DRIFTED)
 """Karpenter's three reasons for voluntary disruption; NodePool budgets are counted for each."""
+
+RECLAIMED: Final = frozenset(
+    {
+        TerminationReason.SPOT_INTERRUPTED,
+        TerminationReason.RESERVATION_INTERRUPTED,
+        TerminationReason.CAPACITY_BLOCK_ENDS,
+    }
+)
+"""Reasons with which EC2 takes the instance at an announced time, whatever protects its pods."""

@@ -15,6 +15,7 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.requirements import Requirements
 from core.model.values.taints import Toleration, first_untolerated
+from core.pods.disposition import reschedulable
 from core.pods.disruption_budgets import DisruptionBudgets
 from core.scheduling.capacity.daemon_overhead import daemon_pods
 from core.scheduling.capacity.existing_node import ExistingNodes
@@ -43,7 +44,7 @@ class SchedulingContext:
 
     Attributes:
         pending: Pods that wait for a node, virtual ones of capacity buffers included; by key.
-        moving: Pods of leaving nodes; by key.
+        moving: Pods of leaving nodes that need another place; by key.
         leaving: Positions of the nodes that are leaving.
         constraints: The constraints to plan by.
         coverage: The commitments' coverage of running nodes, and their unused amounts.
@@ -79,10 +80,7 @@ class SchedulingContext:
         self.budgets = DisruptionBudgets.of(snapshot)
         self.leaving = frozenset(node.index for node in self.existing_nodes if node.is_leaving)
         self.moving = tuple(
-            pod
-            for node in self.existing_nodes
-            if node.is_leaving
-            for pod in self.budgets.currently_reschedulable(node.state.pods)
+            pod for node in self.existing_nodes if node.is_leaving for pod in self._moved_from(node.state)
         )
         self._count_bound(signatures)
         namespaces = Namespaces.of(snapshot)
@@ -174,6 +172,12 @@ class SchedulingContext:
         other = copy(self)
         other.constraints = tuple(sorted((*self.constraints, *broken), key=lambda one: one is Ec2Quotas))
         return other
+
+    def _moved_from(self, state: StateNode) -> tuple[Pod, ...]:
+        """Return the pods of a leaving node that get another place; all of them if EC2 takes the instance anyway."""
+        if state.claim is not None and state.claim.ends_at is not None:
+            return reschedulable(state.pods)
+        return self.budgets.currently_reschedulable(state.pods)
 
     def _count_bound(self, signatures: PodSignatures) -> None:
         """Count for every signature how many of its pods are on each node, without pods that get another place in this plan.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from core import labels
 from simulator.run import Result
 from tests.simulation.test_reservations import BLOCK, launched, node_class, pool
 from tests.simulation.worlds import assert_lawful, deployment, happened, play
@@ -63,3 +67,50 @@ def test_pods_without_another_place_stay_until_shortly_before_ec2_takes_their_no
     assert minutes(result, "podEvicted", by="eviction") == ["00:29", "00:29"]
     assert {event.fields["by"] for event in happened(result, "instanceTerminated")} == {"api"}
     assert result.summary["podsPending"] == 2
+
+
+def unmovable(replicas: int, cpu: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A Deployment whose pods carry do-not-disrupt, and a PodDisruptionBudget that never lets one go."""
+    found = deployment(replicas, cpu=cpu)
+    found["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
+    selector = {"matchLabels": {"app": "web"}}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": selector},
+    }
+    return found, budget
+
+
+def waits(result: Result) -> list[timedelta]:
+    """How long each pod waited that replaces one that its node took along."""
+    lost = datetime.fromisoformat(happened(result, "podEvicted")[0].t)
+    made = {e.fields["pod"]: datetime.fromisoformat(e.t) for e in happened(result, "podCreated")}
+    bound = {e.fields["pod"]: datetime.fromisoformat(e.t) for e in happened(result, "podBound")}
+    return [bound[pod] - moment for pod, moment in made.items() if moment >= lost]
+
+
+@pytest.mark.parametrize("budgets", ["0", "100%"])
+def test_pods_that_may_not_be_disrupted_find_nodes_ready_when_ec2_takes_theirs(tmp_path: Path, budgets: str) -> None:
+    """They got nodes only after the block had taken theirs, two minutes later. Open budgets leave the empty nodes alone."""
+    allowed = pool(["reserved", "on-demand"])
+    allowed["spec"]["disruption"] |= {"budgets": [{"nodes": budgets}], "consolidateAfter": "0s"}
+    objects = (node_class({"id": "cr-block"}), allowed, *unmovable(2, "12"))
+    result = play(tmp_path, *objects, capacityReservations=[{**BLOCK, "ends": "60m"}], duration="45m")
+    assert_lawful(result)
+    assert launched(result) == ["reserved", "reserved", "on-demand", "on-demand"]
+    assert min(minutes(result, "podEvicted", by="nodeLost")) >= "00:30", "nobody moves them before"
+    assert {event.fields["by"] for event in happened(result, "podEvicted")} == {"nodeLost"}
+    assert max(waits(result)) < timedelta(seconds=15)
+    assert result.summary["podsPending"] == 0
+
+
+def test_pods_that_may_not_be_disrupted_are_replaced_within_the_notice_of_a_spot_instance(tmp_path: Path) -> None:
+    """Their nodes were launched when the notice was over."""
+    steps = [{"at": "10m", "interrupt": {"fraction": 1.0}}]
+    result = play(tmp_path, pool(["spot"]), *unmovable(2, "12"), steps=steps, duration="20m")
+    assert_lawful(result)
+    assert launched(result) == ["spot"] * 4
+    assert {event.fields["by"] for event in happened(result, "podEvicted")} == {"nodeLost"}
+    assert max(waits(result)) < timedelta(seconds=15)

@@ -18,7 +18,7 @@ from core.model.plan import Binding
 from core.model.pod import Pod
 from core.pods.disposition import is_reschedulable
 from core.reasons.node import NodeReason
-from core.reasons.termination import TerminationReason
+from core.reasons.termination import RECLAIMED, TerminationReason
 
 SPOT_NOTICE: Final = timedelta(minutes=2)
 """Time from EC2's warning to the end of a spot instance."""
@@ -34,6 +34,27 @@ MARGIN: Final = timedelta(seconds=15)
 
 SHORTEST_DRAIN: Final = timedelta(seconds=45)
 """Shortest time kept for the drain: PodDisruptionBudgets let pods go one after the other."""
+
+
+LOST_FOR: Final = timedelta(minutes=3)
+"""How long after the end of the instance a claim stands for pods that still exist: Kubernetes deletes them after 90 s."""
+
+
+def reclaimed_at(record: ClaimRecord) -> datetime | None:
+    """Return when EC2 takes the claim's instance, whatever protects its pods; None if that is not announced."""
+    deletion = record.deletion
+    return deletion.ends_at if deletion is not None and deletion.reason in RECLAIMED else None
+
+
+def wait_for_successors(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Wait | None:
+    """Return a wait while pods of an instance that EC2 took are not deleted; None otherwise.
+
+    Until their successors are created, nothing but the claim says what the nodes are for that were launched for them.
+    """
+    ended_at = reclaimed_at(record)
+    if ended_at is None or now >= ended_at + LOST_FOR or not any(is_reschedulable(pod) for pod in facts.pods):
+        return None
+    return Wait(recheck_after(ended_at, now), "Kubernetes has not deleted the pods of its node yet")
 
 
 def awaits_replacements(record: ClaimRecord) -> bool:

@@ -13,7 +13,7 @@ from core.lifecycle.draining.cancellation import last_check, open_again
 from core.lifecycle.draining.disruption_taint import lacks_marks, taint_of
 from core.lifecycle.draining.escalation import next_escalation
 from core.lifecycle.draining.evictions import drain, next_check
-from core.lifecycle.draining.replacing import wait_for_replacements
+from core.lifecycle.draining.replacing import wait_for_replacements, wait_for_successors
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.registration import has_registered
@@ -42,7 +42,8 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
             Adopt(facts.tagged_instance) if facts.tagged_instance else Forget(TerminationReason.stored(deletion.reason))
         )
     if facts.is_instance_gone:
-        return _remove_nodes(facts.nodes, now) or Forget(TerminationReason.stored(deletion.reason))
+        kept = _remove_nodes(facts.nodes, now) or wait_for_successors(record, facts, now)
+        return kept or Forget(TerminationReason.stored(deletion.reason))
     if deletion.terminated_at is not None:
         return _wait_for_end(deletion, now)
     node = facts.node

@@ -11,6 +11,7 @@ import msgspec
 from adapters.observation.expected_pods import awaits_pods
 from adapters.observation.observer import Observer
 from adapters.ports import Clock
+from core.lifecycle.draining.replacing import reclaimed_at
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.pod import Pod
 from core.pods.disposition import is_pending, is_reschedulable
@@ -124,11 +125,14 @@ def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datet
 
 def displaces_pods(observer: Observer, records: Iterable[ClaimRecord], now: datetime) -> bool:
     """Whether leaving nodes still have pods that must move; True without a check if many nodes leave."""
-    leaving = sorted({record.node_name for record in records if record.deletion is not None and record.node_name})
+    leaving = {record.node_name: record for record in records if record.deletion is not None and record.node_name}
     if len(leaving) > LEAVING_ASKED_MAX:
         return True
-    pods = (pod for node in leaving for pod in observer.pods_on(node))
-    return any(is_reschedulable(pod) and not pod.blocks_disruption(now) for pod in pods)
+    return any(
+        is_reschedulable(pod) and (reclaimed_at(leaving[node]) is not None or not pod.blocks_disruption(now))
+        for node in sorted(leaving)
+        for pod in observer.pods_on(node)
+    )
 
 
 def is_unlaunched(record: ClaimRecord) -> bool:

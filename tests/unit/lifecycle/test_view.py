@@ -75,7 +75,7 @@ def test_every_field_comes_from_the_record() -> None:
     )
     record = a_record(
         plan=plan,
-        deletion=Deletion(reason="Empty", asked_at=NOW),
+        deletion=Deletion(reason="SpotInterrupted", asked_at=NOW, ends_at=NOW + HOUR),
         hold=Hold(NOW + HOUR, "DrainBlocked", ""),
         last_pod_event_at=NOW,
     )
@@ -85,3 +85,19 @@ def test_every_field_comes_from_the_record() -> None:
     record = msgspec.structs.replace(record, machine=msgspec.structs.replace(record.machine, **of_ec2, **sizes))
     seen, empty = node_claim(record, HOUR, NOW), NodeClaim(name="")
     assert [name for name in NodeClaim.__struct_fields__ if getattr(seen, name) == getattr(empty, name)] == []
+
+
+def test_the_end_is_announced_only_where_ec2_takes_the_instance() -> None:
+    """An expired node waits for pods that may not be disrupted: nothing is launched for them."""
+    ends = {
+        reason: node_claim(
+            a_record(deletion=Deletion(reason=reason, asked_at=NOW, ends_at=NOW + HOUR)), None, NOW
+        ).ends_at
+        for reason in ("SpotInterrupted", "CapacityBlockEnds", "RebalanceRecommended", "Expired")
+    }
+    assert ends == {
+        "SpotInterrupted": NOW + HOUR,
+        "CapacityBlockEnds": NOW + HOUR,
+        "RebalanceRecommended": None,
+        "Expired": None,
+    }

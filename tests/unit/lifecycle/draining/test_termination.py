@@ -134,6 +134,24 @@ def test_pods_of_a_dead_instance_are_not_drained() -> None:
     assert next_termination_step(a_leaving(), facts, NOW) == steps.DeleteNode("n")
 
 
+@pytest.mark.parametrize(
+    ("reason", "pods", "after", "waits"),
+    [
+        ("SpotInterrupted", ("p",), MINUTE, True),
+        ("SpotInterrupted", ("p",), 3 * MINUTE, False),
+        ("SpotInterrupted", (), MINUTE, False),
+        ("Expired", ("p",), MINUTE, False),
+    ],
+)
+def test_a_claim_stands_for_pods_that_went_with_their_instance(
+    reason: str, pods: tuple[str, ...], after: timedelta, waits: bool
+) -> None:
+    """Nodes that wait for their successors looked empty, and were given back seconds before these were created."""
+    record = a_leaving(reason=reason, ends_at=NOW - after)
+    facts = ClaimFacts(pods=tuple(map(a_running, pods)), is_instance_gone=True)
+    assert isinstance(next_termination_step(record, facts, NOW), steps.Wait if waits else steps.Forget)
+
+
 def test_a_claim_that_never_registered_is_not_drained() -> None:
     record = a_record(ClaimPhase.LAUNCHED, deletion=Deletion(reason="RegistrationTimeout", asked_at=NOW))
     facts = ClaimFacts(nodes=(a_node(booting=True),), is_instance_gone=False)
