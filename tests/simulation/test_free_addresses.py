@@ -9,6 +9,7 @@ from typing import Any
 
 from core.reasons.pod import PodReason
 from simulator.run import Result
+from tests.simulation.test_node_claims import BY_HAND
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
 
@@ -64,3 +65,19 @@ def test_addresses_that_come_free_are_used(tmp_path: Path) -> None:
     assert_lawful(result)
     assert result.summary["podsPending"] == 0
     assert not named(result, "launchRefused")
+
+
+def test_a_hand_made_node_claim_waits_for_an_address(tmp_path: Path) -> None:
+    """EC2 refused it, and closed the subnet with that."""
+    steps = [
+        *(_free(f"zone-{zone}", 0) for zone in "abc"),
+        {"at": "2m", "apply": [BY_HAND]},
+        {"at": "8m", "subnet": {"zone": "zone-b", "freeAddresses": 4}},
+    ]
+    result = play(tmp_path, node_pool(), steps=steps, duration="20m")
+    assert_lawful(result)
+    assert not named(result, "launchRefused")
+    assert [one["zone"] for one in named(result, "instanceLaunched")] == ["zone-b"]
+    written = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "NodeClaim"]
+    told = {c["message"] for one in written for c in (one.get("status") or {}).get("conditions", ())}
+    assert any("has the free addresses that its node takes" in message for message in told)

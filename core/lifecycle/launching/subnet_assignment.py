@@ -6,7 +6,7 @@ launched. It is the subnet with most addresses left: the pods of its node take f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -27,6 +27,17 @@ def with_subnets(records: Iterable[ClaimRecord], snapshot: Snapshot) -> list[Cla
     classes = {node_class.name: node_class for node_class in snapshot.node_classes}
     left = dict(snapshot.subnet_addresses)
     return [_assigned(record, classes.get(record.plan.node_class.name), left) for record in given]
+
+
+def full_zones(node_class: NodeClass, free: Mapping[str, int]) -> frozenset[str]:
+    """Return the zones in which no subnet of the class has the addresses that a node takes.
+
+    `free` has only subnets with few addresses, launches in flight subtracted.
+    """
+    most: dict[str, int] = {}
+    for subnet, zone in node_class.subnets:
+        most[zone] = max(most.get(zone, 0), free.get(subnet, node_class.addresses_per_node))
+    return frozenset(zone for zone, addresses in most.items() if addresses < node_class.addresses_per_node)
 
 
 def _assigned(record: ClaimRecord, node_class: NodeClass | None, left: dict[str, int]) -> ClaimRecord:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from core import api, labels
 from core.api.objects import JsonObject
+from core.lifecycle.launching.subnet_assignment import full_zones
 from core.lifecycle.mirror.node_claim_object import is_mirror
 from core.lifecycle.rebuilding import HASHES
 from core.manifests.zone_ids import requirements_with_zones, zones_by_id
@@ -68,6 +69,14 @@ def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusa
     offered = _offered(claim, asked, types, snapshot.catalogue.label_keys())
     if isinstance(offered, Refusal):
         return offered
+    full = full_zones(node_class, snapshot.subnet_addresses)
+    offered = _outside(full, offered)
+    if not offered:
+        zones = ", ".join(sorted(full))
+        message = (
+            f"no subnet of {NODE_CLASS_KIND} {node_class.name} has the free addresses that its node takes ({zones})"
+        )
+        return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, message)
     node_labels = _labels(claim, asked, node_class)
     if fault := labels_fault(node_labels):
         return Refusal(
@@ -165,6 +174,12 @@ def _unmet(asked: Requirements, types: tuple[InstanceType, ...], keys: frozenset
     )
     found = next(alone, None)
     return f"no instance type meets that on {found.key}" if found is not None else "no instance type meets them all"
+
+
+def _outside(zones: Collection[str], offered: Mapping[str, tuple[Offering, ...]]) -> dict[str, tuple[Offering, ...]]:
+    """Return the offerings in other zones, without types that have none there."""
+    found = {name: tuple(one for one in offerings if one.zone not in zones) for name, offerings in offered.items()}
+    return {name: offerings for name, offerings in found.items() if offerings}
 
 
 def _is_open(offering: Offering, asked: Requirements) -> bool:

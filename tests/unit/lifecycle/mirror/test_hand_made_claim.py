@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
@@ -133,6 +134,32 @@ def test_what_cannot_be_launched_is_named(obj: dict[str, Any], node_class: NodeC
     found = hand_made_plan(obj, a_market(node_class))
     assert isinstance(found, Refusal)
     assert (found.reason, named in found.message) == (reason, True), found.message
+
+
+@pytest.mark.parametrize(
+    ("free", "zones"),
+    [
+        ({}, ("us-east-1a", "us-east-1b")),
+        ({"a1": 1}, ("us-east-1a", "us-east-1b")),  # a2 has plenty
+        ({"a1": 1, "a2": 0}, ("us-east-1b",)),  # a node takes two
+        ({"a1": 2, "a2": 0, "b1": -1}, ("us-east-1a",)),
+        ({"a1": 0, "a2": 1, "b1": 0}, ()),
+    ],
+)
+def test_it_is_launched_where_a_subnet_has_its_addresses(free: dict[str, int], zones: tuple[str, ...]) -> None:
+    """EC2 refused it, which closed the subnet for everything else."""
+    subnets = (("a1", "us-east-1a"), ("a2", "us-east-1a"), ("b1", "us-east-1b"))
+    node_class = msgspec.structs.replace(CLASS, subnets=subnets, addresses_per_node=2)
+    found = hand_made_plan(written(), msgspec.structs.replace(a_market(node_class), subnet_addresses=free))
+    if zones:
+        assert isinstance(found, PlannedClaim)
+        assert found.zones == zones
+    else:
+        assert isinstance(found, Refusal)
+        expected = (
+            "no subnet of EC2NodeClass default has the free addresses that its node takes (us-east-1a, us-east-1b)"
+        )
+        assert (found.reason, found.message) == ("InsufficientCapacity", expected)
 
 
 @pytest.mark.parametrize(
