@@ -9,6 +9,7 @@ from typing import Final
 from cli.doctor import network, stack
 from cli.doctor.access_entries import access_entries
 from cli.doctor.account import Account
+from cli.doctor.class_roles import class_roles
 from cli.doctor.cluster_roles import cluster_roles
 from cli.doctor.definitions import api_server, definitions
 from cli.doctor.errors import NoClusterError, NotAllowedError, NotAnsweredError
@@ -148,6 +149,7 @@ CHECKS: Final[dict[str, Callable[[str, Account, datetime], AccountFinding]]] = {
     "access-entries": access_entries,
     "node-roles": node_roles,
     "node-entries": network.node_entries,
+    "class-roles": class_roles,
     "audit-log": _audit_log,
     "subscription": _subscription,
     "concurrency": _concurrency,

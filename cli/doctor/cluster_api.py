@@ -24,6 +24,7 @@ ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "Clus
 BINDINGS: Final = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 
 _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
@@ -46,9 +47,14 @@ class ClusterApi:
         """Return the version that the server names."""
         return str((self._read("kube:get /version", "/version") or {}).get("gitVersion", "of an unknown version"))
 
-    def find(self, resource: Resource, name: str) -> dict[str, Any] | None:
+    def find(self, resource: Resource, name: str, namespace: str = "") -> dict[str, Any] | None:
         """Return an object; None if it does not exist."""
-        return self._read(f"kube:get {resource.plural}", resource.path(name))
+        return self._read(f"kube:get {resource.plural}", resource.path(name, namespace))
+
+    def list(self, resource: Resource) -> list[dict[str, Any]]:
+        """Return all objects of a kind; none if its definition is not installed."""
+        found = self._read(f"kube:list {resource.plural}", resource.path()) or {}
+        return list(found.get("items") or ())
 
     def _read(self, call: str, path: str) -> dict[str, Any] | None:
         """Return the answer. A server that has not answered once is not asked again: each check would wait for it.

@@ -21,7 +21,7 @@ def node_roles(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether IAM knows each role of the context's `nodeRoles` under its name and path."""
     if not account.is_deployed():
         return AccountFinding(name, OK, "not deployed yet")
-    passed = sorted({arn for statement in _statements(account) for arn in _passed(statement)})
+    passed = passed_roles(account)
     if not passed and not is_shadow(account):
         role = role_name(account.stack, account.region, LAUNCHES)
         says = f"the role {role} may pass no role of nodes, or does not exist: launches fail"
@@ -33,6 +33,11 @@ def node_roles(name: str, account: Account, _: datetime) -> AccountFinding:
     return AccountFinding(
         name, OK, f"the functions may pass {', '.join(arn.partition('role/')[2] for arn in passed) or 'none'}"
     )
+
+
+def passed_roles(account: Account) -> list[str]:
+    """Return the ARNs of roles that the functions may pass to instances, sorted."""
+    return sorted({arn for statement in _statements(account) for arn in _passed(statement)})
 
 
 def _problem(account: Account, arn: str) -> Iterator[str]:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from cli.doctor import security_groups
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from cli.doctor.network import DEPLOYS, EVERYWHERE
-from cli.doctor.vpc_endpoints import missing_services
+from cli.doctor.vpc_endpoints import called_interfaces, endpoints_of, missing_services
 from installation.network_services import GATEWAYS
 
 INTERNET_GATEWAY: Final = "igw-"
@@ -56,13 +57,15 @@ def way_out(name: str, account: Account, _: datetime) -> AccountFinding:
         says = f"{', '.join(public)} lead to an internet gateway, and functions have no public address: name private subnets"
         return AccountFinding(name, PROBLEM, says, _PRIVATE.format(region=account.region, vpc=vpc.get("VpcId", "")))
     closed = {subnet: table for subnet, table in tables.items() if not table.target}
-    if not closed:
-        return AccountFinding(name, OK, "the functions' subnets have a route out of the VPC")
-    ids = {table.id for table in closed.values()}
-    missing = missing_services(account, str(vpc.get("VpcId", "")), account.settings(), ids)
-    if not missing:
-        return AccountFinding(name, OK, "the functions' subnets have an endpoint for each service that they call")
-    return _unreachable(name, closed, missing)
+    endpoints, settings = endpoints_of(account, str(vpc.get("VpcId", ""))), account.settings()
+    missing = missing_services(endpoints, settings, {table.id for table in closed.values()}) if closed else []
+    if missing:
+        return _unreachable(name, closed, missing)
+    refused = security_groups.refused(name, account, vpc, dict(called_interfaces(endpoints, settings)))
+    if refused is not None:
+        return refused
+    leads = "a route out of the VPC" if not closed else "an endpoint for each service that they call"
+    return AccountFinding(name, OK, f"the functions' subnets have {leads}")
 
 
 def _unreachable(name: str, closed: Mapping[str, RouteTable], missing: list[str]) -> AccountFinding:

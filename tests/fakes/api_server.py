@@ -84,10 +84,12 @@ class ApiServer:
         if path.split("/")[-2] in GOT_BY_NAME:
             return 404, _status(404, "not found")
         fields, labels = (query.get(name, [""])[0] for name in ("fieldSelector", "labelSelector"))
-        resource = next(kind for kind in kinds.ALL if path.endswith(f"/{kind.plural}"))
+        resource = next((kind for kind in kinds.ALL if path.endswith(f"/{kind.plural}")), None)
+        if resource is None:  # one object
+            return 404, _status(404, "not found")
         is_selected = selection(resource, fields, labels)
         matching = [o for key, o in sorted(self.objects.items()) if _is_in(key, path) and is_selected(o)]
-        start, limit = int(query.get("continue", ["0"])[0]), int(query["limit"][0])
+        start, limit = int(query.get("continue", ["0"])[0]), int(query.get("limit", ["500"])[0])
         if start and self.expire_lists:
             self.expire_lists -= 1
             return 410, _status(410, "The provided continue parameter is too old")

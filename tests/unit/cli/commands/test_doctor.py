@@ -433,6 +433,7 @@ def test_nothing_is_said_of_a_cluster_that_is_not_there(session: boto3.Session) 
         "definitions",
         "cluster-roles",
         "node-entries",
+        "class-roles",
         "audit-log",
     }
     assert told["endpoint"].says == "there is no cluster to ask"

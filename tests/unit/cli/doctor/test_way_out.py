@@ -19,23 +19,42 @@ PEERED = {"DestinationCidrBlock": "0.0.0.0/0", "VpcPeeringConnectionId": "pcx-1"
 PUBLIC = {"DestinationCidrBlock": "0.0.0.0/0", "GatewayId": "igw-1", "State": "active"}
 
 
+OPEN = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
+
+
 class Routed(Account):
-    """A deployed function, and the network that EC2 describes. A table's id is `rtb-` and the subnet that it is of."""
+    """A deployed function, and the network that EC2 describes. A table's id is `rtb-` and the subnet that it is of.
+
+    Its functions have the security group `sg-own`, which lets everything out if nothing else is said.
+    """
 
     def __init__(
-        self, *, routes: dict[str, Any], endpoints: list[dict[str, Any]] | None = None, **settings: str
+        self,
+        *,
+        routes: dict[str, Any],
+        endpoints: list[dict[str, Any]] | None = None,
+        ingress: dict[str, list[dict[str, Any]]] | None = None,
+        egress: list[dict[str, Any]] | None = None,
+        **settings: str,
     ) -> None:
         self.cluster, self.region, self.stack = "prod", "eu-west-1", "fleetwright-prod"
         self._routes, self._endpoints, self._settings = routes, endpoints or [], settings
+        own = {"GroupId": "sg-own", "IpPermissionsEgress": [OPEN] if egress is None else egress}
+        self._groups = [own, *({"GroupId": one, "IpPermissions": rules} for one, rules in (ingress or {}).items())]
 
     def is_deployed(self) -> bool:
         return True
 
     def provision(self) -> dict[str, Any]:
         subnets = ["subnet-a", "subnet-b"] if self._routes else []
-        return {"VpcConfig": {"SubnetIds": subnets, "VpcId": VPC}, "Environment": {"Variables": self._settings}}
+        vpc = {"SubnetIds": subnets, "VpcId": VPC, "SecurityGroupIds": ["sg-own"]}
+        return {"VpcConfig": vpc, "Environment": {"Variables": self._settings}}
 
     def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
+        if operation == "DescribeSecurityGroups":
+            return {"SecurityGroups": [one for one in self._groups if one["GroupId"] in arguments["GroupIds"]]}
+        if operation == "DescribeSubnets":
+            return {"Subnets": [{"CidrBlock": "10.0.1.0/24"}, {"CidrBlock": "10.0.2.0/24"}]}
         assert arguments["Filters"] == [{"Name": "vpc-id", "Values": [VPC]}]
         if operation == "DescribeVpcEndpoints":
             return {"VpcEndpoints": self._endpoints}
@@ -137,3 +156,51 @@ def test_functions_cannot_use_a_route_for_ipv6() -> None:
     assert told.state == PROBLEM
     assert told.says.endswith("A route for IPv6 does not help: functions have IPv4 addresses")
     assert found(Routed(routes={"main": [egress, NAT]})).state == OK
+
+
+def https(**source: Any) -> dict[str, Any]:
+    """A rule for HTTPS from these sources."""
+    return {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, **source}
+
+
+def addresses(*ranges: str) -> list[dict[str, str]]:
+    return [{"CidrIp": found} for found in ranges]
+
+
+@pytest.mark.parametrize(
+    ("rules", "state"),
+    [
+        ([https(UserIdGroupPairs=[{"GroupId": "sg-own"}])], OK),
+        ([https(IpRanges=addresses("10.0.0.0/16"))], OK),
+        ([https(IpRanges=addresses("10.0.1.0/24")), https(IpRanges=addresses("10.0.2.0/23"))], OK),
+        ([https(IpRanges=addresses("10.0.1.0/24"))], PROBLEM),  # the second subnet is shut out
+        ([https(PrefixListIds=[{"PrefixListId": "pl-1"}])], OK),
+        ([OPEN], OK),
+        ([{**https(IpRanges=addresses("0.0.0.0/0")), "ToPort": 80, "FromPort": 80}], PROBLEM),
+        ([{**https(IpRanges=addresses("0.0.0.0/0")), "IpProtocol": "udp"}], PROBLEM),
+        ([https(UserIdGroupPairs=[{"GroupId": "sg-nodes"}])], PROBLEM),
+        ([], PROBLEM),
+    ],
+)
+@pytest.mark.parametrize("route", [[], [NAT]], ids=["closed", "with a route out"])
+def test_an_endpoint_lets_the_functions_in(
+    rules: list[dict[str, Any]], state: str, route: list[dict[str, Any]]
+) -> None:
+    """Also beside a route out: the service's name leads to the endpoint in the whole VPC."""
+    present = [endpoint(name, Groups=[{"GroupId": "sg-endpoint"}] if name == "sqs" else []) for name in ALWAYS]
+    told = found(Routed(routes={"main": route}, endpoints=present, ingress={"sg-endpoint": rules}))
+    assert told.state == state, told.says
+    if state == PROBLEM:
+        assert told.says == "no HTTPS from the functions gets into the endpoint for sqs: calls hang"
+        opens = "--group-id sg-endpoint --protocol tcp --port 443 --source-group sg-own"
+        assert told.mends == f"aws ec2 authorize-security-group-ingress --region eu-west-1 {opens}"
+
+
+def test_functions_whose_security_group_lets_nothing_out_are_named() -> None:
+    told = found(Routed(routes={"main": [NAT]}, egress=[https() | {"FromPort": 5432, "ToPort": 5432}]))
+    assert (told.state, told.says) == (
+        PROBLEM,
+        "the functions' security groups sg-own let no HTTPS out: calls hang",
+    )
+    assert told.mends.startswith("aws ec2 authorize-security-group-egress --region eu-west-1 --group-id sg-own ")
+    assert found(Routed(routes={"main": [NAT]}, egress=[https(IpRanges=addresses("10.0.0.0/8"))])).state == OK

@@ -1,0 +1,140 @@
+"""The role of each EC2NodeClass: one that the functions may not pass, or that has no access entry, has no nodes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import boto3
+import pytest
+
+from cli.doctor import checks
+from cli.doctor.account import Account
+from cli.doctor.cluster_api import CONFIG_MAPS
+from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from core.manifests.wire.api_resources import EC2_NODE_CLASSES
+from tests.builders import NOW, a_class_manifest
+from tests.fakes.api_server import ApiServer
+
+KEYS: Final = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+ARN: Final = "arn:aws:iam::123456789012:role/"
+
+
+class Launching(Account):
+    """A deployed cluster, IAM's roles and instance profiles, and EKS's access entries."""
+
+    def __init__(self, url: str, *, passed: tuple[str, ...] = ("Nodes",), mode: str = "API", acts: str = "act") -> None:
+        super().__init__(boto3.Session(region_name="eu-west-1", **KEYS), "prod", "fleetwright-prod")
+        self._url, self._passed, self._mode, self._acts = url, passed, mode, acts
+        self.roles: dict[str, str] = {"Nodes": f"{ARN}Nodes"}
+        self.entries: dict[str, str] = {f"{ARN}Nodes": "EC2_LINUX"}
+        self.profiles: dict[str, list[str]] = {}
+
+    def is_deployed(self) -> bool:
+        return True
+
+    def settings(self) -> dict[str, str]:
+        return {"MODE": self._acts}
+
+    def described(self) -> dict[str, Any]:
+        return {"endpoint": self._url, "accessConfig": {"authenticationMode": self._mode}}
+
+    def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
+        match operation:
+            case "GetRole":
+                arn = self.roles.get(arguments["RoleName"])
+                return {"Role": {"Arn": arn}} if arn else None
+            case "GetInstanceProfile":
+                names = self.profiles.get(arguments["InstanceProfileName"])
+                return None if names is None else {"InstanceProfile": {"Roles": [{"RoleName": one} for one in names]}}
+            case "DescribeAccessEntry":
+                kind = self.entries.get(arguments["principalArn"])
+                return {"accessEntry": {"type": kind}} if kind else None
+            case "ListRolePolicies":
+                return {"PolicyNames": ["Own"]}
+            case "GetRolePolicy":
+                resources = [f"{ARN}{name}" for name in self._passed]
+                stated = {"Effect": "Allow", "Action": "iam:PassRole", "Resource": resources}
+                return {"PolicyDocument": {"Statement": stated}}
+        assert operation == "ListAttachedRolePolicies"
+        return {}
+
+
+def a_class(server: ApiServer, name: str = "default", **spec: Any) -> None:
+    manifest = a_class_manifest()
+    manifest["metadata"]["name"] = name
+    manifest["spec"] = {**manifest["spec"], "role": "Nodes", **spec}
+    server.put(EC2_NODE_CLASSES.path(), {k: v for k, v in manifest.items() if v is not None})
+
+
+def found(account: Account) -> AccountFinding:
+    return checks.finding_of("class-roles", account, NOW)
+
+
+def test_a_role_that_nodes_can_have_is_right(server: ApiServer, url: str) -> None:
+    assert found(Launching(url)).says == "there is no EC2NodeClass yet"
+    a_class(server)
+    a_class(server, "other")
+    assert found(Launching(url)) == ("class-roles", OK, "the roles of all EC2NodeClasses are usable: Nodes", "")
+
+
+def test_a_role_that_the_account_lacks_is_named_with_its_classes(server: ApiServer, url: str) -> None:
+    """It is a typing error, and no launch of the class succeeds."""
+    a_class(server, "gpu", role="Nodse")
+    a_class(server, "web", role="Nodse")
+    told = found(Launching(url))
+    says = "EC2NodeClasses gpu, web have the role Nodse, which the account does not have: launches fail"
+    assert (told.state, told.says, told.mends) == (PROBLEM, says, "kubectl edit ec2nodeclasses gpu web")
+
+
+def test_a_role_that_the_functions_may_not_pass_is_named_with_its_path(server: ApiServer, url: str) -> None:
+    a_class(server, "gpu", role="GpuNodes")
+    account = Launching(url)
+    account.roles["GpuNodes"], account.entries[f"{ARN}ml/GpuNodes"] = f"{ARN}ml/GpuNodes", "EC2_LINUX"
+    told = found(account)
+    says = "EC2NodeClass gpu has the role GpuNodes, which the functions may not pass: launches fail"
+    assert (told.state, told.says) == (PROBLEM, says)
+    assert told.mends.endswith("deploy --all  # with ml/GpuNodes in nodeRoles")
+    watching = Launching(url, passed=(), acts="shadow")
+    a_class(server, "gpu")
+    assert found(watching).state == OK, "shadow launches nothing"
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "mapped", "state"),
+    [
+        ("API", None, f"- rolearn: {ARN}Nodes\n", PROBLEM),
+        ("API", "STANDARD", "", PROBLEM),
+        ("API", "EC2_WINDOWS", "", OK),
+        ("API_AND_CONFIG_MAP", None, f"- rolearn: {ARN}Nodes\n  username: system:node\n", OK),
+        ("API_AND_CONFIG_MAP", None, f"- rolearn: {ARN}NodesOfOthers\n", PROBLEM),
+        ("API_AND_CONFIG_MAP", None, "", PROBLEM),
+    ],
+)
+def test_nodes_join_by_an_access_entry_or_the_config_map(
+    server: ApiServer, url: str, mode: str, kind: str | None, mapped: str, state: str
+) -> None:
+    """Nodes that cannot join are launched, and terminated after a quarter of an hour."""
+    a_class(server)
+    if mapped:
+        data = {"metadata": {"name": "aws-auth", "namespace": "kube-system"}, "data": {"mapRoles": mapped}}
+        server.put(CONFIG_MAPS.path(namespace="kube-system"), data)
+    account = Launching(url, mode=mode)
+    account.entries = {f"{ARN}Nodes": kind} if kind else {}
+    told = found(account)
+    assert told.state == state, told.says
+    if state == PROBLEM:
+        assert told.says.startswith("nodes with the role Nodes of EC2NodeClass default cannot join")
+        assert told.mends.endswith(f"--cluster-name prod --principal-arn {ARN}Nodes --type EC2_LINUX")
+
+
+def test_the_role_of_an_instance_profile_counts(server: ApiServer, url: str) -> None:
+    a_class(server, role=None, instanceProfile="own")
+    account = Launching(url)
+    told = found(account)
+    says = "EC2NodeClass default has the instance profile own, which does not exist or has no role"
+    assert (told.state, told.says) == (PROBLEM, says)
+    account.profiles["own"] = ["Others"]
+    account.roles["Others"], account.entries[f"{ARN}Others"] = f"{ARN}Others", "EC2_LINUX"
+    assert "has the role Others, which the functions may not pass" in found(account).says
+    account.profiles["own"] = ["Nodes"]
+    assert found(account).state == OK
