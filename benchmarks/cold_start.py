@@ -7,7 +7,6 @@ lasts until the function's controller exists: import of the handler, settings, c
 from __future__ import annotations
 
 import json
-import platform
 import shutil
 import statistics
 import subprocess
@@ -16,9 +15,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from infra.packaging.build import build
-from infra.packaging.bundles import BUNDLES, LAMBDA, Platform, bundle_of
+from infra.packaging.bundles import BUNDLES, LAMBDA, bundle_of
 from infra.packaging.bytecode import interpreter
-from infra.packaging.dependencies import MACHINES, ROOT
+from infra.packaging.dependencies import ROOT
+from infra.packaging.start import CONTROLLERS, ENVIRONMENT, host
 from installation.wiring import FUNCTIONS, FunctionSpec
 
 FOLDER: Final = ROOT / "build" / "cold-start"
@@ -28,34 +28,6 @@ RUNS: Final = 15
 
 GOAL_MILLISECONDS: Final = {"base": 400, "solver": 600}
 """The goal for a cold start's processor time, by bundle."""
-
-CONTROLLERS: Final = {
-    "watch_audit_log": "audit_log",
-    "provision": "provisioning",
-    "disrupt": "disruption",
-    "execute": "execution",
-    "interrupt": "interruptions",
-    "reconcile": "reconciliation",
-    "refresh_catalogue": "catalogue_refresh",
-}
-"""Function → the attribute of the application that it uses."""
-
-ENVIRONMENT: Final = {
-    "AWS_ACCESS_KEY_ID": "x",
-    "AWS_SECRET_ACCESS_KEY": "x",
-    "AWS_DEFAULT_REGION": "us-east-1",
-    "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
-    "CLUSTER_NAME": "prod",
-    "TABLE_NAME": "table",
-    "BUCKET_NAME": "bucket",
-    "WAKE_UP_QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/1/wake-ups",
-    "WORK_QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/1/work",
-    "LOOK_QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/1/looks",
-    "SCHEDULE_GROUP": "group",
-    "SCHEDULE_ROLE_ARN": "arn:aws:iam::1:role/role",
-    "KILL_SWITCH_PARAMETER": "/fleetwright/prod/mode",
-    "POWERTOOLS_SERVICE_NAME": "fleetwright-prod",
-}
 
 START: Final = """
 import sys, time, resource
@@ -73,7 +45,7 @@ print((imported - begun) * 1000, (done - imported) * 1000, peak, len(sys.modules
 
 def main() -> int:
     """Print a line for each function and write build/cold-start.json; return 1 if one exceeds its goal."""
-    here = Platform(_architecture(), LAMBDA.python)
+    here = host(LAMBDA.python)
     shutil.rmtree(FOLDER, ignore_errors=True)
     for bundle in BUNDLES:
         build(FOLDER / bundle.name, bundle, here)
@@ -108,10 +80,6 @@ def _start(spec: FunctionSpec) -> tuple[float, float, float, float]:
         sys.exit(f"{spec.name} does not start:\n{answer.stderr}")
     imports, controller, peak, modules = map(float, answer.stdout.split()[:4])
     return imports, controller, peak, modules
-
-
-def _architecture() -> str:
-    return next(ours for ours, theirs in MACHINES.items() if theirs == platform.machine())
 
 
 if __name__ == "__main__":

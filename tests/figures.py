@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.bundle_page import sizes, starts
 from benchmarks.disruption.page import figures as disruption_figures
 from benchmarks.page import figures as benchmark_figures
 from simulator.campaign.page import figures as campaign_figures
@@ -29,6 +30,8 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], str]], ...]]
     ("bench-disruption.json", "reference/disruption-benchmark.md", disruption_figures),
     (PEER, "reference/e2e-peer.md", peer_figures),
     ("sim.json", "engineering/fault-campaign.md", campaign_figures),
+    ("package.json", "explanation/costs.md", sizes),
+    ("cold-start.json", "explanation/costs.md", starts),
 )
 """The JSON of a run, the page that has a section with its figures, and the function that writes the section."""
 
@@ -40,7 +43,8 @@ def pages() -> dict[Path, str]:
     for kept, name, written in SECTIONS:
         if (DOCS / kept).exists():
             page = DOCS / name
-            found[page] = with_section(page.read_text(), kept, written(json.loads((DOCS / kept).read_text())))
+            text = written(json.loads((DOCS / kept).read_text()))
+            found[page] = with_section(found.get(page) or page.read_text(), kept, text)
     if (DOCS / PEER).exists():
         found[DOCS / "reference" / PICTURE] = drawn(json.loads((DOCS / PEER).read_text()))
     return found

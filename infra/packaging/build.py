@@ -8,13 +8,13 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-from infra.packaging import closure, elf, pruning, sbom
+from infra.packaging import closure, elf, sbom
 from infra.packaging.bundles import BUNDLES, LAMBDA, MEGABYTE, Bundle, Platform, bundle_of
-from infra.packaging.bytecode import replace_sources
-from infra.packaging.dependencies import install
+from infra.packaging.dependencies import add_dependencies
 from infra.packaging.manifest import MANIFEST, PACKAGE, Manifest, Packaged, PackageError
 from infra.packaging.sources import add_sources, digest, drop_sources
-from installation.wiring import FUNCTIONS
+from infra.packaging.start import check_starts
+from installation.wiring import FUNCTIONS, FunctionSpec
 
 SBOM: Final = "sbom.cdx.json"
 
@@ -25,7 +25,7 @@ def build_all() -> Manifest:
     Raises:
         subprocess.CalledProcessError: If a dependency cannot be downloaded, or its hash is not in the lock.
         MissingInterpreterError: If no interpreter of Lambda's version is installed.
-        PackageError: If a bundle is too large, lacks a module, or contains code for another architecture.
+        PackageError: If a bundle is too large, lacks a module, contains code for another architecture, or does not start.
     """
     MANIFEST.unlink(missing_ok=True)
     shutil.rmtree(PACKAGE, ignore_errors=True)
@@ -34,8 +34,10 @@ def build_all() -> Manifest:
         folder = PACKAGE / bundle.name
         build(folder, bundle, LAMBDA)
         check(folder, bundle, LAMBDA)
+        starts = [(spec, closure.modules(folder, bundle, [spec])) for spec in served(bundle)]
         drop_sources(folder)
         check_size(folder, bundle)
+        check_starts(folder, bundle, LAMBDA, starts)
         made[bundle.name] = Packaged(bundle=bundle.name, unzipped_bytes=_size(folder), zipped_bytes=_zipped(folder))
     manifest = Manifest(functions={spec.name: made[bundle_of(spec).name] for spec in FUNCTIONS}, digest=digest())
     manifest.write()
@@ -49,14 +51,9 @@ def build(folder: Path, bundle: Bundle, platform: Platform) -> None:
     (folder / SBOM).write_text(json.dumps(sbom.components(bundle), indent=1), encoding="utf-8")
 
 
-def add_dependencies(folder: Path, bundle: Bundle, platform: Platform) -> None:
-    """Install the bundle's dependencies into the folder: checked by hash, pruned, without symbol tables, as bytecode."""
-    folder.mkdir(parents=True, exist_ok=True)
-    install(folder, bundle, platform)
-    pruning.prune(folder)
-    for library in _libraries(folder):
-        library.write_bytes(elf.without_symbols(library.read_bytes()))
-    replace_sources(folder, platform.python)
+def served(bundle: Bundle) -> list[FunctionSpec]:
+    """Return the functions that are deployed with the bundle."""
+    return [spec for spec in FUNCTIONS if bundle_of(spec) is bundle]
 
 
 def check(folder: Path, bundle: Bundle, platform: Platform) -> None:
@@ -65,12 +62,10 @@ def check(folder: Path, bundle: Bundle, platform: Platform) -> None:
     Raises:
         PackageError: If it is not; the message lists all problems.
     """
-    served = [spec for spec in FUNCTIONS if bundle_of(spec) is bundle]
-    problems = [
-        f"{lost.module} imports {lost.name}, which is not there" for lost in closure.missing(folder, bundle, served)
-    ]
+    lost = closure.missing(folder, bundle, served(bundle))
+    problems = [f"{found.module} imports {found.name}, which is not there" for found in lost]
     wanted = elf.MACHINE_OF[platform.architecture]
-    foreign = [path for path in _libraries(folder) if elf.machine(path.read_bytes()) != wanted]
+    foreign = [path for path in elf.libraries(folder) if elf.machine(path.read_bytes()) != wanted]
     problems += [f"{path.relative_to(folder)} is for another machine than {platform.architecture}" for path in foreign]
     if problems:
         raise PackageError("\n".join(f"bundle {bundle.name}: {problem}" for problem in problems))
@@ -88,11 +83,6 @@ def check_size(folder: Path, bundle: Bundle) -> None:
         raise PackageError(
             f"bundle {bundle.name}: {size / MEGABYTE:.1f} MB unpacked, {allowed} are allowed: see infra/packaging/pruning.py"
         )
-
-
-def _libraries(folder: Path) -> list[Path]:
-    found = (path for path in sorted(folder.rglob("*.so*")) if path.is_file())
-    return [path for path in found if elf.machine(path.read_bytes()) is not None]
 
 
 def _size(folder: Path) -> int:

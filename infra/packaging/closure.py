@@ -28,23 +28,29 @@ SUFFIXES: Final = (".py", ".pyc", ".so", ".*.so")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Missing:
-    """An import that would fail.
-
-    Attributes:
-        module: The importing module.
-        name: The missing module.
-    """
+class Import:
+    """A module imports another; `name` may be of ours or of a package."""
 
     module: str
     name: str
 
 
-def missing(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[Missing]:
+def missing(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[Import]:
     """Return every import of the functions, at module level or lazy, that the bundle in `folder` cannot satisfy."""
+    found = _reached_from(folder, bundle, functions)
+    return [one for one in found if _source(folder, one.name) is None and not _is_there(folder, one.name)]
+
+
+def modules(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[str]:
+    """Return the names of all modules that the functions import, at module level or lazily, sorted."""
+    return sorted({one.name for one in _reached_from(folder, bundle, functions)})
+
+
+def _reached_from(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[Import]:
+    """Return the imports of all our modules that the functions reach, sorted."""
     seen: set[str] = set()
     waiting = [spec.handler.rpartition(".")[0] for spec in functions]
-    lost: set[Missing] = set()
+    found: set[Import] = set()
     while waiting:
         module = waiting.pop()
         if module in seen:
@@ -54,11 +60,10 @@ def missing(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> 
         if path is None:
             raise FileNotFoundError(f"{module} is not in {folder}")
         for name in _imports(folder, path, lazily=not (bundle is BASE and module in SOLVER_SEAMS)):
+            found.add(Import(module, name))
             if _source(folder, name) is not None:
                 waiting += _with_packages(name)
-            elif not _is_there(folder, name):
-                lost.add(Missing(module, name))
-    return sorted(lost)
+    return sorted(found)
 
 
 def _imports(folder: Path, path: Path, *, lazily: bool) -> Iterator[str]:

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from infra.packaging import elf, pruning
 from infra.packaging.bundles import Bundle, Platform
+from infra.packaging.bytecode import replace_sources
 
 ROOT: Final = Path(__file__).parents[2]
 LOCK: Final = ROOT / "requirements.lock"
@@ -48,3 +50,13 @@ def install(target: Path, bundle: Bundle, platform: Platform) -> None:
             + ["--require-hashes", "--no-deps", "-r", requirements.name],
             check=True,
         )
+
+
+def add_dependencies(folder: Path, bundle: Bundle, platform: Platform) -> None:
+    """Install the bundle's dependencies into the folder: checked by hash, pruned, without symbol tables, as bytecode."""
+    folder.mkdir(parents=True, exist_ok=True)
+    install(folder, bundle, platform)
+    pruning.prune(folder)
+    for library in elf.libraries(folder):
+        library.write_bytes(elf.without_symbols(library.read_bytes()))
+    replace_sources(folder, platform.python)

@@ -7,6 +7,7 @@ not every laptop has one for other architectures.
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 from typing import Final, NamedTuple
 
 MACHINE_OF: Final = {"arm64": 183, "x86_64": 62}
@@ -27,6 +28,12 @@ class _Segment(NamedTuple):
     offset: int
     size: int
     alignment: int
+
+
+def libraries(folder: Path) -> list[Path]:
+    """Return the shared libraries in a folder, sorted."""
+    found = (path for path in sorted(folder.rglob("*.so*")) if path.is_file())
+    return [path for path in found if machine(path.read_bytes()) is not None]
 
 
 def machine(content: bytes) -> int | None:

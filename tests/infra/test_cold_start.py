@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from benchmarks.cold_start import CONTROLLERS, ENVIRONMENT
+from infra.packaging.start import CONTROLLERS, ENVIRONMENT
 from installation.wiring import BY_NAME, FUNCTIONS
 from tests.infra.conftest import ROOT
 

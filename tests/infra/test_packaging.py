@@ -17,7 +17,6 @@ import botocore.session
 import numpy as np
 import pytest
 
-from benchmarks.cold_start import ENVIRONMENT
 from core.version import VERSION
 from infra.packaging import closure, elf, manifest, pruning, sbom
 from infra.packaging.bundles import BASE, BUNDLES, SOLVER, Bundle, bundle_of
@@ -25,7 +24,8 @@ from infra.packaging.bytecode import MissingInterpreterError, interpreter
 from infra.packaging.dependencies import LOCK, ROOT, locked
 from infra.packaging.manifest import Manifest, Packaged, PackageError, check_package
 from infra.packaging.sources import digest
-from installation.wiring import FUNCTIONS
+from infra.packaging.start import ENVIRONMENT, check_starts, host
+from installation.wiring import BY_NAME, FUNCTIONS
 from tests.infra.policies import actions_of, statements_of
 
 MODULE_OF = {
@@ -113,6 +113,36 @@ def test_functions_start_without_what_is_left_out() -> None:
         command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr
+
+
+def a_bundle(folder: Path) -> None:
+    """A function that imports a package of others, which imports a part of itself."""
+    sources = {
+        "lambdas/handlers/disrupt.py": "",
+        "lambdas/bootstrap.py": "class Application:\n    disruption = 1\ndef application():\n    return Application()\n",
+        "lambdas/adapters/aws/session.py": "class EnvironmentSession:\n    def client(self, service):\n        pass\n",
+        "other/__init__.py": "from other import part\n",
+        "other/part.py": "",
+    }
+    for name, text in sources.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_a_function_that_does_not_start_from_its_bundle_is_noticed(tmp_path: Path) -> None:
+    """The check of imports ends at packages of others: a bundle whose botocore lacked a part was deployed."""
+    a_bundle(tmp_path)
+    here = host(f"{sys.version_info.major}.{sys.version_info.minor}")
+    functions = [(BY_NAME["disrupt"], ["other", "json"])]
+    check_starts(tmp_path, SOLVER, here, functions)
+    (tmp_path / "other" / "part.py").unlink()
+    with pytest.raises(
+        PackageError, match=r"(?s)bundle solver: function disrupt does not start:.*cannot import name 'part'"
+    ):
+        check_starts(tmp_path, SOLVER, here, functions)
+    with pytest.raises(PackageError, match="No module named 'msgspec'"):  # only the bundle counts
+        check_starts(tmp_path, SOLVER, here, [(BY_NAME["disrupt"], ["msgspec"])])
 
 
 def test_a_module_that_was_left_out_is_noticed(tmp_path: Path) -> None:
