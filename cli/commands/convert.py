@@ -12,7 +12,7 @@ from cli.errors import DONE, NEGATIVE, InputError
 from cli.manifests.inventory import kind_read, refused_version_of
 from cli.manifests.reading import Document, read
 from cli.terminal.printable import takes_every_character, write_stderr
-from core.api import conversion
+from core.api import conversion, problems
 from core.api.objects import identity_problems
 from core.api.written_defaults import written_defaults
 from core.errors import InvalidInputError
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print all objects, those of older versions converted.
 
     Remaining manual steps, and fields that the older forms left to defaults, are printed to stderr.
-    If an object cannot be converted, only the reasons are printed, and the exit code is 1.
+    If an object cannot be converted, or is invalid in its current form, only the reasons are printed, and the exit code is 1.
 
     Raises:
         InputError: If a path or a document cannot be read, or an object has no kind or no version.
@@ -78,4 +78,5 @@ def _refusal(document: Document) -> InputError | None:
             wire.from_object(resource, document.object)
     except InvalidInputError as error:
         return document.error(str(error))
-    return None
+    fault = next(iter(problems(document.object)), None)
+    return document.error(f"{fault.field}: {fault.message}") if fault is not None else None

@@ -10,7 +10,7 @@ from cli.errors import InputError
 from cli.manifests.reading import Document
 from cli.terminal.output import counted
 from core import labels
-from core.api.objects import identity_problems
+from core.api.objects import identity_problems, is_ours
 from core.errors import InvalidInputError
 from core.manifests import workloads
 from core.manifests.wire import api_resources as kinds
@@ -57,9 +57,14 @@ def skipped_kinds(counts: Mapping[str, int]) -> str:
     """Return a line about ignored objects: how many of which kind, and what a misspelt kind probably means."""
     named = []
     for kind, count in sorted(counts.items()):
-        near = difflib.get_close_matches(kind, _KINDS, n=1, cutoff=_ALIKE)
-        named.append(f"{kind} {count}" + (f" (did you mean {near[0]}?)" if near and near[0] != kind else ""))
+        named.append(f"{kind} {count}{_meant(kind)}")
     return f"skipped {counted(sum(counts.values()), 'object')} of kinds that are not read here: {', '.join(named)}"
+
+
+def _meant(kind: str) -> str:
+    """Return the kind that a misspelt one probably stands for, as a question; empty if there is none."""
+    near = difflib.get_close_matches(kind, _KINDS, n=1, cutoff=_ALIKE)
+    return f" (did you mean {near[0]}?)" if near and near[0] != kind else ""
 
 
 def take_inventory(documents: Iterable[Document]) -> Inventory:
@@ -87,13 +92,16 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
 
 
 def refused_version_of(document: Document) -> str:
-    """Return why a document's `apiVersion` is refused; empty if it is read."""
+    """Return why a document's `apiVersion` is refused; empty if it is read, or of a kind of others."""
     current = _CURRENT.get(document.kind)
-    if document.object.get("apiVersion") == current or (current is None and document.kind not in kinds.OLDER_KINDS):
+    is_of_others = current is None and document.kind not in kinds.OLDER_KINDS and not is_ours(document.object)
+    if document.object.get("apiVersion") == current or is_of_others:
         return ""
     from core.manifests.wire.api_versions import refused_version  # nearly all objects are of current versions
 
-    return refused_version(document.object)
+    refused = refused_version(document.object)
+    is_unknown = current is None and document.kind not in kinds.OLDER_KINDS
+    return f"{refused}{_meant(document.kind)}" if refused and is_unknown else refused
 
 
 def field_in(document: Document, resource: Resource, field: str) -> str:

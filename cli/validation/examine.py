@@ -114,9 +114,8 @@ class _Examination:
 
 def _faults(document: Document) -> Iterable[Finding]:
     """Return violations of Karpenter's schemas and rules; for other kinds, problems that prevent reading them."""
-    if refused := refused_version_of(document):
-        meant = read_versions(document.kind)[0]
-        return [finding_in(document, Code.INVALID_VALUE, "apiVersion", refused, suggestion=meant)]
+    if (refused := refused_version_of(document)) and (versions := read_versions(document.kind)):
+        return [finding_in(document, Code.INVALID_VALUE, "apiVersion", refused, suggestion=versions[0])]
     found = problems(document.object)
     if found:
         return [

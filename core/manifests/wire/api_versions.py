@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from core.api.conversion import OLD_VERSIONS
-from core.api.objects import JsonObject, group_and_version, kind_of
+from core.api.objects import JsonObject, group_and_version, is_ours, kind_of
 from core.manifests.wire.api_resources import ALL
 
 _EXTENSIONS: Final = "extensions"
@@ -19,13 +19,16 @@ _CURRENT: Final = {resource.kind: (resource.group, resource.version) for resourc
 
 
 def refused_version(obj: JsonObject) -> str:
-    """Return why the `apiVersion` of an object of a kind that we read is refused, and what is read; empty if it is read.
+    """Return why the `apiVersion` of an object is refused; empty if the object is read or skipped.
 
-    Kinds of other groups are not refused, whatever they are called: Knative has a Service, too.
+    A version that a kind does not have is refused with those that it has, and a kind that Karpenter's groups do not have. Kinds
+    of other groups are not refused, whatever they are called: Knative has a Service, too.
     """
     kind, (group, version) = kind_of(obj), group_and_version(obj)
     read = read_versions(kind)
     given = f"{group}/{version}" if group else version
+    if not read and kind and is_ours(obj):
+        return f"{given} has no kind {kind}"
     if not read or given in read or group not in _GROUPS:
         return ""
     if kind in _CURRENT and _is_prerelease(group, version, _CURRENT[kind][0]):

@@ -100,6 +100,36 @@ def test_a_number_that_no_field_holds_stops_all(
         assert f"Pod a: spec.{field}: {said}\n" in "".join(capsys.readouterr())
 
 
+def test_a_kind_that_karpenters_groups_do_not_have_is_no_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Validate called it an error, plan skipped it with a warning and planned without the NodePool, and convert printed it."""
+    file = write(tmp_path / "a.yaml", CONFIG_MAP, {**NODE_POOL, "kind": "NodePol"})
+    expected = "document 1: NodePol default: apiVersion: karpenter.sh/v1 has no kind NodePol (did you mean "
+    for command, code in (("validate", 1), ("convert", 1), ("plan", 2), ("consolidate", 2), ("explain x", 2)):
+        assert main([*command.split(), "-f", file]) == code
+        out, err = capsys.readouterr()
+        assert expected in (out if command == "validate" else err), command
+    assert main(["plan", "-f", write(tmp_path / "b.yaml", {**CONFIG_MAP, "kind": "NodePol"})]) == 0
+
+
+@pytest.mark.parametrize("given", [NODE_POOL, OLD_POOL], ids=["v1", "v1beta1"])
+def test_an_object_that_is_not_valid_in_v1_stops_all(
+    given: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was printed, and the API server refused it."""
+    template = given["spec"]["template"]["spec"]
+    wrong = {"key": "kubernetes.io/arch", "operator": "Is", "values": ["amd64"]}
+    spec = {**given["spec"], "template": {"spec": {**template, "requirements": [wrong]}}}
+    file = write(tmp_path / "a.yaml", OLD_TEMPLATE, {**given, "spec": spec})
+    assert main(["convert", "-f", file]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert (
+        f"{file}: document 1: NodePool {given['metadata']['name']}: spec.template.spec.requirements[0].operator" in err
+    )
+
+
 def test_unreadable_input_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "-f", str(tmp_path / "none.yaml")]) == 2
     assert capsys.readouterr().out == ""

@@ -29,6 +29,9 @@ from core.manifests.wire.api_versions import refused_version
         ("apps/v1", "Pod", "apps/v1 has no Pod; allowed: v1"),
         ("v1beta1", "Pod", "v1beta1 has no Pod; allowed: v1"),
         (None, "Pod", "is missing; allowed: v1"),
+        ("karpenter.sh/v1", "NodePol", "karpenter.sh/v1 has no kind NodePol"),
+        ("karpenter.sh/v1alpha5", "Machine", "karpenter.sh/v1alpha5 has no kind Machine"),
+        ("karpenter.k8s.aws/v1", "NodeClass", "karpenter.k8s.aws/v1 has no kind NodeClass"),
     ],
 )
 def test_a_kind_of_a_version_that_does_not_exist_is_refused(version: str | None, kind: str, said: str) -> None:
@@ -49,6 +52,7 @@ def test_a_kind_of_a_version_that_does_not_exist_is_refused(version: str | None,
         ("serving.knative.dev/v9", "Service"),
         ("events.k8s.io/v1", "Event"),
         ("hypershift.openshift.io/v1alpha1", "NodePool"),
+        ("karpenter.azure.com/v1beta1", "AKSNodeClass"),
         ("v1", "Secret"),
         (None, "Secret"),
         *((resource.api_version, resource.kind) for resource in ALL),
