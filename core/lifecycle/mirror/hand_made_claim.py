@@ -72,10 +72,8 @@ def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusa
     full = full_zones(node_class, snapshot.subnet_addresses)
     offered = _outside(full, offered)
     if not offered:
-        zones = ", ".join(sorted(full))
-        message = (
-            f"no subnet of {NODE_CLASS_KIND} {node_class.name} has the free addresses that its node takes ({zones})"
-        )
+        takes = f"has the free addresses that its node takes ({', '.join(sorted(full))})"
+        message = f"no subnet of {NODE_CLASS_KIND} {node_class.name} {takes}"
         return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, message)
     node_labels = _labels(claim, asked, node_class)
     if fault := labels_fault(node_labels):
