@@ -96,7 +96,9 @@ def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
     for blocked in plan.blocked:
         if blocked.node == node:
             meaning = () if blocked.reason in _SAID_BY_MESSAGE else _meaning(NodeReason, blocked.reason)
-            later = (f"it goes later, and saves {dollars(blocked.savings):.4f} $/h then",) if blocked.savings else ()
+            later = (
+                (f"it goes later, and saves ${dollars(blocked.savings):.4f} an hour then",) if blocked.savings else ()
+            )
             details = (*meaning, *blocked.message.splitlines(), *later)
             return Explanation(subject=subject, outcome="stays", reason=blocked.reason, details=details)
     return Explanation(subject=subject, outcome="stays: it has no NodeClaim", reason=NodeReason.NOT_MANAGED)
@@ -130,8 +132,9 @@ def _meaning(codes: type[ReasonCode], reason: str) -> tuple[str, ...]:
 
 def _claim_lines(snapshot: Snapshot, claim: PlannedClaim) -> tuple[str, ...]:
     types, others = claim.instance_types, len(claim.pods) - 1
+    shared_with = f"{others or 'no'} other pod{'s' * (others > 1)}"
     return (
-        f"NodePool {claim.node_pool}, {dollars(claim.price):.4f} $/h, with {others} other pod{'s' * (others != 1)}",
+        f"NodePool {claim.node_pool}, ${dollars(claim.price):.4f} an hour, with {shared_with}",
         f"instance types, cheapest first: {', '.join(types[:5])}{f' and {len(types) - 5} more' if types[5:] else ''}",
         f"zones: {', '.join(claim.zones)}; capacity types: {', '.join(claim.capacity_types)}",
         _next_best(snapshot, claim),
@@ -156,7 +159,7 @@ def _next_best(snapshot: Snapshot, claim: PlannedClaim) -> str:
     }
     known = [(name, prices[name]) for name in claim.instance_types[1 : 1 + _ALTERNATIVES_MAX] if name in prices]
     shown = [
-        f"{name} {dollars(price):.4f} $/h ({_above_cheapest(price, claim.price)})"
+        f"{name} ${dollars(price):.4f} ({_above_cheapest(price, claim.price)})"
         for name, price in known
         if price is not None
     ]
@@ -166,16 +169,16 @@ def _next_best(snapshot: Snapshot, claim: PlannedClaim) -> str:
 
 
 def _above_cheapest(price: int, cheapest: int) -> str:
-    """Return the surplus in percent, with a decimal below ten: `+0 %` would mean equal prices."""
+    """Return the surplus in percent, with a decimal below ten: `+0%` would mean equal prices."""
     if not cheapest:
-        return f"+{dollars(price - cheapest):.4f} $/h"
+        return f"+${dollars(price - cheapest):.4f}"
     tenths = 1000 * (price - cheapest) // cheapest
-    return f"+{tenths // 10}.{tenths % 10} %" if 0 < tenths < 100 else f"+{tenths // 10} %"
+    return f"+{tenths // 10}.{tenths % 10}%" if 0 < tenths < 100 else f"+{tenths // 10}%"
 
 
 def _node_of_its_own(offers: Sequence[PodOffer]) -> tuple[str, ...]:
     """Return what a new node for the pod alone would cost."""
-    shown = [f"{one.instance_type} of NodePool {one.node_pool} {dollars(one.price):.4f} $/h" for one in offers]
+    shown = [f"{one.instance_type} of NodePool {one.node_pool} ${dollars(one.price):.4f} an hour" for one in offers]
     return (f"a node of its own, next best: {', '.join(shown[:_ALTERNATIVES_MAX])}",) if shown else ()
 
 
@@ -188,7 +191,7 @@ def _command_lines(command: Command, node: str) -> tuple[str, ...]:
     others = [name for name in command.nodes if name != node]
     minutes = payback_minutes(command)
     paid = "" if minutes is None else f", which pays for the move in {minutes} minutes"
-    lines = [f"found by {command.method}, saves {dollars(command.savings):.4f} $/h{paid}"]
+    lines = [f"found by {command.method}, saves ${dollars(command.savings):.4f} an hour{paid}"]
     if others:
         lines.append(f"together with {', '.join(others)}")
     lines += [f"replaced by {claim.name}: {', '.join(claim.instance_types[:5])}" for claim in command.replacements]

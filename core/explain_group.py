@@ -73,7 +73,7 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
     lines += _launched(Planner(snapshot, context).plan(out_of_time), pool)
     count = f"{len(offers.types)} instance type{'' if len(offers.types) == 1 else 's'}"
     return Explanation(
-        subject=subject, outcome=f"can launch {count}, from {dollars(offers.price):.4f} $/h", details=tuple(lines)
+        subject=subject, outcome=f"can launch {count}, from ${dollars(offers.price):.4f} an hour", details=tuple(lines)
     )
 
 
@@ -100,4 +100,4 @@ def _launched(plan: Plan, pool: NodePool) -> list[str]:
         return ["this plan launches nothing from it"]
     price = dollars(sum(claim.price for claim in claims))
     nodes, placed = f"{len(claims)} node{'s' * (len(claims) != 1)}", f"{pods} pod{'s' * (pods != 1)}"
-    return [f"this plan launches {nodes} from it for {placed}, {price:.4f} $/h"]
+    return [f"this plan launches {nodes} from it for {placed}, ${price:.4f} an hour"]

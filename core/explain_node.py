@@ -33,7 +33,7 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
     state = next((state for state in state_nodes(snapshot) if state.name == node), None)
     if state is None or not state.is_managed:
         return found
-    price = f"costs {dollars(paid_price(state, snapshot)):.4f} $/h in NodePool {state.node_pool}"
+    price = f"costs ${dollars(paid_price(state, snapshot)):.4f} an hour in NodePool {state.node_pool}"
     covered = coverage_of(snapshot).nodes.get(node)
     by = " and ".join(covered.taken) if covered is not None else ""
     details = [*found.details, f"{price}, covered by commitment {by}" if by else price]

@@ -9,6 +9,8 @@ from cli.manifests import KUBECTL
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 
+CONSOLIDATE: Final = "consolidate"
+
 _FOLLOWS: Final[Mapping[Resource, str]] = {
     kinds.NODE_POOLS: "NodePools (nothing can be launched)",
     kinds.NODE_CLAIMS: "NodeClaims (no node counts as ours)",
@@ -19,7 +21,7 @@ _FOLLOWS: Final[Mapping[Resource, str]] = {
 _NEEDED: Final[Mapping[str, tuple[Resource, ...]]] = {
     "plan": (kinds.NODE_POOLS, kinds.NODE_CLAIMS, kinds.DAEMON_SETS, kinds.PODS),
     "explain": (kinds.NODE_POOLS, kinds.NODE_CLAIMS, kinds.DAEMON_SETS),
-    "consolidate": tuple(_FOLLOWS),
+    CONSOLIDATE: tuple(_FOLLOWS),
     "status": (kinds.NODE_POOLS, kinds.NODE_CLAIMS, kinds.PODS),
 }
 """Command → the kinds that it needs from a cluster, besides nodes."""
@@ -34,7 +36,7 @@ def missing(command: str, present: Mapping[Resource, Collection[Any]], *, ours_b
         ours_by_annotation: Whether a node names its claim itself, so that NodeClaims are not needed.
     """
     if not present.get(kinds.NODES):
-        return ""
+        return f"the input has no Nodes, so none can go; complete: {KUBECTL}" if command == CONSOLIDATE else ""
     lacking = [found for found in _NEEDED.get(command, ()) if not present.get(found)]
     if ours_by_annotation and kinds.NODE_CLAIMS in lacking:
         lacking.remove(kinds.NODE_CLAIMS)

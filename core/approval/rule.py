@@ -38,7 +38,7 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
         guarded = [name for name in moved if any(fnmatchcase(name, pattern) for pattern in self.namespaces)]
         found = []
         if self.above_dollars is not None and price > self.above_dollars:
-            found.append(f"its nodes cost {dollars(price):.4f} $/h, more than {dollars(self.above_dollars):.4f}")
+            found.append(f"its nodes cost ${dollars(price):.4f} an hour, more than ${dollars(self.above_dollars):.4f}")
         if self.above_nodes is not None and len(command.nodes) > self.above_nodes:
             found.append(f"it has {len(command.nodes)} nodes, more than {self.above_nodes}")
         if guarded:

@@ -34,13 +34,13 @@ def test_a_pod_without_a_place_learns_what_each_pool_lacks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("price", "says"), [(40, "+0 %"), (40.1, "+0.2 %"), (43.9, "+9.7 %"), (44.5, "+11 %"), (80, "+100 %")]
+    ("price", "says"), [(40, "+0%"), (40.1, "+0.2%"), (43.9, "+9.7%"), (44.5, "+11%"), (80, "+100%")]
 )
 def test_a_price_that_is_a_little_higher_is_not_called_the_same(price: float, says: str) -> None:
-    """`0.6160 $/h (+0 %)` stood beside 0.6120 $/h."""
+    """`$0.6160 (+0%)` stood beside $0.6120."""
     cheapest, other = a_type("m1", price=0.1), a_type("m2", price=price / 400)
     text = str(explain_pod(a_snapshot(types=(cheapest, other), pods=(pod := a_pod(),)), pod))
-    assert f"next best: m2 {price / 1000:.4f} $/h ({says})" in text
+    assert f"next best: m2 ${price / 1000:.4f} ({says})" in text
 
 
 def test_without_any_pool_the_reason_stands_alone() -> None:
@@ -88,7 +88,13 @@ def test_a_node_that_goes_says_with_whom_and_what_for() -> None:
     )
     plan = DisruptionPlan(now=NOW, commands=(command,), blocked=(Blocked("c", "Budget", "no node may go"),))
     gone = str(explain_node(plan, "a"))
-    for part in ("node a goes [Underutilized]", "saves 0.2500 $/h", "together with b", "m7g.large", "shop/x moves to"):
+    for part in (
+        "node a goes [Underutilized]",
+        "saves $0.2500 an hour",
+        "together with b",
+        "m7g.large",
+        "shop/x moves to",
+    ):
         assert part in gone
     stays = str(explain_node(plan, "c"))
     assert stays.startswith("node c stays [Budget]\n")
@@ -102,7 +108,7 @@ def test_a_placed_pod_is_told_why_there_and_what_the_next_best_would_cost() -> N
     pod = a_pod("web", cpu="1")
     text = str(explain_pod(a_snapshot(types=types, pods=(pod,)), pod))
     assert "needs a new node, default-0" in text
-    assert "why: m1 is the cheapest type that holds its pods; next best: m2 0.0800 $/h (+100 %), m3" in text
+    assert "why: m1 is the cheapest type that holds its pods; next best: m2 $0.0800 (+100%), m3" in text
     assert "m5 0." not in text
     assert "NodePool default  " not in text
 
@@ -114,7 +120,7 @@ def test_a_pod_on_a_node_that_exists_is_told_what_its_own_would_cost() -> None:
     snapshot = a_snapshot(types=(kind,), pods=(pod,), nodes=(node,), node_claims=(claim,))
     assert explain_pod(snapshot, pod).details == (
         "existing nodes come first: they cost nothing extra",
-        "a node of its own, next best: m of NodePool default 0.0400 $/h",
+        "a node of its own, next best: m of NodePool default $0.0400 an hour",
     )
 
 

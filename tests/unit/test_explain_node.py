@@ -31,7 +31,7 @@ def test_a_node_that_budgets_keep_says_what_it_costs_and_when_they_change() -> N
     snapshot = msgspec.structs.replace(snapshot, now=NOW.replace(hour=12, minute=0))
     text = str(explain_node_now(snapshot, "busy"))
     assert "[Budget]" in text
-    assert "$/h in NodePool default" in text
+    assert " an hour in NodePool default" in text
     assert "the budgets let go now: 0 Drifted, 0 Empty, 0 Underutilized" in text
     assert "the budgets change at " in text
     assert "23:00 UTC" in text
@@ -42,7 +42,7 @@ def test_a_node_that_a_commitment_covers_says_so() -> None:
     reserved = ReservedInstances(name="bought", instance_type="m5.large", count=1)
     snapshot = msgspec.structs.replace(closed(), options=Options(commitments=(reserved,)))
     text = str(explain_node_now(snapshot, "busy"))
-    assert "costs 0.0000 $/h in NodePool default, covered by commitment bought" in text
+    assert "costs $0.0000 an hour in NodePool default, covered by commitment bought" in text
 
 
 def test_a_node_that_is_not_ours_has_no_price() -> None:

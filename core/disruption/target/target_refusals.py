@@ -93,5 +93,5 @@ def _why(fleet: TargetFleet, search: TargetSearch, node: int, candidate: Candida
     pods, price = len(candidate.pods), int(fleet.rows.problem.move_prices[node])
     text = f"no place for its {'pod' if pods == 1 else f'{pods} pods'} costs less than the node itself"
     if price:
-        text += f", with {price / 10**9:.4f} $/h for the moves"
+        text += f", with ${price / 10**9:.4f} an hour for the moves"
     return NodeReason.NO_CHEAPER_OPTION, text

@@ -32,7 +32,7 @@ def test_without_bounds_every_command_waits() -> None:
 @pytest.mark.parametrize(
     ("rule", "word"),
     [
-        ({"above_dollars": 399_999_999}, "0.4000 $/h"),
+        ({"above_dollars": 399_999_999}, "$0.4000 an hour"),
         ({"above_nodes": 1}, "2 nodes"),
         ({"namespaces": ("core-*",)}, "core-shop"),
         ({"above_nodes": 5, "namespaces": ("web",)}, "web"),

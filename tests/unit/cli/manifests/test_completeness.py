@@ -28,7 +28,14 @@ def test_nodes_alone_are_not_a_cluster(command: str, lacking: tuple[str, ...]) -
     text = f"the input has Nodes but no {', '.join(lacking)}; complete: {KUBECTL}" if lacking else ""
     assert missing(command, nodes, ours_by_annotation=False) == text
     assert missing(command, nodes, ours_by_annotation=True) == text.replace(f"{CLAIMS}, ", "")
-    assert missing(command, {}, ours_by_annotation=False) == ""
+    if command != "consolidate":
+        assert missing(command, {}, ours_by_annotation=False) == ""
+
+
+def test_what_has_no_nodes_has_none_that_could_go() -> None:
+    """`no node goes; $0.0000 an hour` looked like an answer."""
+    text = f"the input has no Nodes, so none can go; complete: {KUBECTL}"
+    assert missing("consolidate", {kinds.PODS: [1]}, ours_by_annotation=False) == text
 
 
 def test_what_is_there_or_is_not_needed_is_not_missed() -> None:
