@@ -111,7 +111,7 @@ def log_table(document: dict[str, Any]) -> str:
     moves = sum(line["moves"] for line in document["entries"])
     launched, saved = sum(price for price in prices if price > 0), -sum(price for price in prices if price < 0)
     words = (
-        f"{output.counted(len(rows), 'decision')}: ${launched:.4f} an hour launched, ${saved:.4f} an hour saved with "
+        f"{output.counted(len(rows), 'decision')}: ${launched:.4f} launched and ${saved:.4f} saved an hour, with "
         f"{output.counted(moves, 'moved pod')}"
     )
     headings = _NARROW if _is_narrow() else _HEADINGS

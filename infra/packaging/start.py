@@ -19,7 +19,7 @@ from infra.packaging.bytecode import interpreter
 from infra.packaging.dependencies import MACHINES, add_dependencies
 from infra.packaging.manifest import PackageError
 from infra.packaging.pruning import AWS_SERVICES
-from lambdas.wiring import FunctionSpec
+from installation.wiring import FunctionSpec
 
 CONTROLLERS: Final = {
     "watch_audit_log": "audit_log",
@@ -57,7 +57,7 @@ import_module(handler)
 getattr(import_module("lambdas.bootstrap").application(), controller)
 for name in modules.split():
     import_module(name)
-session = import_module("lambdas.adapters.aws.session").EnvironmentSession()
+session = import_module("adapters.aws.session").EnvironmentSession()
 for service in services.split():
     session.client(service)
 """

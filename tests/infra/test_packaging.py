@@ -120,7 +120,7 @@ def a_bundle(folder: Path) -> None:
     sources = {
         "lambdas/handlers/disrupt.py": "",
         "lambdas/bootstrap.py": "class Application:\n    disruption = 1\ndef application():\n    return Application()\n",
-        "lambdas/adapters/aws/session.py": "class EnvironmentSession:\n    def client(self, service):\n        pass\n",
+        "adapters/aws/session.py": "class EnvironmentSession:\n    def client(self, service):\n        pass\n",
         "other/__init__.py": "from other import part\n",
         "other/part.py": "",
     }

@@ -42,7 +42,7 @@ def test_a_line_fits_the_terminal_and_keeps_everything(width: int, monkeypatch: 
 def test_one_decision_is_singular() -> None:
     """`1 decisions` read as if others were hidden."""
     told = log_table({"entries": [LINE], "unreadable": []})
-    assert "1 decision: $0.0000 an hour launched, $0.3060 an hour saved with 1 moved pod" in told
+    assert "1 decision: $0.0000 launched and $0.3060 saved an hour, with 1 moved pod" in told
 
 
 @pytest.mark.parametrize(("regions", "code"), [("a,b", 0), ("a,bad", 1)])
