@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from uuid import uuid4
 
 import msgspec
 import pytest
 
-from adapters.aws.dynamodb.claims import DynamoClaims
-from adapters.aws.dynamodb.records import RecordItems, partition_of
 from adapters.aws.dynamodb.shards import SHARDS, shard_partition
 from adapters.aws.dynamodb.table import DynamoTable
 from adapters.ports import ConflictError
 from adapters.store.unreadable_rows import CLAIMS
-from core.lifecycle.records import ClaimRecord, Machine
+from core.lifecycle.records import Machine
 from core.model.catalogue import Offering
 from tests.contract.store.stores import Store, claim, dynamo, noise
-from tests.unit.lifecycle.records_for_tests import a_record
 
 
 def test_a_claim_round_trips(store: Store) -> None:
@@ -114,21 +110,6 @@ def test_a_claim_that_is_there_is_not_stored_over(store: Store) -> None:
     assert store.stores.claims.get("a") == there
     (usage,) = store.stores.claims.usage()
     assert usage.reserved == there.reserved
-
-
-def test_claims_of_an_earlier_release_are_moved_to_their_partitions(in_simulator: DynamoTable) -> None:
-    """They are in one partition: unread, they would be instances without a claim; unmoved, they could not be changed."""
-    cluster = f"moved-{uuid4()}"
-    single = RecordItems(in_simulator, partition_of(cluster, CLAIMS), ClaimRecord)
-    records = [msgspec.structs.replace(a_record(version=3), name=f"claim-{number}") for number in range(20)]
-    for record in records:
-        in_simulator.put(single.item(record.name, record))
-    claims = DynamoClaims(in_simulator, cluster)
-    assert claims.get("claim-7") == records[7]
-    changed = claims.change(records[7], msgspec.structs.replace(records[7], node_name="n"))
-    assert {claim.name: claim for claim in claims.all()} == {r.name: r for r in records} | {"claim-7": changed}
-    assert single.all() == ()
-    assert [claim.name for claim in claims.all()] == sorted(record.name for record in records)
 
 
 def test_claims_are_distributed_over_several_partitions() -> None:

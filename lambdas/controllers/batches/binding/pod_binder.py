@@ -89,14 +89,19 @@ class PodBinder:
         self._writer = BindingWriter(kubernetes, clock, run_tasks)
         self._events = BindingEvents(kubernetes, clock, run_tasks)
         self._is_on = settings.bind_pods
+        self._idle: _IdleTurn | None = None
 
     def run(self, names: Sequence[str], report: RunReport) -> TurnResult:
-        """Give these claims a turn.
+        """Give these claims a turn, unless another message's turn has just served all of them, and changed nothing.
 
         Raises:
             PortError: If the observation fails.
         """
         now = self._clock.now()
+        if self._idle is not None and self._idle.served.issuperset(names):
+            left = self._idle.next_at - now
+            if timedelta(0) < left <= STALLED_TURN:
+                return TurnResult(left)
         lease = self._leases.acquire(BINDER, f"{names[0]}/{now.isoformat()}", now=now, for_=TURN_AT_MOST)
         if lease is None:
             report.count("binderBusy")
@@ -133,7 +138,9 @@ class PodBinder:
         has_ended = self._store(held, ends, written, records, report)
         now = self._clock.now()
         is_stalled = bool(held) and all(now - record.phase_since >= STALLED_AFTER for record, _ in held)
-        delay = STALLED_TURN if is_stalled and not (written.bound or has_ended) else NEXT_TURN
+        has_progress = bool(written.bound) or has_ended
+        delay = STALLED_TURN if is_stalled and not has_progress else NEXT_TURN
+        self._idle = None if has_progress else _IdleTurn(now + delay, frozenset(record.name for record, _ in held))
         return TurnResult(delay, tuple(written.bound))
 
     def _leave(self, names: Sequence[str]) -> None:
@@ -175,6 +182,13 @@ class PodBinder:
                     self._claims.change(record, after)
                     has_ended |= after.is_bound
         return has_ended
+
+
+class _IdleTurn(msgspec.Struct, frozen=True):
+    """A turn that bound no pod and opened no node: for its claims, another one before `next_at` would read all of it again."""
+
+    next_at: datetime
+    served: frozenset[str]
 
 
 class _End(msgspec.Struct, frozen=True):

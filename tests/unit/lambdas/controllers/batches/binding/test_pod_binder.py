@@ -220,6 +220,27 @@ def test_turns_without_effect_are_further_apart_after_a_while(lab: Lab) -> None:
     assert {delay for _, delay in lab.work.sent} == {NEXT_TURN}  # the last turn has ended, and the node is to be opened
 
 
+def test_a_second_message_about_nodes_that_were_just_served_in_vain_reads_nothing(lab: Lab) -> None:
+    """Each turn lists all claims and pods, and after crashes several chains of messages ask for turns of the same nodes."""
+    refuse(lab, TransientError("kube:create pods/binding", "500"))
+    lab.tick(3, seconds=SETTLED)
+    messages = lab.work.take()
+    lab.clock.advance(seconds=NEXT_TURN.total_seconds())
+    refused, lists = lab.kubernetes.before_call, list[str]()
+
+    def noted(call: str) -> None:
+        lists.extend([call] if call.startswith("list pods") else [])
+        refused(call)
+
+    lab.kubernetes.before_call = noted
+    for _ in range(2):
+        lab.execute(*messages)
+        assert len(lists) == 1
+    assert {delay for _, delay in lab.work.sent} == {NEXT_TURN}
+    lab.tick(seconds=NEXT_TURN.total_seconds())
+    assert len(lists) == 2
+
+
 def test_a_node_smaller_than_planned_is_opened_and_its_pods_are_nominated(lab: Lab) -> None:
     """The scheduler chooses which of them still fit."""
     (node,) = lab.kubernetes.names(kinds.NODES)
