@@ -11,6 +11,7 @@ from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.node import Node
 from core.model.node_claim import CONSOLIDATABLE, INITIALIZED, LAUNCHED, REGISTERED, Condition, NodeClaim, ObjectRef
 from core.model.node_pool import NodePool
+from core.model.plan import StoredDrain, StoredTarget
 from core.model.pod import LabelSelector, Pod, PodSpec
 from core.model.snapshot import Snapshot
 from core.model.values import resources
@@ -140,3 +141,10 @@ def a_snapshot(*, types: tuple[InstanceType, ...] = (), **changes: Any) -> Snaps
     """A snapshot at `NOW` with one NodePool and these instance types."""
     fields = {"now": NOW, "cluster": "test", "node_pools": (a_pool(),), "catalogue": Catalogue(default=types)}
     return Snapshot(**{**fields, **changes})
+
+
+def a_stored_target(*nodes: str | StoredDrain, **changes: Any) -> StoredTarget:
+    """A target decided at `NOW` that drains these nodes; a node that is only named has the price 1 and the worth 1."""
+    drains = tuple(node if isinstance(node, StoredDrain) else StoredDrain(node, 1, 1) for node in nodes)
+    prices = {"kept_price": 0, "drained_price": sum(drain.price for drain in drains), "new_price": 0}
+    return StoredTarget(**{"made_at": NOW, "settings": "", "drains": drains, **prices, **changes})

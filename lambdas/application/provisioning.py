@@ -36,7 +36,7 @@ def provisioning(shared: SharedControllers) -> Provisioning:
         leases=adapters.leases,
         decision=decision,
         claim_records=ClaimRecords(shared.launcher, clock, at_most=settings.launches_per_run),
-        launches=PlanLaunches(shared.launch_waves, adapters.queues.work, clock),
+        launches=PlanLaunches(shared.parallel_launches, adapters.queues.work, clock),
         publisher=PlanPublisher(events, decided, buffers, stores.nominations, clock),
         replacing=Replacing(stores.claims),
         observed=ObservedPlans(decision, adapters.ledger),

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from adapters.observation.observer import Observer
     from lambdas.controllers.launching.failed_starts import FailedStarts
     from lambdas.controllers.launching.launch_requests import LaunchRequests
-    from lambdas.controllers.launching.launch_waves import LaunchWaves
     from lambdas.controllers.launching.launching import Launcher
+    from lambdas.controllers.launching.parallel_launches import ParallelLaunches
     from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
     from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
     from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
@@ -108,13 +108,13 @@ class SharedControllers:
         return FailedStarts(given.cloud, given.stores, self.observer, given.clock)
 
     @cached_property
-    def launch_waves(self) -> LaunchWaves:
-        """Launches a plan's claims in waves."""
-        from lambdas.controllers.launching.launch_waves import LaunchWaves
+    def parallel_launches(self) -> ParallelLaunches:
+        """Launches a plan's claims in parallel."""
+        from lambdas.controllers.launching.parallel_launches import ParallelLaunches
 
         given, at_most = self.adapters, self.adapters.settings.launches_per_run
         tasks = given.run_tasks.launches
-        return LaunchWaves(self.launch_requests, self.launcher, tasks, given.clock, at_most=at_most)
+        return ParallelLaunches(self.launch_requests, self.launcher, tasks, given.clock, at_most=at_most)
 
     @cached_property
     def launcher(self) -> Launcher:

@@ -21,7 +21,7 @@ from cli.__main__ import main
 from cli.ledger.storage import FolderLedger
 from cli.schemas import ANSWERS
 from core.disruption.target.move_price import settings_digest
-from core.model.plan import StoredDrain, StoredTarget
+from core.model.plan import StoredTarget
 from core.model.snapshot import Snapshot
 from installation.wiring import TABLE
 from simulator.aws.brakes import KILL_SWITCH
@@ -32,6 +32,7 @@ from simulator.run import run, seeded
 from simulator.scenario.own_catalogue import OwnCatalogue
 from simulator.scenario.scenario import read_scenario
 from simulator.world import World, open_world
+from tests.builders import a_stored_target
 from tests.simulation.worlds import deployment, node_pool, write
 
 Ask = Callable[..., dict[str, Any]]
@@ -198,9 +199,8 @@ def test_decisions_follow_the_target_under_way(
     """They told of another target than the functions carry out, and offered room on nodes that these drain."""
     kept = Adapters(world.account.settings, world.account.session, world.clock).targets
     snapshot = world.application().shared.observer.observe().snapshot
-    drain = StoredDrain(snapshot.nodes[0].name, 1, 1)
-    facts = {"settings": settings_digest(snapshot), "kept_price": 0, "drained_price": 1, "new_price": 0}
-    target = StoredTarget(made_at=world.clock.now(), drains=(drain,), **facts)
+    own = {"made_at": world.clock.now(), "settings": settings_digest(snapshot)}
+    target = a_stored_target(snapshot.nodes[0].name, **own)
     read: list[StoredTarget | None] = []
     decide = pydoc.locate(decision)
 

@@ -142,6 +142,8 @@ class ClaimLaunch:
         with suppress(NotFoundError):  # its EC2NodeClass may be gone; the instance is there
             node_classes.append(self._observer.node_class(record.plan.node_class.name))
         report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {step.instance_id}")
-        adopted = self._launcher.adopt(record, instance, self._observer.open_market.catalogue(node_classes, now), now)
+        adopted = self._launcher.answer_writer.adopt(
+            record, instance, self._observer.open_market.catalogue(node_classes, now), now
+        )
         self._names.give(adopted, report)
         return adopted

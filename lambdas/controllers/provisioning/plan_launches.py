@@ -14,7 +14,7 @@ from adapters.run_report import RunReport
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimRecord
 from lambdas.controllers.boundary import Boundary
-from lambdas.controllers.launching.launch_waves import LaunchWaves, WaveResult
+from lambdas.controllers.launching.parallel_launches import LaunchResults, ParallelLaunches
 from lambdas.controllers.provisioning.pending_work import is_unlaunched
 
 TRY_AGAIN: Final = timedelta(seconds=2)
@@ -24,8 +24,8 @@ TRY_AGAIN: Final = timedelta(seconds=2)
 class PlanLaunches:
     """Launches as many claims as time permits; `execute` gets the others."""
 
-    def __init__(self, waves: LaunchWaves, work: Queue, clock: Clock) -> None:
-        self._waves = waves
+    def __init__(self, launches: ParallelLaunches, work: Queue, clock: Clock) -> None:
+        self._launches = launches
         self._work = work
         self._clock = clock
 
@@ -39,11 +39,11 @@ class PlanLaunches:
         self, records: Sequence[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime
     ) -> list[str]:
         """Launch as many as time permits; `execute` launches the others. Return the names of those that EC2 refused."""
-        found = self._waves.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
+        found = self._launches.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
         self._request_runs(found, Boundary(report))
         return found.refused
 
-    def _request_runs(self, found: WaveResult, boundary: Boundary) -> None:
+    def _request_runs(self, found: LaunchResults, boundary: Boundary) -> None:
         """Send one message for all claims whose next step is at the same time, so that they are checked together."""
         now = self._clock.now()
         booting = [claim for claim in found.launched if claim.machine is not None]

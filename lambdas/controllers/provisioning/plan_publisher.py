@@ -18,7 +18,7 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.pod import PodReason
 from lambdas.controllers.decision_events import DecisionEvents
-from lambdas.controllers.launching.launching import refused as refused_claim
+from lambdas.controllers.launching.launch_answer_writer import refused as refused_claim
 from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
 from lambdas.controllers.status.buffer_status import BufferStatus
 

@@ -29,7 +29,7 @@ from core.reasons.run import RunReason
 from installation.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
 from installation.settings import Settings
 from lambdas.controllers.draining.replacements import Replacing
-from lambdas.controllers.launching.launch_waves import MARGIN
+from lambdas.controllers.launching.parallel_launches import MARGIN
 from lambdas.controllers.provisioning.claim_records import ClaimRecords
 from lambdas.controllers.provisioning.launch_cost import note_launches
 from lambdas.controllers.provisioning.lost_rows import LostRows

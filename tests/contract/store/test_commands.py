@@ -10,7 +10,8 @@ from adapters.aws.dynamodb.table import DynamoTable
 from adapters.aws.dynamodb.targets import DynamoTargets
 from adapters.ports import ConflictError
 from core.approval.proposal import ProposalVerdict
-from core.model.plan import Move, StoredDrain, StoredTarget
+from core.model.plan import Move, StoredDrain
+from tests.builders import a_stored_target
 from tests.contract.store.stores import NOW, Store, dynamo, noise
 from tests.fakes.store import MemoryTargets, Rows
 from tests.unit.approval.test_proposal import PROPOSAL
@@ -56,7 +57,7 @@ def test_a_target_is_kept_until_it_is_replaced(table: DynamoTable, request: pyte
     for targets in (DynamoTargets(table, request.node.name), MemoryTargets(Rows())):
         assert targets.read() is None
         drains = tuple(StoredDrain(f"node-{number}", 10**9, 7) for number in range(300))
-        target = StoredTarget(made_at=NOW, settings="s", drains=drains, kept_price=1, drained_price=300, new_price=2)
+        target = a_stored_target(*drains, settings="s", kept_price=1, new_price=2)
         targets.write(target)
         assert targets.read() == target
         targets.write(None)

@@ -9,17 +9,16 @@ import msgspec
 from core.disruption import disrupt
 from core.disruption.stored_targets import PodKinds, after_commands, decode, digest, encode
 from core.model.node_claim import ObjectRef
-from core.model.plan import Command, PlannedClaim, StoredDrain, StoredNewNode, StoredSlots, StoredTarget
-from tests.builders import NOW
+from core.model.plan import Command, PlannedClaim, StoredDrain, StoredNewNode, StoredSlots
+from tests.builders import a_stored_target
 from tests.unit.disruption.nodes_for_tests import pod_on
 from tests.unit.disruption.target.fleets_for_tests import half_full
 
-TARGET = StoredTarget(
-    made_at=NOW,
+TARGET = a_stored_target(
+    StoredDrain("a", 10, 3),
+    StoredDrain("b", 20, 5),
     settings="s",
-    drains=(StoredDrain("a", 10, 3), StoredDrain("b", 20, 5)),
     kept_price=7,
-    drained_price=30,
     new_price=4,
     slots=(StoredSlots("k", "c", 2),),
     new_nodes=(StoredNewNode(name="default-0", pods={"k": 3}),),

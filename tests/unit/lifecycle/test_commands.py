@@ -16,8 +16,8 @@ from core.lifecycle.commands import (
 )
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimPhase, CommandPhase, Deletion
-from core.model.plan import Command, StoredDrain, StoredTarget
-from tests.builders import NOW
+from core.model.plan import Command
+from tests.builders import NOW, a_stored_target
 from tests.unit.lifecycle.records_for_tests import a_command, a_leaving, a_plan, a_record
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -46,10 +46,7 @@ def test_a_wave_of_a_target_that_stands_does_not_wait_again(
     reason: str, node: str, age: timedelta | None, wait: timedelta
 ) -> None:
     command = Command(reason=reason, method="repack", nodes=(node,), claims=("c",))
-    drains = (StoredDrain("n", 1, 1),)
-    continued = age and StoredTarget(
-        made_at=NOW - age, settings="", drains=drains, kept_price=0, drained_price=1, new_price=0
-    )
+    continued = age and a_stored_target("n", made_at=NOW - age)
     assert first_check_at(command, continued or None, NOW) == NOW + wait
 
 

@@ -6,12 +6,10 @@ from datetime import timedelta
 
 import msgspec
 
-from core.model.plan import StoredDrain, StoredTarget
 from core.model.snapshot import TARGET_AGE_MAX, Options, Snapshot
-from tests.builders import NOW
+from tests.builders import NOW, a_stored_target
 
-DRAINS = (StoredDrain("n1", 1, 1), StoredDrain("n2", 1, 1))
-TARGET = StoredTarget(made_at=NOW, settings="", drains=DRAINS, kept_price=0, drained_price=2, new_price=0)
+TARGET = a_stored_target("n1", "n2")
 
 
 def test_nodes_that_the_target_drains_later_are_named_as_long_as_it_is_followed() -> None:

@@ -49,7 +49,7 @@ class Rebuilding:
         now = self._clock.now()
         record = view.claims[claim]
         try:
-            self._launcher.adopt(record, found, self._catalogue(record.plan.node_class.name, view), now)
+            self._launcher.answer_writer.adopt(record, found, self._catalogue(record.plan.node_class.name, view), now)
         except (ConflictError, NotFoundError):
             return
         report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {found.instance_id}")

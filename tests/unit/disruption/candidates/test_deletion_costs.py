@@ -10,9 +10,9 @@ from core.disruption.candidates.deletion_costs import (
     deletion_cost_changes,
     nodes_going_next,
 )
-from core.model.plan import StoredDrain, StoredTarget
+from core.model.plan import StoredDrain
 from core.model.pod import Owner, Pod
-from tests.builders import NOW
+from tests.builders import a_stored_target
 from tests.unit.disruption.nodes_for_tests import pod_on
 
 MARKED = {labels.POD_DELETION_COST: LEAVES_FIRST, labels.STEERED: LEAVES_FIRST}
@@ -59,6 +59,6 @@ def test_a_run_writes_so_much_and_undoes_first() -> None:
 
 def test_the_nodes_that_are_worth_most_go_next() -> None:
     drains = tuple(StoredDrain(f"n{n:02}", 1, n) for n in range(NODES_MAX + 5))
-    target = StoredTarget(made_at=NOW, settings="", drains=drains, kept_price=0, drained_price=0, new_price=0)
+    target = a_stored_target(*drains)
     assert nodes_going_next(target) == {f"n{n:02}" for n in range(5, NODES_MAX + 5)}
     assert nodes_going_next(None) == frozenset()

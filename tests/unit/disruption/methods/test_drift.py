@@ -16,7 +16,7 @@ from core.model.node_pool import RolloutGate
 from core.model.plan import StoredDrain, StoredTarget
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
-from tests.builders import NOW, a_node_of, a_pool
+from tests.builders import a_node_of, a_pool, a_stored_target
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     LARGE,
@@ -102,7 +102,7 @@ def test_pods_of_a_drifted_node_move_to_no_drifted_node_of_a_static_pool() -> No
 def under_way(*drains: str) -> StoredTarget:
     """A target that removes these nodes in later waves."""
     gone = tuple(StoredDrain(name, 10**9, 10**9) for name in drains)
-    return StoredTarget(made_at=NOW, settings="", drains=gone, kept_price=0, drained_price=10**9, new_price=0)
+    return a_stored_target(*gone)
 
 
 def test_pods_of_a_drifted_node_move_to_no_node_that_the_target_removes_later() -> None:

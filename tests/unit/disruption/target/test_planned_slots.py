@@ -6,21 +6,16 @@ import numpy as np
 
 from core.disruption.stored_targets import PodKinds
 from core.disruption.target.planned_slots import ProgramSlots, StoredTargetSlots
-from core.model.plan import StoredDrain, StoredNewNode, StoredSlots, StoredTarget
-from tests.builders import NOW
+from core.model.plan import StoredNewNode, StoredSlots
+from tests.builders import a_stored_target
 from tests.unit.disruption.target.fleets_for_tests import fleet_of, half_full
 
 
 def test_stored_places_go_to_pods_of_the_same_kind_on_staying_nodes() -> None:
     fleet = fleet_of(half_full(3, at_once=1))
     kind = PodKinds().of(fleet.rows.pods[0][0])
-    target = StoredTarget(
-        made_at=NOW,
-        settings="",
-        drains=(StoredDrain("n0", 1, 1),),
-        kept_price=0,
-        drained_price=1,
-        new_price=0,
+    target = a_stored_target(
+        "n0",
         slots=(StoredSlots(kind, "n0", 1), StoredSlots(kind, "n2", 4), StoredSlots("other", "n1", 1)),
         new_nodes=(StoredNewNode(name="new", pods={kind: 2}),),
     )
@@ -43,13 +38,8 @@ def test_every_planned_place_is_assigned() -> None:
 def test_stored_places_on_a_node_that_no_longer_suits_the_pods_are_given_up() -> None:
     fleet = fleet_of(half_full(3, at_once=1))
     kind, n2 = PodKinds().of(fleet.rows.pods[0][0]), fleet.planner.context.positions["n2"]
-    target = StoredTarget(
-        made_at=NOW,
-        settings="",
-        drains=(StoredDrain("n0", 1, 1),),
-        kept_price=0,
-        drained_price=1,
-        new_price=0,
+    target = a_stored_target(
+        "n0",
         slots=(StoredSlots(kind, "n2", 4),),
     )
     fleet.rows.rooms.suits[:, n2] = False

@@ -11,11 +11,11 @@ from core.disruption import disrupt
 from core.disruption.stored_targets import after_commands
 from core.disruption.validation.validation import Validation, ValidCommand
 from core.model.node_pool import Budget, Disruption
-from core.model.plan import Command, Move, StoredDrain, StoredTarget
+from core.model.plan import Command, Move
 from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.refusal import Refusal
-from tests.builders import NOW, a_node_of, a_pool, a_snapshot
+from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_stored_target
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     LARGE,
@@ -105,9 +105,7 @@ class TestValidation:
         other = a_node_of(SMALL, "c")
         now = world(*nodes, other, pods=(*pods, full, pod_on("c", cpu="100m")))
         told = "the nodes that may still go do not pay for their new nodes"
-        rest = StoredTarget(
-            made_at=NOW, settings="", drains=(StoredDrain("c", 1, 1),), kept_price=0, drained_price=1, new_price=0
-        )
+        rest = a_stored_target("c")
         found = checked(command, msgspec.structs.replace(now, stored_target=rest))
         assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
 

@@ -11,7 +11,6 @@ from core import labels
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import Disruption
-from core.model.plan import StoredDrain, StoredTarget
 from core.model.pod import HostPort, Owner, PodAffinityTerm, PodSpec, TopologySpread, VolumeUse
 from core.model.policy import DaemonSet, PodDisruptionBudget
 from core.model.snapshot import Options, Snapshot
@@ -20,7 +19,7 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
 from core.reasons.pod import PodReason
 from core.scheduling import Planner
-from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_stored_target, a_type
 from tests.unit.scheduling.reading import places, plan_of, reasons_of
 
 TYPE = a_type("m", cpu="4", memory="16Gi", pods="10")
@@ -198,9 +197,7 @@ def test_every_plan_is_for_all_pending_pods() -> None:
 
 def drained_later(world: Snapshot, *names: str) -> Snapshot:
     """The cluster, whose stored target has yet to drain these nodes."""
-    drains = tuple(StoredDrain(name, 1, 1) for name in names)
-    target = StoredTarget(made_at=NOW, settings="", drains=drains, kept_price=0, drained_price=0, new_price=0)
-    return msgspec.structs.replace(world, stored_target=target)
+    return msgspec.structs.replace(world, stored_target=a_stored_target(*names))
 
 
 def test_nodes_that_the_target_drains_later_are_tried_last() -> None:

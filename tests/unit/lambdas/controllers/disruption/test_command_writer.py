@@ -14,11 +14,11 @@ from adapters.run_report import RunReport
 from core.ledger.search_time import RecordedTime
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import CommandPhase
-from core.model.plan import Command, DisruptionPlan, StoredDrain, StoredTarget
+from core.model.plan import Command, DisruptionPlan
 from core.reasons.command import CommandReason
 from lambdas.controllers.approval.approvals import CommandsByApproval
 from lambdas.controllers.disruption.command_writer import CommandWriter, command_id
-from tests.builders import NOW, a_snapshot
+from tests.builders import NOW, a_snapshot, a_stored_target
 from tests.fakes.store import MemoryCommands, Rows
 from tests.fakes.world import FakeClock, FakeQueue, MemoryObjects
 
@@ -68,9 +68,7 @@ def test_a_command_is_stored_with_the_id_of_its_decision_and_checked_when_it_is_
 
 
 def test_a_command_of_a_target_that_has_waited_is_checked_at_once(world: World) -> None:
-    drains = tuple(StoredDrain(node, 0, 0) for node in EMPTY.nodes)
-    since = NOW - timedelta(minutes=5)
-    target = StoredTarget(made_at=since, settings="", drains=drains, kept_price=0, drained_price=0, new_price=0)
+    target = a_stored_target(*EMPTY.nodes, made_at=NOW - timedelta(minutes=5))
     world.writer.write("x", EMPTY, world.report, target)
     assert world.rows.commands["x"].verify_at == NOW
     assert [delay for _, delay in world.work.sent] == [timedelta(0)]

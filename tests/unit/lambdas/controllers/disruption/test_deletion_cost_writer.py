@@ -9,16 +9,15 @@ from adapters.run_report import RunReport
 from core import labels
 from core.disruption.candidates.deletion_costs import LEAVES_FIRST
 from core.manifests.wire import api_resources as kinds
-from core.model.plan import StoredDrain, StoredTarget
+from core.model.plan import StoredTarget
 from lambdas.controllers.disruption.deletion_cost_writer import FAILURES, DeletionCostWriter
-from tests.builders import NOW, a_snapshot
+from tests.builders import NOW, a_snapshot, a_stored_target
 from tests.fakes.lab import a_pending_pod
 from tests.fakes.world import FakeClock, FakeKubernetes
 from tests.unit.disruption.nodes_for_tests import pod_on
 
 PODS = tuple(f"p{number}" for number in range(5))
-DRAINS = (StoredDrain("a", 1, 1),)
-TARGET = StoredTarget(made_at=NOW, settings="", drains=DRAINS, kept_price=0, drained_price=0, new_price=0)
+TARGET = a_stored_target("a")
 
 
 def steered(server: FakeKubernetes, *, is_on: bool = True, target: StoredTarget | None = TARGET) -> dict[str, int]:

@@ -8,11 +8,11 @@ from adapters.ports import DeniedError
 from adapters.run_report import RunReport
 from core.disruption import disrupt
 from core.disruption.apply_command import carried_out
-from core.model.plan import Command, DisruptionPlan, PlannedClaim, StoredNewNode, StoredTarget
+from core.model.plan import Command, DisruptionPlan, PlannedClaim, StoredNewNode
 from core.model.snapshot import Snapshot
 from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
 from lambdas.controllers.disruption.target_progress import TargetProgress, remaining_target
-from tests.builders import CLASS_REF, NOW
+from tests.builders import CLASS_REF, NOW, a_stored_target
 from tests.fakes.store import MemoryTargets, Rows
 from tests.fakes.world import FakeClock, FakeKubernetes
 from tests.unit.disruption.target.fleets_for_tests import half_full
@@ -72,12 +72,8 @@ def test_a_target_that_cannot_be_stored_stops_nothing() -> None:
 def test_a_launched_node_continues_with_its_claims_name() -> None:
     """Later waves move pods to the NodeClaim that the command requests, which differs from the planned name."""
     claim = PlannedClaim(name="default-new-1", node_pool="default", node_class=CLASS_REF)
-    target = StoredTarget(
-        made_at=NOW,
-        settings="s",
-        drains=disrupt(half_full(8, at_once=2)).target.drains,  # type: ignore[union-attr]  # there is one
-        kept_price=1,
-        drained_price=1,
+    target = a_stored_target(
+        *disrupt(half_full(8, at_once=2)).target.drains,  # type: ignore[union-attr]  # there is one
         new_price=1,
         new_nodes=(StoredNewNode(name=claim.name, pods={"kind": 3}),),
     )

@@ -28,8 +28,9 @@ from core.model.catalogue import OfferingKey
 from core.model.snapshot import Snapshot
 from core.reasons.claim import ClaimReason
 from core.scheduling import schedule
+from lambdas.controllers.launching.launch_answer_writer import STORE_ATTEMPTS
 from lambdas.controllers.launching.launch_requests import LaunchRequests
-from lambdas.controllers.launching.launching import STORE_ATTEMPTS, Launcher
+from lambdas.controllers.launching.launching import Launcher
 from tests.builders import NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import Rows
@@ -335,7 +336,8 @@ class TestShared:
         records = world.stored(shared=True)
         answer = world.requests.ask(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
         return [
-            world.launcher.settle(record, answer, world.snapshot.catalogue, NOW, world.report) for record in records
+            world.launcher.answer_writer.settle(record, answer, world.snapshot.catalogue, NOW, world.report)
+            for record in records
         ]
 
     def test_each_gets_the_instance_of_its_share(self, world: World) -> None:
@@ -416,7 +418,9 @@ class TestStoring:
     def test_one_that_another_run_stored_is_returned(self, world: World) -> None:
         def adopt() -> None:
             record = world.rows.claims["c0"]
-            machine = world.launcher.adopt(record, world.cloud.instances()[0], world.snapshot.catalogue, NOW).machine
+            machine = world.launcher.answer_writer.adopt(
+                record, world.cloud.instances()[0], world.snapshot.catalogue, NOW
+            ).machine
             world.rows.claims["c0"] = msgspec.structs.replace(record, machine=machine, version=9)
             self.fail()
 

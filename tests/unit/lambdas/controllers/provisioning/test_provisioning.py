@@ -20,10 +20,9 @@ from core.ledger.reading import LedgerReader
 from core.ledger.replaying import decided_again
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import api_resources as kinds
-from core.model.plan import StoredDrain, StoredTarget
 from core.model.snapshot import Snapshot
 from installation.metric_names import LAUNCH_DENIALS
-from tests.builders import NOW, a_pool
+from tests.builders import NOW, a_pool, a_stored_target
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.provisioning.bursts import a_burst, kinds_of
 
@@ -263,9 +262,7 @@ def one_expired(settings: str | None = None) -> Lab:
         first, msgspec.structs.replace(first, deletion=Deletion(reason="Expired", asked_at=now, tainted_at=now))
     )
     if settings is not None:
-        drains = (StoredDrain(second.node_name, 1, 1),)
-        target = StoredTarget(made_at=now, settings=settings, drains=drains, kept_price=0, drained_price=1, new_price=0)
-        lab.app.adapters.targets.write(target)
+        lab.app.adapters.targets.write(a_stored_target(second.node_name, made_at=now, settings=settings))
     lab.clock.advance(minutes=1)
     return lab
 

@@ -20,6 +20,7 @@ from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching.launch_answer import LaunchAnswer
+from lambdas.controllers.launching.launch_answer_writer import SettledClaims
 from lambdas.controllers.launching.launch_requests import LaunchRequests
 from lambdas.controllers.launching.launching import Launcher
 
@@ -27,36 +28,36 @@ MARGIN: Final = timedelta(seconds=15)
 """No launch is begun with less time than this left."""
 
 
-class WaveResult(msgspec.Struct):
+class LaunchResults(SettledClaims):
     """The results of several launches.
 
     Attributes:
-        refused: Names of claims that EC2 refused and whose records are deleted.
-        launched: Claims that EC2 has, or may have, launched.
+        launched, refused: As for one request.
         left: Names of claims whose launch was not started.
         unclear: Names of claims whose launch failed midway, or did not end in time.
     """
 
-    refused: list[str] = []
-    launched: list[ClaimRecord] = []
     left: list[str] = []
-    unclear: list[str] = []
 
-    def add(self, other: WaveResult) -> None:
+    def add(self, other: LaunchResults) -> None:
         """Merge another result."""
-        self.refused += other.refused
-        self.launched += other.launched
+        self.add_settled(other)
         self.left += other.left
-        self.unclear += other.unclear
+
+    def add_settled(self, settled: SettledClaims) -> None:
+        """Add what the answer to one request means."""
+        self.launched += settled.launched
+        self.refused += settled.refused
+        self.unclear += settled.unclear
 
 
 class _Attempt(msgspec.Struct):
     records: list[ClaimRecord]
     report: RunReport
-    result: WaveResult
+    result: LaunchResults
 
 
-class LaunchWaves:
+class ParallelLaunches:
     """Launches many claims, up to a limit per run."""
 
     def __init__(
@@ -75,15 +76,15 @@ class LaunchWaves:
         catalogue: Catalogue,
         report: RunReport,
         deadline: datetime,
-    ) -> WaveResult:
+    ) -> LaunchResults:
         """Launch as many as time permits. A failure of one claim does not affect the others."""
-        result = WaveResult()
+        result = LaunchResults()
         known = [record for record in records if record.plan.node_class.name in node_classes]
         begun = _begun(in_launches(known), self._at_most)
         names = {record.name for launch in begun for record in launch}
         result.left += [record.name for record in records if record.name not in names]
-        for wave in _waves(begun):
-            attempts = [_Attempt(launch, report.part(), WaveResult()) for launch in wave]
+        for launches in _first_of_each_class(begun):
+            attempts = [_Attempt(launch, report.part(), LaunchResults()) for launch in launches]
             tasks = [partial(self._attempt, attempt, node_classes, catalogue, deadline) for attempt in attempts]
             ended = self._run_tasks(tasks, max(deadline - self._clock.now(), timedelta(0)))
             for attempt, has_ended in zip(attempts, ended, strict=True):
@@ -115,9 +116,8 @@ class LaunchWaves:
         if not boundary.attempt(records[0].name, ask):
             result.unclear += [record.name for record in records]
             return
-        for record in records:
-            if not boundary.attempt(record.name, partial(self._settle, record, answers[0], catalogue, attempt)):
-                result.unclear.append(record.name)
+        writer, now = self._launcher.answer_writer, self._clock.now()
+        result.add_settled(writer.settle_each(records, answers[0], catalogue, now, attempt.report))
 
     def _attempt_alone(
         self, attempt: _Attempt, node_classes: Mapping[str, JsonObject], catalogue: Catalogue, deadline: datetime
@@ -134,13 +134,6 @@ class LaunchWaves:
     def _part(self, record: ClaimRecord, own: list[ClaimRecord]) -> None:
         own.append(self._launcher.alone(record))
 
-    def _settle(self, record: ClaimRecord, answer: LaunchAnswer, catalogue: Catalogue, attempt: _Attempt) -> None:
-        claim = self._launcher.settle(record, answer, catalogue, self._clock.now(), attempt.report)
-        if claim is None:
-            attempt.result.refused.append(record.name)
-        else:
-            attempt.result.launched.append(claim)
-
 
 def _begun(launches: Sequence[list[ClaimRecord]], at_most: int) -> list[list[ClaimRecord]]:
     """Return the launches to start: as many as have at most `at_most` claims together."""
@@ -152,8 +145,10 @@ def _begun(launches: Sequence[list[ClaimRecord]], at_most: int) -> list[list[Cla
     return begun
 
 
-def _waves(launches: Sequence[list[ClaimRecord]]) -> tuple[list[list[ClaimRecord]], list[list[ClaimRecord]]]:
-    """Return the first launch of each class, then the others."""
+def _first_of_each_class(
+    launches: Sequence[list[ClaimRecord]],
+) -> tuple[list[list[ClaimRecord]], list[list[ClaimRecord]]]:
+    """Return the first launch of each EC2NodeClass, then the others."""
     first: dict[str, list[ClaimRecord]] = {}
     for launch in launches:
         first.setdefault(launch[0].plan.node_class.name, launch)
