@@ -11,7 +11,7 @@ from core import labels
 from core.catalogue.reservations import paid_for
 from core.model.catalogue import InstanceType, Offering
 from core.model.plan import PlannedClaim
-from core.model.snapshot import Snapshot
+from core.model.snapshot import BEST_EFFORT, Snapshot
 from core.model.values.requirements import Requirement, Requirements
 from core.pools.pool_types import pool_types
 
@@ -70,6 +70,10 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
             if requirement.min_values is not None and self._needed(requirement, requirement.min_values) is None:
                 return requirement.key
         return ""
+
+    def can_launch(self, min_values_policy: str) -> bool:
+        """Whether there is a type, and minValues are met or need not be (Karpenter refuses such a claim at its launch)."""
+        return bool(self.types) and (min_values_policy == BEST_EFFORT or not self.missing_values())
 
     def needed_for_min_values(self) -> int:
         """Return how many of the cheapest types it takes to meet all minValues; 0 if there are none."""

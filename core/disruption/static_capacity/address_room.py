@@ -54,9 +54,9 @@ class AddressRoom:
         return found
 
     def _within(self, claim: PlannedClaim, zones: list[str]) -> PlannedClaim | None:
-        """Return the claim in these zones only, None if nothing can be launched there."""
+        """Return the claim in these zones only, None if nothing, or less than minValues demand, can be launched there."""
         options = ReplacementOptions.of(msgspec.structs.replace(claim, zones=tuple(zones)), self._snapshot)
-        return options.planned() if options.types else None
+        return options.planned() if options.can_launch(self._snapshot.options.min_values_policy) else None
 
     def _take_worst(self, claim: PlannedClaim) -> bool:
         """Take an address in every zone of the claim; return whether each had one."""

@@ -34,7 +34,7 @@ def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
         termination_grace_period=pool.termination_grace_period,
     )
     options = ReplacementOptions(claim, ()).with_types(fitting)
-    return options.planned() if options.types else None
+    return options.planned() if options.can_launch(snapshot.options.min_values_policy) else None
 
 
 def _annotations(pool: NodePool) -> dict[str, str]:

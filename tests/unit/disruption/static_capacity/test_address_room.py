@@ -8,13 +8,16 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from core import labels
 from core.disruption.static_capacity.address_room import AddressRoom
 from core.disruption.static_capacity.replicas import static_claims, waiting_for_addresses
+from core.model.catalogue import Catalogue
 from core.model.feature_gates import FeatureGates
 from core.model.node_pool import NodeClass
 from core.model.plan import PlannedClaim
-from core.model.snapshot import Options, Snapshot
-from tests.builders import a_pool
+from core.model.snapshot import BEST_EFFORT, STRICT, Options, Snapshot
+from core.model.values.requirements import Requirement
+from tests.builders import a_pool, a_type
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, world
 
 A, B, C = "us-east-1a", "us-east-1b", "us-east-1c"
@@ -61,6 +64,21 @@ def test_the_subnets_of_a_zone_count_together() -> None:
 
 def test_a_zone_counts_only_if_all_of_its_subnets_have_few_addresses() -> None:
     assert zones(fleet(9, {"a": 0, "b": 0, "c": 0}, subnets="a a2 b c")) == [(A,)] * 9
+
+
+@pytest.mark.parametrize(("policy", "found"), [(STRICT, [(A,)] * 2), (BEST_EFFORT, [(C,)] * 3)])
+def test_a_zone_that_offers_less_than_min_values_demand_is_none(policy: str, found: list[tuple[str, ...]]) -> None:
+    """Otherwise, nodes are launched from one family where the NodePool demands two."""
+    family = f"{labels.AWS_GROUP}/instance-family"
+    types = (
+        a_type("m5.large", zones=(A, B), **{family: "m5"}),
+        a_type("c5.large", zones=(A, C), **{family: "c5"}),
+    )
+    pool = a_pool("default", ON_DEMAND, Requirement.of(family, "Exists", min_values=2), replicas=3)
+    options = msgspec.structs.replace(ON, min_values_policy=policy)
+    snapshot = fleet(3, {"a": 2, "b": 5})
+    catalogue = Catalogue(default=types)
+    assert zones(msgspec.structs.replace(snapshot, node_pools=(pool,), options=options, catalogue=catalogue)) == found
 
 
 def test_pods_go_first() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from core import labels
 from core.disruption.static_capacity.template_claim import template_claim
 from core.model.catalogue import Catalogue
+from core.model.snapshot import BEST_EFFORT, STRICT, Options
 from core.model.values.requirements import Requirement
 from tests.builders import a_pool
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, TYPES, world
@@ -36,3 +38,12 @@ def test_a_type_without_a_label_that_is_demanded_is_not_among_them() -> None:
     claim = template_claim(pool, snapshot)
     assert claim is not None
     assert claim.instance_types == (gpu.name,)
+
+
+@pytest.mark.parametrize(("policy", "is_made"), [(STRICT, False), (BEST_EFFORT, True)])
+def test_types_that_do_not_meet_min_values_are_not_launched(policy: str, is_made: bool) -> None:
+    """EC2 would get fewer types to choose from than the NodePool demands; Karpenter's launch refuses such a claim."""
+    many = Requirement.of(labels.INSTANCE_TYPE, "Exists", min_values=len(TYPES) + 1)
+    pool = a_pool("default", ON_DEMAND, many, replicas=1)
+    options = Options(min_values_policy=policy)
+    assert (template_claim(pool, world(node_pools=(pool,), options=options)) is not None) is is_made
