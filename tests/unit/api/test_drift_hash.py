@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from core import api
+from core.api.drift_hash import of_template
+from core.api.schemas.node_pool import Template
 from tests.unit.api.objects import ABSENT, NODE_CLASS, NODE_POOL, changed
 
 TEMPLATE = "spec.template.spec"
@@ -116,3 +118,12 @@ def test_hashes_are_stable_between_releases() -> None:
     """They are stored on nodes: another hash for the same object replaces every node."""
     assert api.node_pool(NODE_POOL).template_hash == "74fd90cab2611f22"
     assert api.node_class(NODE_CLASS).spec_hash == "7ead897523f7be95"
+
+
+def test_a_hash_is_short_and_names_no_order_of_keys() -> None:
+    """It goes into a label, and an API server may give the fields back in another order."""
+    written = NODE_POOL["spec"]["template"]
+    backwards = dict(reversed(written.items()))
+    found = of_template(Template.model_validate(written))
+    assert found == of_template(Template.model_validate(backwards))
+    assert len(found) <= 63

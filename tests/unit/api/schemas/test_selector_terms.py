@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from core.api.schemas.base import examined
+from core.api.schemas.selector_terms import AmiTerm, SubnetTerm
 from core.api.validation import problems
 from tests.unit.api.objects import NODE_CLASS, changed
 
@@ -72,3 +74,8 @@ def test_a_list_of_which_every_term_mixes_an_id_with_something_else_is_refused(
 ) -> None:
     """Karpenter's CEL asks `all`, not `any`: one clean term lets the others pass."""
     assert faults(field, *terms) == refused
+
+
+def test_tags_need_a_key_and_a_value_each() -> None:
+    assert [place for place, _ in examined(SubnetTerm, {"tags": {"a": "*", "b": ""}})[1]] == [("tags", "b")]
+    assert ("tags", "a") in [place for place, _ in examined(AmiTerm, {"tags": {"a": ""}, "id": "ami-1"})[1]]
