@@ -11,7 +11,7 @@ from core.lifecycle.consistency import shortfall
 from core.lifecycle.draining.cancellation import is_voluntary
 from core.lifecycle.draining.disruption_taint import must_leave_for
 from core.lifecycle.draining.termination import next_termination_step
-from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.facts import INSTANCE_CHECK_AFTER, ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import STARTED, registration_of, waits_for, was_recreated
 from core.lifecycle.steps import (
@@ -55,9 +55,6 @@ BOOT_RECHECKED_FOR: Final = timedelta(minutes=1)
 
 Afterwards `recheck_after` decides.
 """
-
-INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
-"""The age from which a launch without a node is looked up in EC2: it may have died. EC2 may not list younger ones yet."""
 
 
 def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, binds: bool = False) -> ClaimStep:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Final
 
 import msgspec
 
@@ -12,6 +13,9 @@ from core.model.node import Node
 from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget
 from core.model.storage import VolumeAttachment
+
+INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
+"""The age from which a launch without a node is looked up in EC2: it may have died. EC2 may not list younger ones yet."""
 
 
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ from core.lifecycle.draining.disruption_taint import lacks_marks, taint_of
 from core.lifecycle.draining.escalation import next_escalation
 from core.lifecycle.draining.evictions import drain, next_check
 from core.lifecycle.draining.replacing import wait_for_replacements, wait_for_successors
-from core.lifecycle.facts import ClaimFacts
-from core.lifecycle.records import ClaimRecord, Deletion
+from core.lifecycle.facts import INSTANCE_CHECK_AFTER, ClaimFacts
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.lifecycle.registration import has_registered
 from core.lifecycle.steps import Adopt, ClaimStep, DeleteNode, Forget, TerminateInstance, Wait
 from core.model.node import Node
@@ -32,6 +32,10 @@ FINALIZERS_FOR: Final = timedelta(minutes=10)
 """How long a claim is kept while its Node, whose instance is already gone, waits for other finalizers."""
 
 
+_REASONS_OF_END: Final = (TerminationReason.INSTANCE_GONE, TerminationReason.START_FAILED)
+"""Reasons that are based on the end of the instance itself."""
+
+
 def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
     """Choose the step: taint, wait for replacements, drain by tier, wait for volumes, terminate, delete the node, forget."""
     deletion = record.deletion
@@ -41,6 +45,8 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
         return (
             Adopt(facts.tagged_instance) if facts.tagged_instance else Forget(TerminationReason.stored(deletion.reason))
         )
+    if facts.is_instance_gone and _may_appear(record, deletion, now):
+        return _wait_for_end(deletion, now) if deletion.terminated_at is not None else TerminateInstance()
     if facts.is_instance_gone:
         kept = _remove_nodes(facts.nodes, now) or wait_for_successors(record, facts, now)
         return kept or Forget(TerminationReason.stored(deletion.reason))
@@ -62,6 +68,15 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
         or _drain(deletion, facts, waiting, now)
         or TerminateInstance()
     )
+
+
+def _may_appear(record: ClaimRecord, deletion: Deletion, now: datetime) -> bool:
+    """Whether EC2 may not show the instance yet, which was just launched: forgotten now, it would run without a claim.
+
+    A request to terminate it is repeated until EC2 would know it. An end that EC2 has told of is believed.
+    """
+    is_young = record.phase is ClaimPhase.LAUNCHED and now - record.phase_since < INSTANCE_CHECK_AFTER
+    return is_young and deletion.reason not in _REASONS_OF_END
 
 
 def _remove_nodes(nodes: Sequence[Node], now: datetime) -> ClaimStep | None:

@@ -7,9 +7,9 @@ import pytest
 
 from core.lifecycle import steps
 from core.lifecycle.binding.eligibility import SEEN_WITHIN, SETTLES_WITHIN
-from core.lifecycle.claims import INSTANCE_CHECK_AFTER, may_have_joined, needs_instance, next_claim_step
+from core.lifecycle.claims import may_have_joined, needs_instance, next_claim_step
 from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
-from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.facts import INSTANCE_CHECK_AFTER, ClaimFacts
 from core.lifecycle.records import ClaimPhase, Deletion, Moments
 from core.model.values.taints import DISRUPTED, HELD
 from core.reasons.claim import ClaimReason

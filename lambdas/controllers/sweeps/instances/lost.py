@@ -6,7 +6,7 @@ from collections.abc import Container
 from datetime import datetime
 
 from adapters.ports import CloudProvider
-from core.lifecycle.claims import INSTANCE_CHECK_AFTER
+from core.lifecycle.facts import INSTANCE_CHECK_AFTER
 from core.lifecycle.records import ClaimRecord
 from core.model.snapshot import Snapshot
 from core.reasons.claim import ClaimReason

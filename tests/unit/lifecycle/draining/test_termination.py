@@ -7,7 +7,7 @@ import pytest
 from core import labels
 from core.lifecycle import steps
 from core.lifecycle.draining.termination import next_termination_step
-from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.facts import INSTANCE_CHECK_AFTER, ClaimFacts
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.model.pod import Owner, Pod
 from core.model.storage import VolumeAttachment
@@ -120,6 +120,28 @@ def test_the_node_object_goes_after_the_instance() -> None:
     assert isinstance(waiting, steps.Wait)
     assert gone == steps.DeleteNode("n")
     assert next_termination_step(record, ClaimFacts(is_instance_gone=True), NOW) == steps.Forget("Empty")
+
+
+def test_an_instance_that_ec2_does_not_show_yet_is_terminated_not_forgotten() -> None:
+    """It would run without a claim; EC2 shows what was just launched to one call and not to the next."""
+    unseen = ClaimFacts(is_instance_gone=True)
+
+    def step_of(age: timedelta, **deletion: object) -> object:
+        record = a_record(
+            ClaimPhase.LAUNCHED, age=age, deletion=Deletion(reason="ReplacementNotReady", asked_at=NOW, **deletion)
+        )
+        return next_termination_step(record, unseen, NOW)
+
+    young = INSTANCE_CHECK_AFTER - SECOND
+    assert step_of(young) == steps.TerminateInstance()
+    assert isinstance(step_of(young, terminated_at=NOW - SECOND), steps.Wait)
+    assert step_of(young, terminated_at=NOW - 30 * SECOND) == steps.TerminateInstance()
+    assert step_of(INSTANCE_CHECK_AFTER, terminated_at=NOW - SECOND) == steps.Forget("ReplacementNotReady")
+
+
+def test_the_end_of_a_young_instance_that_ec2_has_told_of_is_believed() -> None:
+    record = a_record(ClaimPhase.LAUNCHED, deletion=Deletion(reason="InstanceGone", asked_at=NOW))
+    assert next_termination_step(record, ClaimFacts(is_instance_gone=True), NOW) == steps.Forget("InstanceGone")
 
 
 def test_a_remaining_instance_is_terminated_again() -> None:

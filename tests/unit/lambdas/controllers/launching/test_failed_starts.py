@@ -9,7 +9,7 @@ import pytest
 from adapters.run_report import RunReport
 from core.launch.denials.denial import FIRST_PAUSE, PROBE
 from core.launch.denials.instance_ends import rule_of_end
-from core.lifecycle.claims import INSTANCE_CHECK_AFTER
+from core.lifecycle.facts import INSTANCE_CHECK_AFTER
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import OfferingKey
 from core.reasons.claim import ClaimReason

@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from core.lifecycle.claims import INSTANCE_CHECK_AFTER
+from core.lifecycle.facts import INSTANCE_CHECK_AFTER
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.reasons.termination import TerminationReason
