@@ -82,10 +82,10 @@ def run(
     with (
         _written(recorder, record),
         seeded(own_seed),
-        open_world(
-            scenario, region, own_seed, recorder, clock, ledger=None if ledger is None else LedgerFolder(ledger)
-        ) as world,
+        open_world(scenario, region, own_seed, recorder, clock, keeps_ledger=ledger is not None) as world,
     ):
+        if ledger is not None:
+            world.account.wire.listen(LedgerFolder(ledger).see)
         recorder.emit("simulationStarted", scenario=scenario.name, seed=own_seed)
         world.play(traced)
         _run_to_end(world, scenario, progress)

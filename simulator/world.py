@@ -39,7 +39,6 @@ from simulator.invocation.faults import Faults, MessageFaults
 from simulator.invocation.sandbox import Handler, Sandboxes
 from simulator.outcome.cost_meter import CostMeter
 from simulator.outcome.decision_log import DecisionLog
-from simulator.outcome.ledger_folder import LedgerFolder
 from simulator.outcome.summary import RunSummary
 from simulator.outcome.table_rows import CLAIMS, kind_of_partition, record_of
 from simulator.record import Recorder
@@ -84,10 +83,11 @@ class World:
         recorder: Recorder,
         clock: VirtualClock,
         effort: Effort = THOROUGH,
-        ledger: LedgerFolder | None = None,
+        *,
+        keeps_ledger: bool = False,
     ) -> None:
         self.scenario = scenario
-        self._ledger = ledger
+        self._keeps_ledger = keeps_ledger
         self._effort = effort
         self.clock = clock
         self.recorder = recorder
@@ -138,8 +138,6 @@ class World:
         )
         account.wire.on_call(self.sandboxes.note_call)
         account.table.listen(self._row_written)
-        if self._ledger is not None:
-            account.wire.listen(self._ledger.see)
         account.instances.on_change(self.meter.settle)
         account.instances.on_launch(self.meter.started)
         account.instances.on_launch(self.boot.launched)
@@ -230,7 +228,7 @@ class World:
             chosen,
             feature_gates=gates,
             improve_iterations=self._effort.improve_iterations,
-            keep_ledger=self._ledger is not None,
+            keep_ledger=self._keeps_ledger,
         )
 
 
@@ -242,10 +240,11 @@ def open_world(
     recorder: Recorder,
     clock: VirtualClock,
     effort: Effort = THOROUGH,
-    ledger: LedgerFolder | None = None,
+    *,
+    keeps_ledger: bool = False,
 ) -> Iterator[World]:
-    """Open the world; it is closed at the end of the context."""
-    world = World(scenario, region, seed, recorder, clock, effort, ledger)
+    """Open the world, whose functions keep a ledger or none; it is closed at the end of the context."""
+    world = World(scenario, region, seed, recorder, clock, effort, keeps_ledger=keeps_ledger)
     with _quiet():
         world.settle_in(Account(world.surroundings(), region, validates=effort.checks_parameters))
         try:

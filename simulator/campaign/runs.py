@@ -26,7 +26,7 @@ _NO_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def play_all(plans: Iterable[Plan], processes: int, ledger: Path | None = None) -> Iterator[Outcome]:
     """Play the plans in parallel; outcomes come in no order.
 
-    `ledger` is the folder under which each seed keeps its ledger; None: no ledger is kept.
+    `ledger` is the folder under which every seed keeps a ledger; None: some do, in memory.
     """
     _warm_up()
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from simulator.aws.errors import AwsError
 from simulator.campaign.call_sites import (
     CRASHES,
     Crash,
@@ -23,6 +24,7 @@ from simulator.campaign.call_sites import (
     scheduled,
 )
 from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, FaultPeriod, Intensity, draw_fault_periods
+from simulator.campaign.ledger_watch import WRITE, draw_ledger_outages, watch_ledger
 from simulator.campaign.remains import read_remains
 from simulator.campaign.worlds import DrawnWorld, draw_world
 from simulator.checkers.calls import RESTING, CallJudge
@@ -108,7 +110,7 @@ def _plan_of(seed: int) -> Plan:
 
 
 def play(plan: Plan, listener: Listener | None = None, ledger: Path | None = None) -> Outcome:
-    """Play a plan. `listener` gets every event of the record; `ledger` is the folder for the functions' ledger, if any."""
+    """Play a plan. `listener` gets every event of the record; `ledger` is the folder for a ledger, if kept."""
     began = time.process_time()
     drawn = draw_world(plan.world, opts_in=plan.opts_in)
     scenario = drawn.scenario
@@ -116,8 +118,10 @@ def play(plan: Plan, listener: Listener | None = None, ledger: Path | None = Non
     recorder = Recorder(clock)
     if listener is not None:
         recorder.listen(listener)
-    kept = None if ledger is None else LedgerFolder(ledger)
-    with seeded(plan.chance), open_world(scenario, drawn.region, plan.chance, recorder, clock, QUICK, kept) as world:
+    opened = partial(open_world, keeps_ledger=drawn.keeps_ledger or ledger is not None)
+    with seeded(plan.chance), opened(scenario, drawn.region, plan.chance, recorder, clock, QUICK) as world:
+        if ledger is not None:
+            world.account.wire.listen(LedgerFolder(ledger).see)
         facts = world.judges.ledger
         judge = CallJudge(world.judges.report, facts.running, facts.leaving_pods)
         _watch_calls(world, judge)
@@ -167,7 +171,12 @@ def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
     """Begin the seed's faults."""
     rng = stream(plan.chance, "faults")
     until = drawn.scenario.start + drawn.fault_time
-    for period in draw_fault_periods(rng, plan.intensity, drawn.fault_time):
+    periods = draw_fault_periods(rng, plan.intensity, drawn.fault_time)
+    if drawn.keeps_ledger:
+        watch_ledger(world)
+        if plan.intensity.calls > 0:  # the others are to reach their call sites
+            periods += draw_ledger_outages(stream(plan.chance, "ledger"), drawn.fault_time, drawn.scenario.duration)
+    for period in periods:
         world.clock.after(period.after, partial(_begin, world, period))
     kinds = CRASHES if plan.seed % 4 < 2 else CRASHES[::-1]
     crashes = WorldCrashes(plan.crashes, recorded().sites(), kinds) if plan.crashes_at_unknown else None
@@ -183,9 +192,11 @@ def _begin(world: World, period: FaultPeriod) -> None:
 
 
 def _watch_calls(world: World, judge: CallJudge) -> None:
-    def to_aws(call: Call, _: object) -> None:
+    def to_aws(call: Call, answer: object) -> None:
         subject = _kind(call.parameters) if call.service == "dynamodb" else ""
-        judge.record(world.clock.now(), world.sandboxes.running(), call.name, subject)
+        # A ledger that cannot be written is tried again as long as a decision waits for it, and nothing changes.
+        changes = not (call.name == WRITE and isinstance(answer, AwsError))
+        judge.record(world.clock.now(), world.sandboxes.running(), call.name, subject, changes=changes)
 
     def to_cluster(call: str, when: str) -> None:
         if when == "before":

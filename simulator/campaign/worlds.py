@@ -34,12 +34,16 @@ these."""
 _DESCRIBED: Final = 0.25
 """Share of the worlds in which EC2 describes its types, and the functions read the market themselves."""
 
+_WITH_LEDGER: Final = 0.5
+"""Share of the worlds whose functions keep a ledger: its writes are call sites, too."""
+
 
 class DrawnWorld(msgspec.Struct, frozen=True, kw_only=True):
     """A drawn world.
 
     Attributes:
         fault_time: For how long after its start it has faults.
+        keeps_ledger: Whether its functions keep a ledger.
     """
 
     seed: int
@@ -48,6 +52,7 @@ class DrawnWorld(msgspec.Struct, frozen=True, kw_only=True):
     fault_time: timedelta
     objects: list[dict[str, Any]]
     steps: list[dict[str, Any]]
+    keeps_ledger: bool
 
 
 def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
@@ -85,6 +90,7 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
         fault_time=fault_time,
         objects=objects,
         steps=steps,
+        keeps_ledger=stream(seed, "ledger").random() < _WITH_LEDGER,
     )
 
 

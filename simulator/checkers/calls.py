@@ -89,10 +89,13 @@ class CallJudge:
         self._writes: dict[tuple[str, str, str], datetime] = {}
         self.written_at: datetime | None = None
 
-    def record(self, now: datetime, function: str, call: str, subject: str = "") -> None:
-        """Count one attempt; `subject` is the kind of row that it concerns, if any."""
+    def record(self, now: datetime, function: str, call: str, subject: str = "", *, changes: bool = True) -> None:
+        """Count one attempt; `subject` is the kind of row that it concerns, if any.
+
+        `changes`: whether it may change something if the call writes.
+        """
         self._count(now, function, call)
-        if _is_write(call) and (function, call, subject) not in _BEATS:
+        if changes and _is_write(call) and (function, call, subject) not in _BEATS:
             self._writes[function, call, subject] = self.written_at = now
 
     def finish(self, now: datetime, *, at_rest: bool) -> None:

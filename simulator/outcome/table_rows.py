@@ -13,6 +13,7 @@ from simulator.aws.account import CLUSTER
 Item = dict[str, Any]
 
 CLAIMS = "claims"
+COMMANDS = "commands"
 
 
 def kind_of(item: Item) -> str:

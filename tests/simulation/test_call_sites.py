@@ -37,11 +37,9 @@ NOT_PLAYED: Final = {
     "ec2:DescribePlacementGroups": "no world has placement groups",
     "iam:DeleteInstanceProfile": "instance profiles are deleted days after their last use",
     "iam:RemoveRoleFromInstanceProfile": "instance profiles are deleted days after their last use",
-    "s3:PutObject": "campaigns keep a ledger only with `--ledger`",
     "scheduler:GetSchedule": "asked for only if a schedule exists already",
     "scheduler:UpdateSchedule": "asked for only if a schedule exists already",
     "sns:Publish": "no command waits for an approval",
-    "interrupt ec2:DescribeInstances": "only a table that lost its rows leads to it: seeds do, records have no faults",
 }
 """An action, of one function or of all → why no recorded world calls it."""
 
