@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from core.model.values.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.handles import RequirementId, StepId
 from core.scheduling.primitives.memo import memo
-from core.scheduling.primitives.requirement_table import RequirementTable
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 
 BarredDomain = tuple[int, str, str]
 """A signature's number, a topology key, and the value that its pods leave to others."""
@@ -94,19 +94,14 @@ class _AddedRequirements:
         for step in steps:
             # Only topology keys of the step's rules: a new node gets exactly one value of them anyway.
             added = [requirement for requirement in wanted if requirement.key in step.keys]
-            alternatives = tuple(self._with(number, added) for number in step.alternatives)
-            possible = tuple(number for number in alternatives if number is not None)
+            alternatives = (self._table.restricted(number, added) for number in step.alternatives)
+            possible = tuple(number for number in alternatives if number != IMPOSSIBLE)
             if possible and added:
                 number = self._numbers.setdefault((step.index, possible), -1 - len(self._numbers))
                 found.append(replace(step, alternatives=possible, index=StepId(number), number=number))
             elif possible:
                 found.append(step)
         return tuple(found)
-
-    def _with(self, asked: RequirementId, added: list[Requirement]) -> RequirementId | None:
-        if self._table[asked].conflict(Requirements(added)) is not None:
-            return None
-        return self._table.intern(self._table[asked].merged(added), self._table.needed(asked))
 
 
 def _turns(

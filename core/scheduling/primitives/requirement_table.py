@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -67,6 +67,14 @@ class RequirementTable:
                 needed.add(part.key)
         return self.intern(merged, frozenset(key for key in needed if merged[key].tolerates_absence))
 
+    def restricted(self, asked: RequirementId, further: Sequence[Requirement]) -> RequirementId:
+        """Return what pods require with further requirements, or `IMPOSSIBLE` if the two contradict each other."""
+        theirs, needed = self._entries.all[asked]
+        if theirs.conflict(Requirements(further)) is not None:
+            return IMPOSSIBLE
+        merged = theirs.merged(further)
+        return self.intern(merged, _remembered(needed | _existing((*theirs.values(), *further)), merged))
+
     def __getitem__(self, number: RequirementId) -> Requirements:
         return self._entries.all[number][0]
 
@@ -115,7 +123,17 @@ def _narrowed(
         return IMPOSSIBLE
     added = [r for key, r in theirs.items() if key in ours or key in well_known]
     merged = ours.merged(added)
-    there = guaranteed | needed | {key for key, requirement in ours.items() if not requirement.tolerates_absence}
+    there = guaranteed | needed | _existing((*ours.values(), *added))
     if any(merged.of(key).operator == "DoesNotExist" for key in there):
         return IMPOSSIBLE
-    return entries.number((merged, frozenset(key for key in there if merged.of(key).tolerates_absence)))
+    return entries.number((merged, _remembered(there, merged)))
+
+
+def _existing(requirements: Iterable[Requirement]) -> set[str]:
+    """Return the labels that must exist by any of these requirements."""
+    return {requirement.key for requirement in requirements if not requirement.tolerates_absence}
+
+
+def _remembered(needed: Iterable[str], merged: Requirements) -> frozenset[str]:
+    """Return those of the needed labels that the merged requirements alone would let be absent."""
+    return frozenset(key for key in needed if merged.of(key).tolerates_absence)

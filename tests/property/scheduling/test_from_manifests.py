@@ -45,6 +45,16 @@ def test_calm_clusters_are_calm_and_planned_correctly() -> None:
     assert asked["preferred_terms"] * 5 > asked["pods"]
 
 
+@pytest.mark.parametrize(
+    ("seed", "difficulty"),
+    [
+        (17940, HOSTILE),  # a pod that left a zone of its key to others was bound to a node without the key
+    ],
+)
+def test_clusters_that_once_were_planned_wrongly(seed: int, difficulty: str) -> None:
+    assert check(seed, difficulty)[1] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("difficulty", [CALM, HOSTILE])
 @pytest.mark.parametrize("first", range(10_000, 20_000, 500))

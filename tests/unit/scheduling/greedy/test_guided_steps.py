@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from core import labels
 from core.model.pod import DO_NOT_SCHEDULE, TopologySpread
 from core.model.values.requirements import Requirement
@@ -36,6 +38,18 @@ def test_no_two_steps_share_a_number_whatever_guides_them() -> None:
     assert all(asked.setdefault(step.index, step.alternatives) == step.alternatives for step in steps)
     assert all(step.index < 0 for step in steps)
     assert len(asked) > len(ZONES)
+
+
+def test_a_pod_that_leaves_a_value_to_others_still_needs_the_label() -> None:
+    """`Exists` without one value is `NotIn`, which a node without the label meets: the pod was bound to such a node."""
+    pod = a_pod("p", labels={"app": "x"}, node_selector=(Requirement("team"),), spreads=(
+        msgspec.structs.replace(_spread("x"), topology_key="team"),))  # fmt: skip
+    context = context_of(types=(a_type(cpu="64"),), pods=(pod,))
+    (group,) = (context.pod_groups.of(pod) for pod in context.pending)
+    (step,) = GuidedSteps(context.table, [(group.signature.index, "team", "y")], ()).of(group, 0)
+    (asked,) = step.alternatives
+    assert not context.table[asked]["team"].has("y")
+    assert context.table.needed(asked) == {"team"}
 
 
 def test_of_several_turns_of_one_group_the_same_counts_in_every_order() -> None:

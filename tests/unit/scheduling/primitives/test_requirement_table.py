@@ -93,6 +93,34 @@ def test_a_label_that_is_needed_stays_needed() -> None:
     assert table.with_value(node, "team", "a") == IMPOSSIBLE
 
 
+def test_a_label_that_one_pod_needs_is_not_given_up_for_the_next() -> None:
+    """The NodePool's NotIn would let the label be absent: a pod that needs it shared a new node with one that forbids it."""
+    table = RequirementTable(frozenset())
+    pool = table.conjunction([TEAM["not a"]])
+    node = table.narrowed(pool, asked=table.conjunction([TEAM["any"]]))
+    assert table.needed(node) == {"team"}
+    assert table.narrowed(node, asked=table.conjunction([TEAM["none"]])) == IMPOSSIBLE
+    assert table.narrowed(pool, asked=table.conjunction([TEAM["none"]])) != IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "needed"),
+    [("any", "not a", True), ("not a", "any", True), ("not a", "not a", False), ("any", "a", False)],
+)
+def test_further_requirements_do_not_give_up_a_label(first: str, then: str, needed: bool) -> None:
+    """A pod that needs a label, kept out of one of its values, was put on a node without the label."""
+    table = RequirementTable(frozenset())
+    found = table.restricted(table.conjunction([TEAM[first]]), [TEAM[then]])
+    assert table.needed(found) == ({"team"} if needed else frozenset())
+    assert found == table.conjunction([TEAM[first], TEAM[then]])
+
+
+@pytest.mark.parametrize("then", ["none", "not a"])
+def test_further_requirements_may_contradict(then: str) -> None:
+    table = RequirementTable(frozenset())
+    assert table.restricted(table.conjunction([TEAM["a"]]), [TEAM[then]]) == IMPOSSIBLE
+
+
 def test_a_node_that_exists_needs_the_label_itself() -> None:
     table = RequirementTable(frozenset({"team"}))
     needs = table.conjunction([TEAM["any"], TEAM["not a"]])
