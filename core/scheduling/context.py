@@ -51,6 +51,7 @@ class SchedulingContext:
         volumes: The requirements of pods' volumes.
         positions: Names of nodes and of their claims → position.
         remaining: What running nodes and claims leave of limits, quotas, addresses and commitments.
+        released: Keys of the pods that a pinned context lets leave a domain which has too many of them.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class SchedulingContext:
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot)
         self.pending = pending_pods(snapshot)
+        self.released: frozenset[str] = frozenset()
         bound = [pod for state in self.states for pod in state.pods]
         self.axis = ResourceAxis(_requested(snapshot, (*self.pending, *bound)))
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
@@ -100,32 +102,40 @@ class SchedulingContext:
         """Return the same context in which pods of these nodes stay in their shared domains, see `DomainPins`.
 
         A pod whose slot (pod → position of a node) is in another domain may leave its own: when the slot was chosen, its spread
-        had too many pods there, and commands that came first may have moved the others (docs/adr/0233). A pod whose new node
-        (pod → claim) is launched in other domains must go to one of them.
+        had too many pods there, and commands that came first may have moved the others (docs/adr/0233). A pod whose place is on
+        a new node (pod → claim) must go to that node's domains (docs/adr/0252).
         """
         from core.scheduling.topology.domain_pins import (
             DomainPins,
-            launched_elsewhere,
+            launched_domains,
         )  # plans for waiting pods need none
 
         pins: dict[str, Requirements] = {}
+        released: set[str] = set()
         domain_pins = DomainPins(self.topology)
         for position in leaving:
-            node = self.existing_nodes[position]
-            for pod in node.state.pods:
-                keys = () if pod.is_daemon else self._signatures.of(pod).signature.domain_keys
-                domains = {key: here for key in keys if (here := node.domain(key)) is not None}
-                elsewhere = launched_elsewhere(new_nodes.get(pod.key), domains)
-                slot = self.existing_nodes[slots.get(pod.key, position)]
-                held = {k: here for k, here in domains.items() if k not in elsewhere and slot.domain(k) == here}
-                pin = domain_pins.of(self.pod_groups.of(pod), held) if held else None
-                if pin is not None or elsewhere:
-                    pins[pod.key] = Requirements([*(pin or {}).values(), *elsewhere.values()])
-        if not pins:
+            for pod in self.existing_nodes[position].state.pods:
+                if pod.key in new_nodes:
+                    pins[pod.key] = launched_domains(new_nodes[pod.key], self.pod_groups.of(pod).topology_keys)
+                    continue
+                domains = self._domains_to_keep(pod, position, slots.get(pod.key, position))
+                pin = domain_pins.of(self.pod_groups.of(pod), domains) if domains else None
+                if pin is not None:
+                    pins[pod.key] = pin
+                if len(pin or ()) < len(domains):
+                    released.add(pod.key)
+        if not pins and not released:
             return self
         other = copy(self)
+        other.released = frozenset(released)
         other.pod_groups = self.pod_groups.pinned(pins)
         return other
+
+    def _domains_to_keep(self, pod: Pod, position: int, slot: int) -> dict[str, str]:
+        """Return topology key → domain for the keys along which rules count a pod, where its node and its slot agree."""
+        here, there = self.existing_nodes[position], self.existing_nodes[slot]
+        keys = () if pod.is_daemon else self._signatures.of(pod).signature.domain_keys
+        return {key: found for key in keys if (found := here.domain(key)) is not None and there.domain(key) == found}
 
     def below(self, price: int) -> SchedulingContext:
         """Return the same context with NodePools restricted to what costs less than `price`; everything else is shared."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -156,17 +157,26 @@ class TargetDecision:
         self._objections = dict(planner.objections)
         if len(target.fleet.candidates) > SMALL:
             return found
-        found, objections = valid_commands(self._across_domains(found), self._pass, worthwhile=WORTHWHILE)
+        found, objections = self._valid(found)
         self._objections |= objections
         return found
 
-    def _across_domains(self, commands: list[Command]) -> list[Command]:
-        """Return the commands, one with a cheaper new node in another domain if possible; the stored target gets its price."""
-        found = with_domain_change(commands, self._pass)
-        saved = sum(command.savings for command in found) - sum(command.savings for command in commands)
+    def _valid(self, commands: list[Command]) -> tuple[list[Command], dict[str, WaveObjection]]:
+        """Return the valid commands, one with a cheaper new node in another domain if no node of another has to stay for that.
+
+        The stored target gets that node's price. The second result is node → why it stays.
+        """
+        check = partial(valid_commands, disruption_pass=self._pass, worthwhile=WORTHWHILE)
+        changed = with_domain_change(commands, self._pass)
+        found, objections = check(changed)
+        if changed != commands and objections:
+            without_change = check(commands)
+            if len(without_change[1]) < len(objections):
+                return without_change
+        saved = sum(command.savings for command in changed) - sum(command.savings for command in commands)
         if saved and self.kept is not None:
             self.kept = msgspec.structs.replace(self.kept, new_price=self.kept.new_price - saved)
-        return found
+        return found, objections
 
     def _target(
         self, fleet: TargetFleet, search: TargetSearch, found: FoundTarget, before: StoredTarget | None = None

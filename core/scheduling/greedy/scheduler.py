@@ -92,10 +92,11 @@ class GreedyScheduler:
         leading = waiting or [group for group in real if group.pod_group.index in self.first]
         if leading:
             self._rounds(leading, least_requests_from(queue)[0])
+        self._place_pinned(real)
         if self.slots:
-            self._fill_slots(real)
+            self._fill_slots([group for group in real if not group.placed])
         later = least_requests_from(spare)[0] if spare else None
-        self._place_all([group for group in real if group.waiting] if leading or self.slots else real, later)
+        self._place_all([group for group in real if group.waiting], later)
         if self.guide is not None:
             self.guide = None
             self._place_all([group for group in real if group.waiting], later)
@@ -114,6 +115,18 @@ class GreedyScheduler:
         if any(group.avoids_drained_later for group in left):
             self.unplaceable.clear()
             self._place_all(left, least)
+
+    def _place_pinned(self, queue: list[PendingGroup]) -> None:
+        """Place pods that keep their domains before those that a target lets leave theirs.
+
+        Such a pod would otherwise return to its domain while others that also return are not counted there, although
+        kube-scheduler may see it first and counts them.
+        """
+        released = [group for group in queue if group.is_released]
+        if released:
+            pinned = [group for group in queue if not group.is_released]
+            self._fill_slots(pinned)
+            self._rounds([group for group in pinned if group.waiting], least_requests_from(released)[0])
 
     def _fill_slots(self, queue: list[PendingGroup]) -> None:
         """Put pods on their intended nodes if every rule allows it; the others stay in the queue."""

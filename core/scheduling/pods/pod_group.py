@@ -118,6 +118,11 @@ class PodGroup(msgspec.Struct, eq=False):
     message: str = ""
     is_plain: bool = True
 
+    @property
+    def topology_keys(self) -> tuple[str, ...]:
+        """Topology keys except the hostname, along which the pods' required rules or those that count them apply."""
+        return self.steps[-1].keys if self.steps else ()
+
 
 class PendingGroup(msgspec.Struct, eq=False):
     """Equal pods that wait for a place, in the order of placement.
@@ -128,6 +133,8 @@ class PendingGroup(msgspec.Struct, eq=False):
             with those.
         avoids_drained_later: Whether they leave a node at any cost, so that they go to nodes which the stored target drains
             later only if nothing else can hold them: they would move twice (docs/adr/0244).
+        is_released: Whether a target lets them leave a domain that has too many of them: they are placed once all pods that
+            keep their domains are counted there (docs/adr/0252).
     """
 
     pod_group: PodGroup
@@ -135,6 +142,7 @@ class PendingGroup(msgspec.Struct, eq=False):
     avoids_recently_changed: bool = False
     is_displaced: bool = False
     avoids_drained_later: bool = False
+    is_released: bool = False
     placed: int = 0
 
     @property

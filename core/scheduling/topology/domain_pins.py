@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from core import labels
 from core.model.plan import PlannedClaim
@@ -26,6 +26,8 @@ class DomainPins:
     def of(self, pod_group: PodGroup, domains: Mapping[str, str]) -> Requirements | None:
         """Return the requirements that keep a pod in its domains, None if it may leave them all.
 
+        One that may leave a domain is released from it.
+
         Args:
             pod_group: The pod's group.
             domains: Topology key along which rules count the pod → the domain of its node.
@@ -46,13 +48,11 @@ class DomainPins:
         )
 
 
-def launched_elsewhere(claim: PlannedClaim | None, domains: Mapping[str, str]) -> dict[str, Requirement]:
-    """Return the requirements of a new node along the keys where it is not launched in the domain of `domains`."""
-    if claim is None:
-        return {}
-    launched = {requirement.key: requirement for requirement in claim.requirements}
+def launched_domains(claim: PlannedClaim, keys: Iterable[str]) -> Requirements:
+    """Return the requirements of a new node along these topology keys."""
+    launched = {**Requirements.from_labels(claim.labels), **Requirements(claim.requirements)}
     if claim.zones:
         launched[labels.ZONE] = Requirement.one_of(labels.ZONE, *claim.zones)
     if claim.capacity_types:
         launched[labels.CAPACITY_TYPE] = Requirement.one_of(labels.CAPACITY_TYPE, *claim.capacity_types)
-    return {key: launched[key] for key, here in domains.items() if key in launched and not launched[key].has(here)}
+    return Requirements(launched[key] for key in keys if key in launched)

@@ -56,6 +56,17 @@ def test_seeds_that_once_failed(seed: int) -> None:
     assert check(seed, FORMER_SHARES)[1] == []
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        101_769,  # a pod moved to a zone into which a cheaper zone for another command brought one that it avoids
+        102_637,  # a pod kept the zone that its spread forbids as long as another pod, which returns there, is in it
+    ],
+)
+def test_seeds_that_once_failed_with_the_present_shares(seed: int) -> None:
+    assert check(seed)[1] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(100_000, 120_000, 500))
 def test_no_disruption_of_many_seeds_breaks_a_rule(first: int) -> None:

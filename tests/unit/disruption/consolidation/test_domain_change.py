@@ -10,12 +10,14 @@ from core.disruption import disrupt
 from core.disruption.consolidation.domain_change import with_domain_change
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.catalogue import InstanceType
+from core.model.node import Node
+from core.model.node_claim import NodeClaim
 from core.model.plan import Command
-from core.model.pod import LabelSelector, Pod, TopologySpread
+from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
 from core.model.snapshot import Options, Snapshot
 from core.model.values.requirements import Requirement
 from tests.builders import ZONES, a_node_of, a_snapshot, a_type
-from tests.unit.disruption.nodes_for_tests import KARPENTER, checked, pod_on, world
+from tests.unit.disruption.nodes_for_tests import KARPENTER, checked, drifted, pod_on, world
 
 HOME, AWAY = ZONES[:2]
 
@@ -94,3 +96,23 @@ def test_a_command_of_the_first_wave_alone_is_changed_and_keeps_the_name_of_its_
     (changed,) = with_domain_change([planned], this_pass)
     assert launches((changed,)) == [(AWAY,)]
     assert changed.replacements[0].name == planned.replacements[0].name
+
+
+def test_no_node_of_another_command_stays_for_a_cheaper_zone() -> None:
+    """A drifted pod avoids the other pod and may run in the cheaper zone alone: it stayed where it was, drifted."""
+    avoids = PodAffinityTerm(labels.ZONE, LabelSelector((Requirement.one_of("app", "web"),)))
+    moved, fleeing = spread_pod("home", 1), pod_on("drifts", "api", cpu="1500m", anti_affinity=(avoids,))
+    snapshot = cluster(moved, fleeing)
+    (home, drifts), (claim, away) = snapshot.nodes, drifted_away(snapshot)
+    found = disrupt(msgspec.structs.replace(snapshot, nodes=(home, away), node_claims=(snapshot.node_claims[0], claim)))
+    assert drifts.name == away.name
+    assert {command.reason: launches((command,)) for command in found.commands} == {
+        "Drifted": [(AWAY,)], "Underutilized": [(HOME,)],
+    }  # fmt: skip
+
+
+def drifted_away(snapshot: Snapshot) -> tuple[NodeClaim, Node]:
+    """The last node, drifted, in a zone in which nothing is launched."""
+    claim, node = drifted((snapshot.node_claims[-1], snapshot.nodes[-1]))
+    claim, node = (msgspec.structs.replace(one, labels={**one.labels, labels.ZONE: ZONES[2]}) for one in (claim, node))
+    return claim, node

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import valid_commands
 from core.model.plan import Command, Move, PlannedClaim
+from core.model.pod import TopologySpread
 from core.reasons.node import NodeReason
-from tests.builders import CLASS_REF, ZONES, a_node_of
+from tests.builders import CLASS_REF, ZONES, a_node_of, a_selector
 from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
 
 
@@ -68,3 +70,21 @@ def test_what_needs_the_new_node_of_a_command_that_does_not_hold_does_not_hold_e
     assert (found, set(objections)) == ([], {"a", "b"})
     assert objections["a"] == objections["b"], "the second does not go for the reason of the first"
     assert kept([deleting("b", "a")], this_pass) == [deleting("b", "a")]
+
+
+@pytest.mark.parametrize(("zone", "holds"), [(ZONES[0], False), (ZONES[1], True)])
+def test_a_new_node_is_where_its_pods_may_go(zone: str, holds: bool) -> None:
+    """Another new node in another zone would do, but the command does not launch that one: the pod stayed pending."""
+    even = TopologySpread(labels.ZONE, 1, selector=a_selector(app="web"))
+    crowded, other = (pod_on(name, labels={"app": "web"}) for name in "bc")
+    pods = (pod_on("a", cpu="3", labels={"app": "web"}, spreads=(even,)), crowded, other)
+    this_pass = DisruptionPass(world(*(a_node_of(MIDDLE, name) for name in "abc"), pods=pods))
+    command = msgspec.structs.replace(replacing("a", "new", price=10**8, saves=10**8), reason="Drifted", method="drift")
+    (claim,) = command.replacements
+    new = msgspec.structs.replace(claim, zones=(zone,), pods=("default/on-a",))
+    command = msgspec.structs.replace(command, replacements=(new,))
+    found, objections = valid_commands([command], this_pass, worthwhile=20)
+    assert (found == [command], [one.reason for one in objections.values()]) == (
+        holds,
+        [] if holds else [NodeReason.PODS_UNSCHEDULABLE],
+    )

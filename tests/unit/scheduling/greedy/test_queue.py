@@ -43,6 +43,15 @@ def test_pods_that_a_target_moves_form_their_own_group() -> None:
     ]
 
 
+def test_pods_that_a_pinned_context_releases_are_marked() -> None:
+    """They are placed once all pods that keep their domains are counted there."""
+    context = context_of(types=(a_type(),), pods=(a_pod("a"), a_pod("b", cpu="2")))
+    assert not any(group.is_released for group in queue_of(context, [(context.pending, False)]))
+    context.released = frozenset({"default/b"})
+    queue = queue_of(context, [(context.pending, False)])
+    assert {group.pods[0].name: group.is_released for group in queue} == {"a": False, "b": True}
+
+
 def test_an_absent_bound_does_not_bound() -> None:
     """Otherwise, the last pod of a queue is compared with nothing."""
     assert (least_of((3, 4), None), least_of((3, 4), (4, 1))) == ((3, 4), (3, 1))

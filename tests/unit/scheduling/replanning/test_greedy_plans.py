@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from core import labels
+from core.model.pod import TopologySpread
 from core.packing.search_budget import SearchBudget
 from core.scheduling import Planner
 from core.scheduling.replanning.greedy_plans import Drains, greedy
-from tests.builders import a_node_of, a_pod, a_snapshot, a_type
+from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of
 
 LARGE = a_type("large", cpu="8", price=0.4)
@@ -32,3 +34,23 @@ def test_drained_pods_share_no_new_node_with_pods_that_wait_in_any_case() -> Non
         fleet = planner.drained(drains)
         for found in (fleet.results, fleet.packed(SearchBudget(20))):
             assert [one.pods for one in found.plan.claims] == [("default/c", "default/d"), ("default/a", "default/b")]
+
+
+def test_a_pod_that_may_leave_a_crowded_zone_does_not_return_in_place_of_another() -> None:
+    """The other returns to the zone as well: kube-scheduler refuses the first one there if it sees it first."""
+    even = TopologySpread(labels.ZONE, 1, selector=a_selector(app="web"))
+    pairs = [a_node_of(LARGE, name, zone=ZONES[0]) for name in ("n1", "n2")]
+    pods = (
+        a_pod("large", cpu="3", node_name="n1", labels={"app": "web"}, spreads=(even,)),
+        a_pod("small", cpu="2", node_name="n2", labels={"app": "web"}),
+    )
+    claims, nodes = zip(*pairs, strict=True)
+    only = (ZONES[0], ZONES[1])
+    types = (a_type("large", cpu="8", price=0.4, zones=only),)
+    planner = Planner(a_snapshot(types=types, nodes=nodes, node_claims=claims, pods=pods)).pinned(["n1", "n2"])
+    for drains in (Drains(leaving=frozenset((0, 1))), Drains(mandatory=frozenset((0, 1)))):
+        plan = planner.drained(drains).results.plan
+        assert {claim.pods: claim.zones for claim in plan.claims} == {
+            ("default/large",): (ZONES[1],),
+            ("default/small",): (ZONES[0],),
+        }

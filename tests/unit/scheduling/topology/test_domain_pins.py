@@ -8,10 +8,11 @@ import pytest
 
 from core import labels
 from core.model.pod import Pod, PodAffinityTerm, TopologySpread
-from core.model.values.requirements import Requirements
+from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.context import SchedulingContext
-from core.scheduling.topology.domain_pins import DomainPins
+from core.scheduling.topology.domain_pins import DomainPins, launched_domains
 from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_type
+from tests.unit.lifecycle.records_for_tests import a_plan
 from tests.unit.scheduling.reading import context_of
 
 LARGE = a_type("large", cpu="16")
@@ -95,6 +96,44 @@ def test_a_pod_with_a_slot_in_another_domain_is_not_held() -> None:
 
 
 def test_a_context_holds_the_pods_of_zones_without_too_many() -> None:
-    context = a_world(*a_service((4, 2, 2)))
+    pods = a_service((4, 2, 2))
+    context = a_world(*pods)
+    freed, held = context.pinned([0]), context.pinned([1])
+    assert zones_of(freed, pods[0]) == set()
+    assert freed.released == {pod.key for pod in pods if pod.node_name == "n0"}
+    assert zones_of(held, next(pod for pod in pods if pod.node_name == "n1")) == {ZONES[1]}
+    assert held.released == frozenset()
+
+
+def zones_of(context: SchedulingContext, pod: Pod) -> set[str]:
+    """The zones to which a context holds a pod; empty if it may go anywhere."""
+    asked = [context.table[number].get(labels.ZONE) for number in context.pod_groups.of(pod).steps[0].alternatives]
+    return {value for requirement in asked if requirement is not None for value in requirement.values}
+
+
+def test_a_pod_with_a_place_on_a_new_node_gets_that_nodes_zone() -> None:
+    """Any other new node would prove nothing about this one."""
+    pods = a_service((4, 2, 2))
+    new = a_plan(zones=(ZONES[2],), requirements=(Requirement.one_of(labels.ARCH, "arm64"),))
+    found = a_world(*pods).pinned([0], {}, {pods[0].key: new})
+    assert zones_of(found, pods[0]) == {ZONES[2]}
+    assert found.table[found.pod_groups.of(pods[0]).steps[0].alternatives[0]].get(labels.ARCH) is None
+    assert pods[0].key not in found.released
+    assert pods[1].key in found.released
+
+
+def test_a_pod_that_only_avoids_others_gets_its_new_nodes_zone_too() -> None:
+    """No rule counts it, so nothing held it to its zone; its own rule decides about the new one."""
+    apart = a_pod("apart", node_name="n0", anti_affinity=(PodAffinityTerm(labels.ZONE, OWN),))
+    context = a_world(apart, *a_service((0, 1, 1)))
     assert context.pinned([0]) is context
-    assert context.pinned([1]) is not context
+    assert zones_of(context.pinned([0], {}, {apart.key: a_plan(zones=(ZONES[2],))}), apart) == {ZONES[2]}
+
+
+def test_the_domains_of_a_new_node_are_those_of_its_offerings_labels_and_requirements() -> None:
+    rack, family = Requirement.one_of("rack", "r1"), Requirement.one_of("family", "c")
+    claim = a_plan(zones=ZONES[:2], capacity_types=(labels.SPOT,), labels={"rack": "r1"}, requirements=(family,))
+    asked = (labels.ZONE, labels.CAPACITY_TYPE, "rack", "family", "unknown")
+    zones, spot = Requirement.one_of(labels.ZONE, *ZONES[:2]), Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT)
+    assert launched_domains(claim, asked) == Requirements([zones, spot, rack, family])
+    assert launched_domains(claim, ("rack",)) == Requirements([rack])
