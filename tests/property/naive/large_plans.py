@@ -64,13 +64,19 @@ def _given_up(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod]) -> Iterator[
 
 def new_node_for(snapshot: Snapshot, pool: NodePool, pod: Pod) -> str:
     """A node of the NodePool that would hold the pod alone beside its DaemonSets; empty if there is none."""
+    return next(
+        (f"a {kind.name} of {pool.name} in {own[labels.ZONE]}" for kind, own in nodes_for(snapshot, pool, pod)), ""
+    )
+
+
+def nodes_for(snapshot: Snapshot, pool: NodePool, pod: Pod) -> Iterator[tuple[InstanceType, dict[str, str]]]:
+    """Every node of the NodePool, with its labels, that would hold the pod alone beside its DaemonSets."""
     if not is_usable(pool) or not tolerates(pod.spec.tolerations, pool.taints):
-        return ""
+        return
     for kind, own in new_nodes(snapshot, pool, pod):
         daemons = [daemon.spec for daemon in snapshot.daemon_sets if runs_daemon(daemon, own, pool.taints)]
         if wants_node(pod.spec, own) and not any(_overfull(kind.name, _total([pod.spec, *daemons]), room_of(kind))):
-            return f"a {kind.name} of {pool.name} in {own[labels.ZONE]}"
-    return ""
+            yield kind, own
 
 
 def _not_judged(snapshot: Snapshot) -> Iterator[str]:

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 
 import msgspec
 
+from core import labels
 from core.model.node_pool import NodePool
 from core.model.plan import Plan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 from core.model.values.taints import PREFER_NO_SCHEDULE, Taint
-from tests.property.naive.large_plans import new_node_for
-from tests.property.naive.places import Place, places_after
+from tests.property.naive.large_plans import new_node_for, nodes_for
+from tests.property.naive.places import Face, Place, places_after
 from tests.property.naive.promises import is_usable
 from tests.property.naive.reading import meets_all
+from tests.property.naive.topology import Rules, too_near
 
 
 def further_violations(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
@@ -30,7 +32,7 @@ def further_violations(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
     for place in places:
         for pod in place.coming:
             if place.claim is not None and snapshot.options.preference_policy == "Respect" and not _has_rules(pod):
-                yield from _unpreferred(snapshot, place, pod)
+                yield from _unpreferred(snapshot, places, place, pod)
         if place.claim is not None and not repels and not any(_has_rules(pod) for pod in place.coming):
             yield from _heavier(snapshot, pools[place.claim.node_pool], place)
 
@@ -57,10 +59,10 @@ def _has_preferences(pod: Pod) -> bool:
     return bool(pod.spec.preferred_terms)
 
 
-def _unpreferred(snapshot: Snapshot, place: Place, pod: Pod) -> Iterator[str]:
+def _unpreferred(snapshot: Snapshot, places: list[Place], place: Place, pod: Pod) -> Iterator[str]:
     """New nodes that miss the pod's heaviest preference, or have a taint to avoid, although another node would not."""
     wished = sorted(pod.spec.preferred_terms, key=lambda preferred: -preferred.weight)
-    least = PodRelaxation(snapshot, pod)
+    least = PodRelaxation(snapshot, places, pod)
     if len({preferred.weight for preferred in wished}) == len(wished):
         for preferred in wished:  # only the heaviest preference counts; once it is given up, the next does (Karpenter)
             there = least.node(preferred.term.requirements, avoid=True)
@@ -76,14 +78,18 @@ def _unpreferred(snapshot: Snapshot, place: Place, pod: Pod) -> Iterator[str]:
 
 
 class PodRelaxation:
-    """The pod with some of its preferences turned into requirements."""
+    """The pod with some of its preferences turned into requirements; all other pods are where the finished plan has them."""
 
-    def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
+    def __init__(self, snapshot: Snapshot, places: list[Place], pod: Pod) -> None:
         self._snapshot = snapshot
         self._pod = pod
+        self._others = Rules(snapshot, places)
 
     def node(self, preferences: tuple[Requirement, ...], *, avoid: bool) -> str:
-        """A new node that meets these requirements without a taint to avoid; empty if there is none."""
+        """A new node that meets these requirements without a taint to avoid; empty if there is none.
+
+        A node where the anti-affinity of another pod keeps the pod out is none: a preference does not outrank that.
+        """
         selector = (*self._pod.spec.node_selector, *preferences)
         demanding = msgspec.structs.replace(
             self._pod, spec=msgspec.structs.replace(self._pod.spec, node_selector=selector)
@@ -91,9 +97,10 @@ class PodRelaxation:
         for pool in self._snapshot.node_pools:
             soft = [taint for taint in pool.taints if taint.effect == PREFER_NO_SCHEDULE]
             if not (avoid and soft and not _tolerates_softly(self._pod, soft)):
-                there = new_node_for(self._snapshot, pool, demanding)
-                if there:
-                    return there
+                for kind, own in nodes_for(self._snapshot, pool, demanding):
+                    alone = Place(f"a {kind.name} of {pool.name} in {own[labels.ZONE]}", [Face(own, {}, [], kind)])
+                    if not too_near(self._others, self._pod, alone):
+                        return alone.name
         return ""
 
 

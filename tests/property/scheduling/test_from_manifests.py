@@ -9,10 +9,14 @@ from random import Random
 import msgspec
 import pytest
 
+from core import labels
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import Plan
+from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PreferredTerm
 from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement
 from core.scheduling import schedule
+from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
 from tests.property.naive.judge import violations
 from tests.property.naive_manifests.clusters import CALM, HOSTILE, cluster
 from tests.property.naive_manifests.fuzz import check
@@ -48,6 +52,11 @@ def test_calm_clusters_are_calm_and_planned_correctly() -> None:
 @pytest.mark.parametrize(
     ("seed", "difficulty"),
     [
+        (
+            17179,
+            HOSTILE,
+        ),  # the judge found the preferred node in a domain that a running pod's anti-affinity keeps free
+        (18495, HOSTILE),  # the same, for an anti-affinity of another pod of the plan
         (17940, HOSTILE),  # a pod that left a zone of its key to others was bound to a node without the key
     ],
 )
@@ -115,6 +124,23 @@ def _without_weights(snapshot: Snapshot) -> Snapshot:
 def test_the_judge_sees_a_lost_detail(change: Callable[[Snapshot], Snapshot], rule: str) -> None:
     assert _found(lambda snapshot: snapshot) == set()
     assert rule in _found(change)
+
+
+@pytest.mark.parametrize(("avoids", "is_fault"), [("web", False), ("db", True)])
+def test_a_preference_counts_where_no_required_rule_keeps_the_pod_out(avoids: str, is_fault: bool) -> None:
+    """A preferred zone, in which a running pod tolerates no pod of this kind: kube-scheduler does not place it there."""
+    here, there = ZONES[:2]
+    term = PodAffinityTerm(labels.ZONE, a_selector(app=avoids))
+    _, node = a_node_of(a_type(cpu="1"), "full", zone=there)
+    wish = PreferredTerm(10, NodeSelectorTerm((Requirement.one_of(labels.ZONE, there),)))
+    pods = (a_pod("guard", node_name="full", phase="Running", anti_affinity=(term,)),
+            a_pod("web", cpu="4", labels={"app": "web"}, preferred_terms=(wish,)))  # fmt: skip
+    kind = a_type("large", cpu="8", price=0.4, zones=(here, there))
+    snapshot = a_snapshot(types=(kind,), nodes=(node,), pods=pods)
+    refused = msgspec.structs.replace(pods[1], spec=msgspec.structs.replace(pods[1].spec, preferred_terms=(), node_selector=(
+        Requirement.one_of(labels.ZONE, here),)))  # fmt: skip
+    plan = schedule(msgspec.structs.replace(snapshot, pods=(pods[0], refused)))
+    assert [line.partition(":")[0] for line in further_violations(snapshot, plan)] == ["preference"] * is_fault
 
 
 @pytest.mark.parametrize(
