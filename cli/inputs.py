@@ -18,8 +18,9 @@ from cli.cache.objects import KeptReaders
 from cli.cache.store import user_store
 from cli.errors import InputError
 from cli.manifests.completeness import missing
+from cli.manifests.document import Document
 from cli.manifests.inventory import Inventory, field_in, take_inventory
-from cli.manifests.reading import Document, read
+from cli.manifests.reading import read
 from cli.manifests.region import named_region
 from cli.terminal.printable import write_stderr
 from core import labels

@@ -7,37 +7,28 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
+from adapters.aws.service import BRIEF, PATIENT, QUICK
 from adapters.aws.session import EnvironmentSession, Session
 from adapters.aws.sqs import SqsQueue
-from adapters.composition.table_adapters import TableAdapters
+from adapters.composition.market_adapters import MarketAdapters
 from adapters.ports import (
     CatalogueSource,
     CatalogueStore,
     Clock,
     CloudProvider,
     FunctionQueues,
-    JsonObject,
     Kubernetes,
-    NotFoundError,
-    QuotaSource,
-    QuotaStore,
     Topic,
 )
 from adapters.runtime.clock import pause
 from adapters.runtime.parallel_tasks import IN_THREADS, TaskRunners
-from core.api.objects import name_of
 from installation.settings import Settings
 
 if TYPE_CHECKING:
-    from botocore.config import Config
-
     from adapters.aws.scheduler import SchedulerWindows
     from adapters.brakes.brake_reader import Panel, Source
     from adapters.ledger.writer import LedgerWriter
     from adapters.observation.stores import Stores
-    from core.model.catalogue import InstanceType
-    from core.price_terms.term_prices import TermPrices
 
 
 def session_of_environment() -> Session:
@@ -45,7 +36,7 @@ def session_of_environment() -> Session:
     return EnvironmentSession()
 
 
-class Adapters(TableAdapters):
+class Adapters(MarketAdapters):
     """The adapters of a sandbox. Each is created on first use, so a function loads only what it needs, and then kept.
 
     Args:
@@ -75,11 +66,6 @@ class Adapters(TableAdapters):
             self.catalogue_source = catalogue_source
         if catalogues is not None:
             self.catalogues = catalogues
-
-    @property
-    def region(self) -> str:
-        """The region of the session."""
-        return str(self._session.region_name)
 
     @cached_property
     def queues(self) -> FunctionQueues:
@@ -188,52 +174,6 @@ class Adapters(TableAdapters):
             types_for=self._types_for,
         )
 
-    def _types_for(self, node_class: JsonObject) -> tuple[InstanceType, ...]:
-        """Return the types as sized for a resolved EC2NodeClass; none before the first reading of the market."""
-        try:
-            return self.catalogues.catalogue([node_class]).types_for(name_of(node_class))
-        except NotFoundError:
-            return ()
-
-    @cached_property
-    def catalogues(self) -> CatalogueStore:
-        """The last reading of the market; embedders may share one among several applications."""
-        from adapters.aws.s3_catalogue import S3CatalogueStore
-
-        bucket = self.settings.shared_bucket_name or self.settings.bucket_name
-        return S3CatalogueStore(self._service("s3"), bucket, self.settings.sizing(), self._term_prices())
-
-    def _term_prices(self) -> TermPrices | None:
-        terms = self.settings.terms()
-        if terms is None:
-            return None
-        from core.price_terms.term_prices import TermPrices
-
-        return TermPrices(terms)
-
-    @cached_property
-    def catalogue_source(self) -> CatalogueSource:
-        """Reads the current market from AWS."""
-        from adapters.aws.market import AwsMarket, pricing_region
-
-        region = self._session.region_name
-        pricing = self._service("pricing", region_name=pricing_region(region))
-        return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock)
-
-    @cached_property
-    def quota_source(self) -> QuotaSource:
-        """Reads the current quotas from AWS."""
-        from adapters.aws.quotas import AwsQuotas
-
-        return AwsQuotas(self._service("service-quotas"), self._service("ec2"), clock=self.clock)
-
-    @cached_property
-    def quotas(self) -> QuotaStore:
-        """The last reading of the quotas, shared by the clusters of the account and region."""
-        from adapters.aws.s3_quotas import S3QuotaStore
-
-        return S3QuotaStore(self._service("s3"), self.settings.shared_bucket_name or self.settings.bucket_name)
-
     @cached_property
     def kubernetes(self) -> Kubernetes:
         """Client of the API server."""
@@ -250,6 +190,3 @@ class Adapters(TableAdapters):
 
         objects = S3Objects(self._service("s3", BRIEF), self.settings.bucket_name, PREFIX)
         return LedgerWriter(objects if self.settings.keep_ledger else None, self.settings.cluster_name, self.clock)
-
-    def _service(self, name: str, config: Config = PATIENT, **more: str) -> AwsService:
-        return AwsService(make=lambda: self._session.client(name, config=config, **more))

@@ -22,7 +22,7 @@ from core.gc_pause import collector_paused
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars
-from core.packing.target.keep_or_drain import DOLLARS
+from core.packing.target.fleet_target import DOLLARS
 
 T = TypeVar("T")
 

@@ -9,7 +9,6 @@ from typing import Final
 from cli.reason_page import reason_page
 from core import labels
 from core.api.objects import JsonObject
-from core.disruption.consolidation.payback import payback_minutes
 from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim
 from core.model.values import resources
 from core.model.values.quantity import dollars
@@ -80,6 +79,8 @@ def rfc3339(moment: datetime) -> str:
 
 
 def _command(command: Command) -> JsonObject:
+    from core.disruption.consolidation.payback import payback_minutes  # a plan disrupts nothing
+
     return {
         "reason": command.reason,
         "method": command.method,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from cli.errors import InputError
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 

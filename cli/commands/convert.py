@@ -9,8 +9,9 @@ import yaml
 
 from cli.arguments import add_files, refuse_empty
 from cli.errors import DONE, NEGATIVE, InputError
+from cli.manifests.document import Document
 from cli.manifests.inventory import kind_read, refused_version_of
-from cli.manifests.reading import Document, read
+from cli.manifests.reading import read
 from cli.terminal.printable import takes_every_character, write_stderr
 from core.api import conversion, problems
 from core.api.objects import identity_problems

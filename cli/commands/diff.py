@@ -14,7 +14,7 @@ from cli.terminal.printable import write_stderr, write_stdout
 
 if TYPE_CHECKING:
     from cli.answers.difference_document import Side
-    from cli.manifests.reading import Document
+    from cli.manifests.document import Document
 
 ITERATIONS_DEFAULT: Final = 2000
 """Steps instead of seconds: an answer in a pull request must not depend on the speed of the machine."""
@@ -67,7 +67,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plan both sides and compare them. Negative only under a condition of `--fail-on`."""
     from cli.answers.difference_document import as_markdown, as_table, difference_document
-    from cli.manifests.reading import STANDARD_INPUT, read
+    from cli.manifests.document import STANDARD_INPUT
+    from cli.manifests.reading import read
 
     if [*arguments.before, *arguments.after, *arguments.files].count(STANDARD_INPUT) > 1:
         raise InputError("standard input can be given once only", hint="give the other side as a file or folder")

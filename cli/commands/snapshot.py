@@ -13,7 +13,7 @@ from cli.errors import DONE, InputError
 from cli.terminal.printable import takes_every_character
 
 if TYPE_CHECKING:
-    from cli.manifests.reading import Document
+    from cli.manifests.document import Document
 
 _EXAMPLES: Final = """examples:
   fleetwright snapshot > cluster.json

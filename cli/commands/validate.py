@@ -9,8 +9,10 @@ from typing import Final
 from cli import arguments as shared
 from cli.errors import DONE, NEGATIVE
 from cli.inputs import builtin_or_given, region_of
+from cli.manifests.document import Document
 from cli.manifests.inventory import skipped_kinds
-from cli.manifests.reading import Document, RepeatedField, files_in, parse, read_text
+from cli.manifests.reading import files_in, parse, read_text
+from cli.manifests.repeated_fields import RepeatedField
 from cli.terminal.output import show
 from cli.terminal.printable import write_stderr, write_stdout
 from cli.validation.examine import examine

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from cli.errors import InputError
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.terminal.output import counted
 from core import labels
 from core.api.objects import identity_problems, is_ours

@@ -3,98 +3,27 @@
 from __future__ import annotations
 
 import codecs
-import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from cli.errors import InputError
+from cli.manifests.document import LISTS_DEEP_MAX, STANDARD_INPUT, Document
 from cli.manifests.yaml_documents import RepeatedKey, documents
-from cli.terminal.output import counted
 from cli.terminal.printable import write_stderr
-from core.api.objects import group_and_version
 from core.errors import InvalidInputError
-from core.manifests.wire.api_resources import resource_read
+
+if TYPE_CHECKING:
+    from cli.manifests.repeated_fields import RepeatedField
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
-STANDARD_INPUT: Final = "-"
 _PACKED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 """How gzip and Zstandard begin."""
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """How UTF-16 begins, which Windows PowerShell writes for `kubectl get … > cluster.yaml`. kubectl reads it, too."""
-_LISTS_DEEP_MAX: Final = 16
-
-
-class Document:
-    """One object of the input.
-
-    Attributes:
-        source: The file it came from, `-` for standard input.
-        index: The index of its document in that file, from 0.
-        item: Its path in an expanded list, such as `items[3]`; empty otherwise.
-        object: The object as written; timestamps are text.
-    """
-
-    __slots__ = ("index", "item", "object", "source")
-
-    def __init__(self, source: str, index: int, object_: dict[str, Any], item: str = "") -> None:
-        self.source = source
-        self.index = index
-        self.object = object_
-        self.item = item
-
-    @property
-    def kind(self) -> str:
-        """Its kind, empty if it has none."""
-        kind = self.object.get("kind")
-        return kind if isinstance(kind, str) else ""
-
-    @property
-    def name(self) -> str:
-        """Its name, empty if it has none."""
-        return self._of_metadata("name")
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace; `default` if it names none, also for cluster-scoped kinds."""
-        return self._of_metadata("namespace") or "default"
-
-    @property
-    def subject(self) -> str:
-        """The object for people: `Pod shop/cart-0`."""
-        namespace, name = self._of_metadata("namespace"), self.name or "without a name"
-        return f"{self.kind or 'object'} {f'{namespace}/{name}' if namespace else name}"
-
-    def error(self, problem: str) -> InputError:
-        """Return an error that names this document and, unless `problem` already does, this object."""
-        named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
-        given = self.source if self.source == STANDARD_INPUT else shlex.quote(self.source)
-        hint = f"`fleetwright validate -f {given}` lists every problem of every object"
-        return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
-
-    def _of_metadata(self, key: str) -> str:
-        metadata = self.object.get("metadata")
-        return str(metadata.get(key) or "") if isinstance(metadata, dict) else ""
-
-
-class RepeatedField(NamedTuple):
-    """A key that a mapping of an object has already.
-
-    Attributes:
-        document: The object; the list itself for a key outside its items.
-        field: The path of the key in the object.
-        line, column: The position of the repetition, from 1.
-        is_read: Whether answers may depend on it: it is part of an object of a kind that we read, or says of which kind it is.
-    """
-
-    document: Document
-    field: str
-    line: int
-    column: int
-    is_read: bool
 
 
 def read(paths: Sequence[str]) -> list[Document]:
@@ -158,15 +87,19 @@ def parse(text: str, source: str, repeated: list[RepeatedField] | None = None) -
         objects = [*_unfolded(document, depth=0)]
         found += objects
         if keys:
-            noted += _repeated_fields(document, objects, keys)
+            from cli.manifests.repeated_fields import repeated_fields, repetition
+
+            noted += repeated_fields(document, objects, keys)
             keys.clear()
             refused = [field for field in noted if field.is_read]
             if refused and repeated is None:
-                raise _about(refused, "readers differ in which of the two they take", hint="delete one of the two")
+                raise repetition(refused, "readers differ in which of the two they take", hint="delete one of the two")
     if repeated is not None:
         repeated += noted
     elif noted:
-        write_stderr(f"warning: {_about(noted, 'the last one counts')}")
+        from cli.manifests.repeated_fields import repetition
+
+        write_stderr(f"warning: {repetition(noted, 'the last one counts')}")
     return found
 
 
@@ -191,35 +124,6 @@ def _is_manifest(file: Path) -> bool:
     """Whether a file of a folder is read: by its suffix, also below that of a packed file."""
     *_, below, last = ("", "", *(suffix.lower() for suffix in file.suffixes))
     return last in SUFFIXES or last == ".zst" or (last == ".gz" and below in SUFFIXES)
-
-
-def _repeated_fields(
-    whole: Document, objects: Sequence[Document], keys: Iterable[RepeatedKey]
-) -> Iterator[RepeatedField]:
-    """Yield the repeated keys of a document of a file with those of its objects that have them."""
-    from core.api.problem import path_of  # most input repeats none
-
-    by_item = {document.item: document for document in objects}
-    for key in keys:
-        depths = range(0, min(len(key.path), 2 * _LISTS_DEEP_MAX + 3), 2)
-        depth = next((depth for depth in depths if path_of(key.path[:depth]) in by_item), 0)
-        document, own = by_item.get(path_of(key.path[:depth]), whole), key.path[depth:]
-        is_read = len(own) == 1 and own[0] in ("apiVersion", "kind")
-        if document.item in by_item:
-            group, kind = group_and_version(document.object)[0], document.kind
-            is_read |= resource_read(group, kind) is not None
-        else:
-            is_read |= own[0] == "items"
-        yield RepeatedField(document, path_of(own), key.line, key.column, is_read)
-
-
-def _about(fields: Sequence[RepeatedField], consequence: str, hint: str = "") -> InputError:
-    """Return an error that names the first of these fields."""
-    (document, field, line, column, _), more = fields[0], len(fields) - 1
-    others = f" (and {counted(more, 'other key')})" if more else ""
-    problem = f"{document.subject}: {field}: the same mapping has this key already{others}: {consequence}"
-    place = ", ".join(part for part in (document.item, f"line {line}, column {column}") if part)
-    return InputError(problem, source=document.source, index=document.index, place=place, hint=hint)
 
 
 def _values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterator[Any]:
@@ -263,7 +167,7 @@ def _unfolded(document: Document, *, depth: int) -> Iterator[Document]:
     items = document.object.get("items")
     if items is None and (document.kind == "List" or (document.kind.endswith("List") and "items" in document.object)):
         return  # Go writes a list without entries as null
-    if not document.kind.endswith("List") or not isinstance(items, list) or depth > _LISTS_DEEP_MAX:
+    if not document.kind.endswith("List") or not isinstance(items, list) or depth > LISTS_DEEP_MAX:
         yield document
         return
     inner_kind = document.kind.removesuffix("List")

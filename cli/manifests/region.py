@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from core import labels
 
 ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)[a-z]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in
 from core import labels
 from core.api.objects import group_and_version, kind_of, mapping, sequence

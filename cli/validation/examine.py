@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from cli.manifests.document import Document
 from cli.manifests.inventory import field_in, kind_read, refused_version_of
 from cli.manifests.positions import Positions
-from cli.manifests.reading import Document, RepeatedField
+from cli.manifests.repeated_fields import RepeatedField
 from cli.validation.class_values import refused_values
 from cli.validation.finding import Code, Finding, Severity, finding_in
 from cli.validation.node_labels import label_findings, provided_labels

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 
 
 class Severity(StrEnum):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in
 from cli.validation.label_keys import nearest_label
 from cli.validation.unmatched_values import KnownValues, unmatched_entry

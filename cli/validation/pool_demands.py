@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
 from cli.validation.node_labels import REQUIREMENTS
 from core import api, labels

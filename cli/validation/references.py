@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
 from core import labels
 from core.api import conversion

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from cli.manifests.document import Document
 from cli.manifests.positions import PART
-from cli.manifests.reading import Document
 from cli.validation.finding import nearest
 from cli.validation.label_keys import nearest_label
 from core.api import conversion

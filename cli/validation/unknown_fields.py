@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.validation.field_places import right_place
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
 from cli.validation.kubernetes_fields import OBJECT_META, kubernetes_fields, type_of

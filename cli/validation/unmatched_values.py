@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.manifests.region import ZONE
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
 from core import labels

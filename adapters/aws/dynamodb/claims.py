@@ -6,38 +6,28 @@ a limit nor a disruption budget is exceeded, even if a run crashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
+from adapters.aws.dynamodb.claim_transactions import ClaimTransactions
 from adapters.aws.dynamodb.instance_rows import InstanceRows
-from adapters.aws.dynamodb.records import RecordItems, partition_of
 from adapters.aws.dynamodb.shards import ShardedItems
 from adapters.aws.dynamodb.table import (
     ABSENT,
-    TRANSACTION_BYTES,
-    Cancelled,
     DynamoTable,
-    Item,
     Operation,
     at_version,
     key,
-    number,
-    size_of,
 )
-from adapters.aws.dynamodb.usage import Moves, UsageItems, limit_bounds, place_bound, unchanged, usage_of
+from adapters.aws.dynamodb.usage import Moves, UsageItems, limit_bounds, unchanged, usage_of
 from adapters.ports import ConflictError
 from adapters.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
-from adapters.store.unreadable_rows import CLAIMS, COMMANDS
-from core.lifecycle.records import ClaimRecord, CommandRecord
-
-_BATCH: Final = 40
-"""Claims per transaction; with a lease, a command and at most one counter per claim it stays below DynamoDB's limit of a
-hundred operations."""
+from adapters.store.unreadable_rows import CLAIMS
+from core.lifecycle.records import ClaimRecord
 
 _CALL: Final = "dynamodb:TransactWriteItems"
-_T = TypeVar("_T", ClaimRecord, ClaimChange)
 
 
 class DynamoClaims:
@@ -46,10 +36,9 @@ class DynamoClaims:
     def __init__(self, table: DynamoTable, cluster: str) -> None:
         self._table = table
         self._items = ShardedItems(table, cluster, CLAIMS, ClaimRecord)
-        self._commands = RecordItems(table, partition_of(cluster, COMMANDS), CommandRecord)
         self._usage = UsageItems(cluster)
-        self._leases = partition_of(cluster, "leases")
         self._index = InstanceRows(table, cluster)
+        self._transactions = ClaimTransactions(table, cluster, self._items)
 
     def all(self) -> tuple[ClaimRecord, ...]:
         """Return every claim, by name."""
@@ -83,12 +72,12 @@ class DynamoClaims:
         accepted: list[ClaimRecord] = []
         refused: list[ClaimRecord] = []
         first = [msgspec.structs.replace(claim, version=1) for claim in claims]
-        for batch in self._batches([(claim, claim) for claim in first]):
-            if self._request_together(batch, limits, lease):
-                accepted += [claim for claim, _ in batch]
+        for part in self._transactions.parts([(claim, claim) for claim in first]):
+            if self._transactions.request(part, limits, lease):
+                accepted += [claim for claim, _ in part]
                 continue
-            for claim, item in batch:
-                stored = self._is_stored(claim) or self._request_together([(claim, item)], limits, lease)
+            for claim, item in part:
+                stored = self._is_stored(claim) or self._transactions.request([(claim, item)], limits, lease)
                 (accepted if stored else refused).append(claim)
         return Requested(tuple(accepted), tuple(refused))
 
@@ -98,7 +87,7 @@ class DynamoClaims:
         moves = Moves()
         moves.add(first.plan.node_pool, None, first)
         put = ("Put", {"Item": self._items.item(first.name, first), **ABSENT})
-        operations = [put, *self._counted(moves), *self._index.changes(None, first)]
+        operations = [put, *self._transactions.counted(moves), *self._index.changes(None, first)]
         return first if self._table.transact(operations) is None else None
 
     def discard_unreadable(self, name: str) -> None:
@@ -112,7 +101,10 @@ class DynamoClaims:
         """
         stored = msgspec.structs.replace(after, version=before.version + 1)
         item, condition = self._items.item(stored.name, stored), at_version(before.version)
-        others = [*self._counted(Moves([ClaimChange(before, stored)])), *self._index.changes(before, stored)]
+        others = [
+            *self._transactions.counted(Moves([ClaimChange(before, stored)])),
+            *self._index.changes(before, stored),
+        ]
         if not others:
             self._table.put(item, condition=condition)
             return stored
@@ -154,16 +146,16 @@ class DynamoClaims:
             )
             for change in claims
         ]
-        batches = list(self._batches([(change.after, change) for change in marked])) or [[]]
-        lease_check = [("ConditionCheck", self._holds(lease))] if lease is not None else []
-        last, moved = self._command_moved(command)
+        parts = list(self._transactions.parts([(change.after, change) for change in marked])) or [[]]
+        lease_check = [("ConditionCheck", self._transactions.holds(lease))] if lease is not None else []
+        last, moved = self._transactions.command_change(command)
         stored: list[ClaimRecord] = []
-        for index, batch in enumerate(batches):
-            others = lease_check + (last if index == len(batches) - 1 else [])
-            spent = self._disrupt_together(batch, bounds, others)
+        for index, part in enumerate(parts):
+            others = lease_check + (last if index == len(parts) - 1 else [])
+            spent = self._transactions.disrupt(part, bounds, others)
             if spent:
                 return Disrupted(tuple(stored), None, spent)
-            stored += [change.after for change, _ in batch]
+            stored += [change.after for change, _ in part]
         return Disrupted(tuple(stored), moved)
 
     def forget(self, record: ClaimRecord) -> None:
@@ -171,7 +163,7 @@ class DynamoClaims:
         condition = at_version(record.version)
         moves = Moves()
         moves.add(record.plan.node_pool, record, None)
-        others = [*self._counted(moves), *self._index.changes(record, None)]
+        others = [*self._transactions.counted(moves), *self._index.changes(record, None)]
         if not others:
             try:
                 self._table.delete(self._items.partition(record.name), record.name, condition=condition)
@@ -199,79 +191,6 @@ class DynamoClaims:
         if self.get(record.name) is not None:
             raise ConflictError("dynamodb:DeleteItem", f"claim {record.name} has changed")
 
-    def _batches(self, claims: Sequence[tuple[ClaimRecord, _T]]) -> Iterator[list[tuple[_T, Item]]]:
-        """Yield batches of claims with their items, each as large as one transaction allows."""
-        batch: list[tuple[_T, Item]] = []
-        size = 0
-        for record, subject in claims:
-            item = self._items.item(record.name, record)
-            if batch and (len(batch) == _BATCH or size + size_of(item) > TRANSACTION_BYTES):
-                yield batch
-                batch, size = [], 0
-            batch.append((subject, item))
-            size += size_of(item)
-        if batch:
-            yield batch
-
     def _is_stored(self, claim: ClaimRecord) -> bool:
         found = self.get(claim.name)
         return found is not None and found.token == claim.token
-
-    def _request_together(
-        self, batch: Sequence[tuple[ClaimRecord, Item]], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
-    ) -> bool:
-        """Run one transaction; return False if a limit or an existing claim prevents it."""
-        moves = Moves()
-        for claim, _ in batch:
-            moves.add(claim.plan.node_pool, None, claim)
-        bounds = {pool: limit_bounds(limits.get(pool, {})) for pool in moves.pools()}
-        counts = {pool: self._usage.moved(pool, moves, bounds[pool]) for pool in moves.pools()}
-        if None in counts.values():
-            return False
-        operations: list[Operation] = [("ConditionCheck", self._holds(lease))] if lease is not None else []
-        operations += [count for count in counts.values() if count is not None]
-        operations += [("Put", {"Item": item, **ABSENT}) for _, item in batch]
-        report = self._table.transact(operations)
-        if lease is not None and isinstance(report, Cancelled) and report.failed[0]:
-            raise ConflictError(_CALL, f"the {lease.name} lease is another's by now")
-        return report is None
-
-    def _disrupt_together(
-        self, batch: Sequence[tuple[ClaimChange, Item]], bounds: Mapping[str, int], others: Sequence[Operation]
-    ) -> tuple[str, ...]:
-        """Run one transaction; return the NodePools whose budgets are used up, none if it succeeded."""
-        moves = Moves(change for change, _ in batch)
-        pools = moves.pools()
-        counts = {
-            pool: self._usage.moved(pool, moves, place_bound(bounds[pool]) if pool in bounds else None)
-            for pool in pools
-        }
-        spent = tuple(pool for pool, count in counts.items() if count is None)
-        if spent:
-            return spent
-        operations = [count for count in counts.values() if count is not None]
-        operations += [("Put", {"Item": item, **at_version(change.before.version)}) for change, item in batch]
-        report = self._table.transact([*operations, *others])
-        if report is None:
-            return ()
-        if any(report.failed[len(pools) :]):
-            raise ConflictError(_CALL, "a claim, the command or the lease has changed")
-        return tuple(pool for pool, failed in zip(pools, report.failed, strict=False) if failed)
-
-    def _counted(self, moves: Moves) -> list[Operation]:
-        return [count for pool in moves.pools() if (count := self._usage.moved(pool, moves)) is not None]
-
-    def _command_moved(self, command: CommandChange | None) -> tuple[list[Operation], CommandRecord | None]:
-        if command is None:
-            return [], None
-        stored = msgspec.structs.replace(command.after, version=command.before.version + 1)
-        item = self._commands.item(stored.id, stored)
-        return [("Put", {"Item": item, **at_version(command.before.version)})], stored
-
-    def _holds(self, lease: Lease) -> dict[str, Any]:
-        return {
-            "Key": key(self._leases, lease.name),
-            "ConditionExpression": "#f = :f",
-            "ExpressionAttributeNames": {"#f": "fence"},
-            "ExpressionAttributeValues": {":f": number(lease.fence)},
-        }

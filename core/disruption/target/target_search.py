@@ -17,7 +17,8 @@ from core.packing.relaxation.fluid_lp import relax
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.packing.target.fleet_problem import PodCells
-from core.packing.target.keep_or_drain import DOLLARS, FleetTarget, KeepOrDrain, TargetRules, rounded
+from core.packing.target.fleet_target import DOLLARS, FleetTarget, rounded
+from core.packing.target.keep_or_drain import KeepOrDrain, TargetRules
 from core.packing.target.launch_choice import promising
 
 SMALL: Final = 40

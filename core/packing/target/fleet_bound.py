@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from core.packing.problem import Floats, Ints
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.packing.target.fleet_problem import FleetProblem, PodCells
-from core.packing.target.keep_or_drain import DOLLARS, FleetTarget, KeepOrDrain, TargetRules, free_room_worth
+from core.packing.target.fleet_target import DOLLARS, FleetTarget, free_room_worth
+from core.packing.target.keep_or_drain import KeepOrDrain, TargetRules
 
 _SETTINGS: Final = DEFAULT_SETTINGS.target
 

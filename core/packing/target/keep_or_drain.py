@@ -19,14 +19,12 @@ import msgspec
 import numpy as np
 
 from core.packing.lp import UNBOUNDED, Coefficients, LinearProgram, LpRows
-from core.packing.problem import Bools, Floats, Ints
+from core.packing.problem import Floats, Ints
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.packing.target.fleet_problem import NO_GROUP, FleetProblem, PodCells
+from core.packing.target.fleet_target import DOLLARS, FleetTarget
 
 _SETTINGS: Final = DEFAULT_SETTINGS.target
-
-DOLLARS: Final = 1e-9
-"""Dollars in a nano-dollar: the program counts in dollars, so that its coefficients are of one order."""
 
 
 class TargetRules(msgspec.Struct, frozen=True, eq=False):
@@ -45,30 +43,6 @@ class TargetRules(msgspec.Struct, frozen=True, eq=False):
     is_gated: bool = False
     pools: Ints = msgspec.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     drains_max: Floats = msgspec.field(default_factory=lambda: np.zeros(0))
-
-
-class FleetTarget(msgspec.Struct, frozen=True, eq=False):
-    """The program's solution.
-
-    Attributes:
-        cost: Dollars per hour of staying nodes and new machines, both of which may be fractions.
-        stay: [node], between zero and one.
-        into: [item, group], pods that move into the free room of a group's nodes.
-        machines: New machines.
-        cell_values: [cell], duals of the cells' rows: what one more pod would cost.
-        room_values: [group, resource], duals of free room, per unit of `scale`.
-        type_values: [type, resource], duals of the machines' capacity, per unit of `scale`.
-        host_values: [item], duals of the rules along hostnames: what a place on one more host is worth.
-    """
-
-    cost: float
-    stay: Floats
-    into: Floats
-    machines: float
-    cell_values: Floats
-    room_values: Floats
-    type_values: Floats
-    host_values: Floats
 
 
 class KeepOrDrain:
@@ -237,18 +211,3 @@ class KeepOrDrain:
         of_rest = np.maximum((cells.members @ rest)[cells.cell], 1e-9)
         gated: Floats = (spot + more * rest / of_rest) / np.maximum(existing[cells.cell], 1e-9)
         return gated
-
-
-def free_room_worth(problem: FleetProblem, room_values: Floats) -> Floats:
-    """Return [node], the value of its free room in dollars per hour while it stays, by values per unit of `scale`."""
-    worth = np.zeros(len(problem.prices))
-    seen = problem.room_groups != NO_GROUP
-    room = np.maximum(problem.free[seen], 0) / problem.scale
-    worth[seen] = (room * room_values[problem.room_groups[seen]]).sum(axis=1)
-    return worth
-
-
-def rounded(stay: Floats) -> Bools:
-    """Return [node], whether it stays: the nearer whole number."""
-    keeps: Bools = stay >= 0.5
-    return keeps

@@ -8,26 +8,25 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from adapters.observation.cluster_reader import UNBOUND
-from adapters.ports import Clock, CloudProvider, DeniedError, Instance, Kubernetes, NotFoundError
+from adapters.ports import Clock, CloudProvider, Instance, Kubernetes, NotFoundError
 from adapters.runtime.observability import logger
 from core import labels
 from core.errors import InvalidInputError
-from core.lifecycle.binding.eligibility import CLOCKS_APART
-from core.lifecycle.claims import REGISTRATION_TIMEOUT, is_late_to_initialize, may_have_joined, needs_instance
+from core.lifecycle.claims import is_late_to_initialize, needs_instance
 from core.lifecycle.draining.cancellation import is_last_check_due
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.launching.shared_launch import is_unnamed, launch_name
-from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import has_registered
 from core.manifests import policies, storage
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import api_resources as kinds
-from core.model.node import Node
 from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget
 from core.model.storage import VolumeAttachment
 from core.pods.disposition import is_drainable
-from lambdas.controllers.nodes.node_lists import FRESH_FOR, JOINING, NodeLists, ObservedNode, seen_node
+from lambdas.controllers.nodes.claim_nodes import ClaimNodes
+from lambdas.controllers.nodes.node_lists import NodeLists, ObservedNode
 
 T = TypeVar("T")
 
@@ -61,35 +60,22 @@ class NodeStateReader:
         self._kubernetes = kubernetes
         self._cloud = cloud
         self._clock = clock
-        self._begun = clock.now()
-        self._lists = lists or NodeLists(kubernetes, clock)
+        self.nodes = ClaimNodes(kubernetes, clock, lists or NodeLists(kubernetes, clock))
         self.kept: dict[str, Any] = {}
         self.lock = RLock()
-        self._by_name: dict[str, ObservedNode | None] = {}
 
     def node(self, name: str) -> ObservedNode | None:
         """Return the node of this name, None if there is none."""
-        if name not in self._by_name:
-            self.refresh(name)
-        return self._by_name[name]
+        return self.nodes.node(name)
 
     def refresh(self, name: str) -> None:
-        """Read one node again, and its pods on demand, after we have changed it.
-
-        Raises:
-            DeniedError: If it cannot be parsed: it exists, so its claim must not treat it as gone.
-        """
+        """Read one node again, and its pods on demand, after we have changed it. Raises DeniedError as `ClaimNodes`."""
         self.kept.get("pods", {}).pop(name, None)
-        try:
-            self._by_name[name] = seen_node(self._kubernetes.get(kinds.NODES, name))
-        except NotFoundError:
-            self._by_name[name] = None
-        except InvalidInputError as error:
-            raise DeniedError("kube:get nodes", str(error)) from error
+        self.nodes.refresh(name)
 
     def facts(self, record: ClaimRecord) -> ClaimFacts:
         """Return all facts on which the claim's next step depends."""
-        found = self._nodes_of(record)
+        found = self.nodes.of(record)
         node = found[0] if len(found) == 1 else None
         gone = instance = None
         if needs_instance(record, node, self._clock.now()):
@@ -99,7 +85,7 @@ class NodeStateReader:
                 known = self.instance(record.instance_id)
                 gone = known is None
                 if known is not None and not found:
-                    found = self._named_after(known, record)
+                    found = self.nodes.named_after(known, record)
                     node = found[0] if found else None
         name = node.name if node is not None else record.node_name
         leaves = record.deletion is not None and (
@@ -142,52 +128,6 @@ class NodeStateReader:
     def instance(self, instance_id: str) -> Instance | None:
         """Return one instance by id, None if EC2 no longer has it."""
         return next(iter(self._cloud.instances([instance_id])), None)
-
-    def _nodes_of(self, record: ClaimRecord) -> tuple[Node, ...]:
-        if not record.provider_id:
-            return ()
-        if record.node_name:
-            seen = [self._known_node(record)]
-        else:
-            seen = self._of_provider(record, self._listed(JOINING, record))
-            if not seen and may_have_joined(record, self._clock.now()):
-                seen = self._of_provider(record, self._listed(_like(record), record))
-        return tuple(s.node for s in seen if s is not None and s.node.provider_id == record.provider_id)
-
-    def _known_node(self, record: ClaimRecord) -> ObservedNode | None:
-        """Return a claim's node by its name; while it waits to be opened, from the list that all such claims share.
-
-        These claims are checked every second: in a burst of sixty nodes, each node would be read eight times. A list is used
-        only if it is newer than the node's registration (by the clock that registered it): older ones lack our marks.
-        """
-        name, now = record.node_name, self._clock.now()
-        earliest = max(record.phase_since + CLOCKS_APART, now - FRESH_FOR)
-        is_waiting = record.phase is ClaimPhase.REGISTERED and record.deletion is None
-        if is_waiting and earliest <= now and name not in self._by_name:
-            listed = next((seen for seen in self._lists.since(JOINING, earliest) if seen.node.name == name), None)
-            if listed is not None:
-                self._by_name[name] = listed
-        return self.node(name)
-
-    def _of_provider(self, record: ClaimRecord, nodes: Iterable[ObservedNode]) -> list[ObservedNode | None]:
-        mine = [seen for seen in nodes if seen.node.provider_id == record.provider_id]
-        return [self._by_name.get(seen.node.name, seen) for seen in mine]
-
-    def _listed(self, selector: str, record: ClaimRecord) -> tuple[ObservedNode, ...]:
-        """Return nodes by label.
-
-        If a missing node would end the claim or its instance, lists from before this reader are not used.
-        """
-        if record.deletion is None:
-            is_waiting = self._clock.now() - record.phase_since < REGISTRATION_TIMEOUT
-        else:
-            is_waiting = record.deletion.terminated_at is not None
-        return self._lists.recent(selector) if is_waiting else self._lists.since(selector, self._begun)
-
-    def _named_after(self, instance: Instance, record: ClaimRecord) -> tuple[Node, ...]:
-        """Return the claim's node by the name that EKS derives from the instance, which a rebuilt claim may lack."""
-        seen = self.node(instance.private_dns_name) if instance.private_dns_name else None
-        return (seen.node,) if seen is not None and seen.node.provider_id == record.provider_id else ()
 
     @_once
     def _unbound(self) -> tuple[Pod, ...]:
@@ -255,12 +195,3 @@ class NodeStateReader:
         only = f"metadata.namespace={namespace},metadata.name={claim}"
         found = self._kubernetes.list(kinds.PERSISTENT_VOLUME_CLAIMS, fields=only).items
         return found[0].spec.volume_name if found else ""
-
-
-def _like(record: ClaimRecord) -> str:
-    """Return a label selector for working nodes of the claim's NodePool, type and zone, which are few in a diverse fleet."""
-    pool = record.plan.node_pool
-    keys = (labels.INSTANCE_TYPE, labels.ZONE)
-    shape = [f"{key}={record.labels[key]}" for key in keys if key in record.labels]
-    of_pool = f"{labels.NODEPOOL}={pool}" if pool else f"!{labels.NODEPOOL}"
-    return ",".join([f"{labels.INITIALIZED}=true", of_pool, *shape])

@@ -11,8 +11,8 @@ import pytest
 
 from cli.cluster.lean_objects import lean
 from cli.cluster.pseudonyms import Pseudonyms
+from cli.manifests.document import Document
 from cli.manifests.inventory import kind_read
-from cli.manifests.reading import Document
 from core import labels
 from core.api.validation import problems
 from core.catalogue.discovered.node_memory import SeenMemory, discovered_memory, with_seen

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.errors import InputError
-from cli.manifests.reading import RepeatedField, parse, read
+from cli.manifests.reading import parse, read
+from cli.manifests.repeated_fields import RepeatedField
 from core.ledger.compression import compressed
 
 TWICE = "the same mapping has this key already"

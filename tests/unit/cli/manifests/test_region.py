@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.manifests.region import named_region
 from core import labels
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.validation.finding import MEANINGS, Code, Finding, Severity, nearest
 from cli.validation.formats import as_document, as_github, as_junit, as_lines, as_sarif
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.validation.node_labels import label_findings, provided_labels
 from cli.validation.unmatched_values import KnownValues
 from core import labels

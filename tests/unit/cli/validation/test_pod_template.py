@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.validation.pod_template import template_findings
 from tests.unit.api.objects import changed
 from tests.unit.cli.validation.test_validate_mistakes import DEPLOYMENT, SPREAD, TEMPLATE, ZONE

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.validation.pool_demands import empty_pools, idle_limits
 from core import labels
 from core.model.catalogue import Catalogue

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.validation.suggestions import probably_meant
 from tests.unit.api.objects import NODE_POOL, changed
 

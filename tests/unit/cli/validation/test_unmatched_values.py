@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.manifests.reading import Document
+from cli.manifests.document import Document
 from cli.validation.unmatched_values import KnownValues, unmatched_values
 from core import labels
 from core.model.catalogue import Catalogue

@@ -17,7 +17,7 @@ from core.disruption.target.target_fleet import TargetFleet
 from core.disruption.target.target_search import TargetSearch
 from core.model.pod import Pod, PodAffinityTerm, TopologySpread
 from core.packing.search_budget import SearchBudget
-from core.packing.target.keep_or_drain import rounded
+from core.packing.target.fleet_target import rounded
 from tests.builders import ZONES, a_node_of, a_pool, a_selector
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, OPEN, SMALL, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import fleet_of

@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from core.packing.target.fleet_problem import FleetProblem, PodCells
-from core.packing.target.keep_or_drain import FleetTarget, KeepOrDrain, TargetRules, rounded
+from core.packing.target.fleet_target import FleetTarget, rounded
+from core.packing.target.keep_or_drain import KeepOrDrain, TargetRules
 from tests.unit.packing.target.fleets import DOLLAR, a_fleet
 
 

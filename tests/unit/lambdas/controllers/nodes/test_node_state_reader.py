@@ -375,7 +375,7 @@ def test_limits_are_read_once_a_pool_and_empty_where_it_cannot_be_read() -> None
 def test_a_missing_node_ends_nothing_by_an_old_list() -> None:
     """While a node may still join, a list shared with other claims will do; before an instance is ended, it will not."""
     lab = Lab()
-    lists = reader_of(lab)._lists
+    lists = reader_of(lab).nodes._lists
 
     def seen(age: timedelta) -> int:
         reader = NodeStateReader(lab.kubernetes, lab.cloud, lab.clock, lists)
