@@ -36,15 +36,11 @@ ROLLOUT: Final[tuple[Method, ...]] = (drift.find, terminate_first.find)
 """Drift that does not go with the target precedes it: a rollout has a canary and may be stopped."""
 
 STEPS_LEAST: Final = 40
-STEPS_MOST: Final = 160
-NODES_PER_STEP: Final = 3
-LARGE_FLEET: Final = 1_000
-NODES_PER_STEP_LESS: Final = 8
+STEPS_MOST: Final = 80
+NODES_PER_STEP: Final = 5
 """Default number of search steps for cheaper new nodes: one per `NODES_PER_STEP` nodes, from `STEPS_LEAST` to `STEPS_MOST`.
 
-One less per `NODES_PER_STEP_LESS` nodes beyond `LARGE_FLEET`, down to `STEPS_LEAST`: a step takes longer there, and rounding
-costs a smaller share. The clock only ends the search early (docs/adr/0059). For 500 nodes, a first pass takes 0.2 s more than
-with 40 steps, and new nodes mostly cost 3 percent less; further savings take seconds (docs/adr/0197).
+The clock only ends the search early (docs/adr/0059). With more steps, new nodes cost as much on average (docs/adr/0259).
 """
 
 LEFT_FOR_THE_TARGET: Final = 0.25
@@ -146,8 +142,7 @@ def run(
 
 def default_steps(nodes: int) -> int:
     """Return the number of search steps for cheaper new nodes in a fleet of so many nodes."""
-    less = max(0, nodes - LARGE_FLEET) // NODES_PER_STEP_LESS
-    return max(STEPS_LEAST, min(STEPS_MOST, nodes // NODES_PER_STEP) - less)
+    return max(STEPS_LEAST, min(STEPS_MOST, nodes // NODES_PER_STEP))
 
 
 def _floor(disruption_pass: DisruptionPass) -> int:

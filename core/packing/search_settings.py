@@ -200,8 +200,7 @@ class DivingSettings(msgspec.Struct, frozen=True):
     bought_shares_min: tuple[float, ...] = (0.3, 0.1, 0.02)
     # Dives in a row without a saving that end it.
     idle_dives_max: int = 3
-    # With more items, beam search is not used: a round takes ten times as long as one of greedy knapsacks, and saves a
-    # thousandth at most.
+    # With more items, beam search is not used: a round takes ten times as long as greedy ones, and saves a thousandth at most.
     beam_items_max: int = 60
     # Rounds of pricing for the remaining pods, in each step of a dive.
     pricing_rounds: int = 2
@@ -252,8 +251,7 @@ class OptimizerSettings(msgspec.Struct, frozen=True):
     far_cost_ratio: tuple[int, int] = (6, 5)
     # With more pairs of item and type, arithmetic in Python takes longer than loading the solver.
     arithmetic_pairs_max: int = 6_000
-    # Default steps of a search: many for a plan of few nodes, fewer if each step examines many nodes, and enough for rounding,
-    # columns and a dive in three zones. A step takes 5 ms with 10 nodes and 20 ms with 200.
+    # Default steps of a search: fewer for more nodes (5 ms each with 10, 20 ms with 200), enough for columns in three zones.
     default_steps_machines: int = 5_000
     default_steps_offset: int = 40
     default_steps_min: int = 60
@@ -332,6 +330,8 @@ class TargetSettings(msgspec.Struct, frozen=True):
     fullness_weight: float = 0.1
     # Added to a node's price per hour, nano-dollars, where nodes cover pods: otherwise cheap ones with one pod come first.
     cover_price: int = 20_000_000
+    # Column generation packs a target's new nodes if they hold at most this many pods on average (ADR 259).
+    coarse_pods_per_machine_max: int = 100
     # Likeness compares only CPU and memory: places for pods are hardly ever short.
     shape_resources: int = 2
 

@@ -72,9 +72,14 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
 
 
 def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:
-    """Return the settings of both models. All zones are packed together: separately, each zone rounds up on its own."""
+    """Return the settings of both models. All zones are packed together: separately, each zone rounds up on its own.
+
+    Column generation packs machines with more pods than in a plan: thousands of pods on dozens of machines (docs/adr/0259).
+    """
     whole = replace(settings.repack, joint_pairs_max=sys.maxsize)
-    return replace(settings, repack=whole), replace(settings, repack=replace(whole, hostname_resources_max=0))
+    stages = replace(settings.stages, coarse_pods_per_machine_max=settings.target.coarse_pods_per_machine_max)
+    settings = replace(settings, repack=whole, stages=stages)
+    return settings, replace(settings, repack=replace(whole, hostname_resources_max=0))
 
 
 def _cost(solution: Solution) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from core.packing.search_budget import SearchBudget
-from core.scheduling.optimization.drained_fleet import DrainedFleet
+from core.packing.search_settings import DEFAULT_SETTINGS
+from core.scheduling.optimization.drained_fleet import DrainedFleet, _ways
 from core.scheduling.plan_output import SchedulingResults
 from core.scheduling.planner import Planner
 from core.scheduling.replanning.greedy_plans import Drains
@@ -43,3 +44,9 @@ def test_nodes_are_as_planned_if_that_is_cheaper() -> None:
     found = fleet.regrouped(whole, lambda _: "p")
     assert found.plan.cost.hourly <= fleet.results.plan.cost.hourly
     assert fleet.regrouped([], lambda _: "p") is fleet.results
+
+
+def test_new_nodes_of_a_target_are_packed_by_column_generation_up_to_a_hundred_pods_each() -> None:
+    """Thousands of pods on some dozens of machines were packed 2.6 % above their relaxation without it."""
+    for way in _ways(DEFAULT_SETTINGS):
+        assert way.stages.coarse_pods_per_machine_max == DEFAULT_SETTINGS.target.coarse_pods_per_machine_max == 100
