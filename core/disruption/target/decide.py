@@ -16,6 +16,7 @@ from core.disruption.consolidation.domain_change import with_domain_change
 from core.disruption.consolidation.payback import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import valid_commands
+from core.disruption.target.move_price import STARTED_WITHIN
 from core.disruption.target.new_nodes import narrowed_claims
 from core.disruption.target.realization import Realization
 from core.disruption.target.slot_assignment import SlotAssignment
@@ -72,10 +73,11 @@ class TargetDecision:
 
     def commands(self) -> list[Command]:
         """Return the commands that may begin now; with budgets ignored, all of them. Records why each other node stays."""
-        fleet = target_fleet(self._pass)
+        options = self._pass.snapshot.options
+        before = None if options.ignore_budgets else self._pass.snapshot.stored_target
+        fleet = target_fleet(self._pass, before)
         if fleet is None:
             return []
-        options = self._pass.snapshot.options
         search = TargetSearch(fleet, options.moves, is_gated=self._is_gated)
         if self._awaits_budgets(fleet):
             self.kept, self.reason = self._pass.snapshot.stored_target, TargetReason.CONTINUED
@@ -83,7 +85,12 @@ class TargetDecision:
             return []
         target, found = self._continued(fleet, search)
         keeps = target.realization.keeps if target is not None else None
-        if not found:
+        if not found and not (target is not None and self._awaits_evictions(target)):
+            if fleet.held.any():  # a new target leaves nodes that PodDisruptionBudgets hold
+                fleet = target_fleet(self._pass)
+                if fleet is None:
+                    return []
+                search = TargetSearch(fleet, options.moves, is_gated=self._is_gated)
             target, found, keeps = self._made(fleet, search)
         left = TargetWaveResult(
             keeps=keeps,
@@ -130,6 +137,13 @@ class TargetDecision:
             if not keeps
         ]
         return bool(left) and all(number == 0 for number in left)
+
+    def _awaits_evictions(self, target: Target) -> bool:
+        """Whether the current target has no wave only until pods run that left their nodes a short time ago."""
+        snapshot = self._pass.snapshot
+        recent = any(snapshot.now - moved.moved_at <= STARTED_WITHIN for moved in snapshot.moved_workloads.values())
+        is_leaving = any(state.is_marked_for_deletion(snapshot) for state in self._pass.states)
+        return bool((target.fleet.held & ~target.realization.keeps).any()) and (recent or is_leaving)
 
     def _continued(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command]]:
         """Return the current target and its next wave, if it still holds and has one."""

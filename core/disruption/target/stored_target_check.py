@@ -36,8 +36,8 @@ class Continued(NamedTuple):
 def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizations, snapshot: Snapshot) -> Continued:
     """Return the rest of a stored target in the present snapshot.
 
-    Nodes that are gone, are protected or empty meanwhile are left out, those that have drifted meanwhile are added; pods whose
-    slots are taken get others.
+    Nodes that are gone, are empty or may never go meanwhile are left out, those that have drifted meanwhile are added; pods
+    whose slots are taken get others.
     """
     drains = {drain.node: drain for drain in stored.drains}
     keeps = kept_by(stored, fleet)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from core.disruption.budgets.node_pool_budgets import allowed
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.eligibility import objection
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.leaving_nodes import expiring, leaving_later
 from core.disruption.target.move_price import MovePrices
+from core.model.plan import StoredTarget
 from core.packing.problem import Bools, Ints
+from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 from core.scheduling.fleet.fleet_rows import DrainableNode, FleetRows
 from core.scheduling.planner import Planner
@@ -28,6 +32,8 @@ class TargetFleet:
         waiting: Keys of pods that have no place today.
         waiting_price: Nano-dollars per hour of the new nodes that these pods need regardless of the target.
         has_buffers: Whether capacity buffers request room.
+        held: [node], whether PodDisruptionBudgets let none of its pods be evicted for now; only nodes that the stored target
+            drains may be held.
     """
 
     candidates: tuple[Candidate, ...]
@@ -37,6 +43,7 @@ class TargetFleet:
     waiting: frozenset[str]
     waiting_price: int
     has_buffers: bool
+    held: Bools
 
     @property
     def prices(self) -> Ints:
@@ -53,15 +60,18 @@ class TargetFleet:
         return TerminationReason.DRIFTED if self.must_go[node] else TerminationReason.UNDERUTILIZED
 
 
-def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
+def target_fleet(disruption_pass: DisruptionPass, stored: StoredTarget | None = None) -> TargetFleet | None:
     """Return the nodes that consolidation may remove, and the drifted nodes that go with them; None where there are none.
 
-    Nodes that have drifted, expire soon or are empty take no pods even if they may not go now: they go later. Nodes to which
-    commands of this pass move pods stay, so that no pod moves twice.
+    A node that `stored` drains is among them although PodDisruptionBudgets hold it for now, mostly since pods of the last wave
+    are starting: it goes in a later wave (docs/adr/0260). Nodes that have drifted, expire soon or are empty take no pods even
+    if they may not go now: they go later. Nodes to which commands of this pass move pods stay, so that no pod moves twice.
     """
     snapshot, survey = disruption_pass.snapshot, disruption_pass.survey
     destinations = {move.to for command in disruption_pass.commands for move in command.moves}
-    chosen = [c for c in survey.candidates if c.name not in destinations and _may_go(c, disruption_pass)]
+    open_ = [c for c in survey.candidates if c.name not in destinations]
+    held = {c.name for c in open_ if stored is not None and _is_held(c, stored, disruption_pass)}
+    chosen = [c for c in open_ if _may_go(c, disruption_pass, is_held=c.name in held)]
     if not chosen:
         return None
     context = disruption_pass.planner.context
@@ -84,10 +94,20 @@ def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
         waiting=waiting,
         waiting_price=disruption_pass.base_plan.cost.hourly,
         has_buffers=bool(snapshot.buffers),
+        held=np.array([candidate.name in held for candidate in chosen], dtype=bool),
     )
 
 
-def _may_go(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
+def _is_held(candidate: Candidate, stored: StoredTarget, disruption_pass: DisruptionPass) -> bool:
+    """Whether nothing but PodDisruptionBudgets that let its pods be evicted later keeps a node of the stored target."""
+    if not candidate.protected or all(drain.node != candidate.name for drain in stored.drains):
+        return False
+    if any(why.reason != NodeReason.POD_DISRUPTION_BUDGET for why in candidate.protected):
+        return False
+    return not any(map(disruption_pass.budgets.pod_budgets.never_evicted, candidate.state.pods))
+
+
+def _may_go(candidate: Candidate, disruption_pass: DisruptionPass, *, is_held: bool) -> bool:
     """Whether the node may go in some wave, ignoring budgets that are used up for now."""
     if candidate.pool.is_static:
         return False
@@ -99,7 +119,7 @@ def _may_go(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
         reason = TerminationReason.UNDERUTILIZED
         if candidate.is_empty or objection(candidate, disruption_pass) is not None:
             return False
-    return disruption_pass.is_free(candidate, reason) and _is_open(candidate, reason, disruption_pass)
+    return (is_held or disruption_pass.is_free(candidate, reason)) and _is_open(candidate, reason, disruption_pass)
 
 
 def _is_open(candidate: Candidate, reason: str, disruption_pass: DisruptionPass) -> bool:

@@ -97,7 +97,7 @@ class WavePlanner:
         order = sorted(self._left, key=lambda node: (self._rank(node, open_slots), self._fleet.candidates[node].name))
         for node in order:
             candidate = self._fleet.candidates[node]
-            if not self._budgets.admits(candidate, self._fleet.reason(node)):
+            if self._fleet.held[node] or not self._budgets.admits(candidate, self._fleet.reason(node)):
                 continue
             before = set(self._slots.launched)
             moves = self._slots.take(node, wanted + self._needs[node])

@@ -13,12 +13,16 @@ from core import labels
 from core.disruption import disrupt
 from core.disruption.apply_command import carried_out
 from core.disruption.stored_targets import after_commands
+from core.disruption.target import decide
 from core.disruption.target.move_price import settings_digest
 from core.disruption.target.stored_target_check import kept_by
+from core.disruption.target.target_fleet import target_fleet
 from core.disruption.target.target_search import TargetSearch
+from core.model.moved_workload import MovedWorkload
 from core.model.plan import DisruptionPlan, StoredDrain, StoredTarget
+from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import FeatureGates, Options, Snapshot
-from tests.builders import a_node_of
+from tests.builders import a_node_of, a_selector
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import fleet_of, half_full
 
@@ -73,6 +77,50 @@ def test_a_target_whose_budgets_are_used_up_waits_without_a_new_search(monkeypat
     assert (plan.commands, plan.target_reason) == ((), "TargetContinued")
     assert plan.target is not None
     assert plan.target.made_at == snapshot.now
+
+
+def guarded(allowed: int) -> tuple[PodDisruptionBudget, ...]:
+    """The budget of half of the pods, with so many disruptions allowed now."""
+    selected = {"selector": a_selector(app="db"), "max_unavailable": "1", "expected_pods": 4}
+    return (PodDisruptionBudget(namespace="default", name="db", disruptions_allowed=allowed, **selected),)
+
+
+def test_a_node_whose_budget_allows_no_eviction_for_now_stays_in_its_target() -> None:
+    """While the pods of one wave start elsewhere, it left the target for good, or the target was replaced."""
+    pods = tuple(pod_on(f"n{n}", cpu="400m", labels={"app": "db" if n % 2 else "web"}) for n in range(8))
+    snapshot, plan = under_way(half_full(8, at_once=3, pods=pods, budgets=guarded(1)))
+    assert plan.target is not None
+    drains, begun = ({drain.node for drain in plan.target.drains}, {n for c in plan.commands for n in c.nodes})
+    waiting = {node for node in drains - begun if int(node[1:]) % 2}
+    assert waiting
+    closed = disrupt(msgspec.structs.replace(snapshot, budgets=guarded(0)))
+    assert closed.target_reason == "TargetContinued"
+    assert closed.target is not None
+    assert waiting <= {drain.node for drain in closed.target.drains}
+    assert not waiting & {node for command in closed.commands for node in command.nodes}
+    assert {block.reason for block in closed.blocked if block.node in waiting} == {"PodDisruptionBudget"}
+    never = msgspec.structs.replace(guarded(0)[0], max_unavailable="0")
+    final = disrupt(msgspec.structs.replace(snapshot, budgets=(never,)))
+    assert final.target is None or not waiting & {drain.node for drain in final.target.drains}
+
+
+@pytest.mark.parametrize(("minutes", "searches"), [(1, False), (11, True)])
+def test_a_target_waits_for_pods_that_start_and_not_for_a_budget_that_stays_closed(
+    minutes: int, searches: bool
+) -> None:
+    """A pod that never gets ready may keep its budget closed for days."""
+    pods = tuple(pod_on(f"n{n}", cpu="400m", labels={"app": "db"}) for n in range(8))
+    snapshot, _ = under_way(half_full(8, at_once=3, pods=pods, budgets=guarded(1)))
+    at = snapshot.now - timedelta(minutes=minutes)
+    moved = {"shop/ReplicaSet/cart": MovedWorkload(name="shop/ReplicaSet/cart", moving_since=at, moved_at=at)}
+    later = msgspec.structs.replace(snapshot, budgets=guarded(0), moved_workloads=moved)
+    with pytest.MonkeyPatch.context() as patched:
+        asked: list[bool] = []
+        patched.setattr(
+            decide, "target_fleet", lambda found, before=None: asked.append(True) or target_fleet(found, before)
+        )
+        plan = disrupt(later)
+    assert (plan.commands, plan.target_reason, len(asked) > 1) == ((), "TargetContinued", searches)
 
 
 def test_nodes_that_are_gone_do_not_invalidate_a_target() -> None:
