@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -58,7 +59,7 @@ def _draw_graph(place: Any, graph: Graph, series: Series) -> None:
     for metric in graph.metrics:
         points = in_periods(series.get(metric, ()), graph.statistic)
         has_points = has_points or bool(points)
-        place.plot(list(points), list(points.values()), marker=".", markersize=4, linewidth=1, label=metric)
+        place.plot(*with_gaps(points), marker=".", markersize=4, linewidth=1, label=metric)
     place.set_ylim(bottom=0)
     place.legend(fontsize=7, loc="upper right")
     if not has_points:
@@ -72,3 +73,19 @@ def in_periods(values: Sequence[tuple[datetime, float]], statistic: str) -> dict
         periods[moment - (moment - datetime.min.replace(tzinfo=moment.tzinfo)) % PERIOD].append(value)
     joined = sum if statistic == "Sum" else max
     return {begun: joined(found) for begun, found in sorted(periods.items())}
+
+
+def with_gaps(points: Mapping[datetime, float]) -> tuple[list[datetime], list[float]]:
+    """Return times and values with a value that is no number after each period that no other follows at once.
+
+    A line over hours without data would claim that something was measured there.
+    """
+    times: list[datetime] = []
+    values: list[float] = []
+    for moment, value in sorted(points.items()):
+        if times and moment - times[-1] > PERIOD:
+            times.append(times[-1] + PERIOD)
+            values.append(math.nan)
+        times.append(moment)
+        values.append(value)
+    return times, values

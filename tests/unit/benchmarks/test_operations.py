@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.operations import bill, clusters
-from benchmarks.operations.pictures import in_periods
+from benchmarks.operations.pictures import PERIOD, in_periods, with_gaps
 from simulator.scenario.scenario import read_scenario
 from tests.builders import NOW
 
@@ -19,6 +20,13 @@ def test_sums_are_added_and_levels_are_not() -> None:
     told = [(NOW, 2.0), (NOW + timedelta(seconds=30), 3.0), (NOW + timedelta(hours=1), 7.0)]
     assert list(in_periods(told, "Sum").values()) == [5.0, 7.0]
     assert list(in_periods(told, "Maximum").values()) == [3.0, 7.0]
+
+
+def test_no_line_leads_over_hours_without_data() -> None:
+    """It looked as if something had been measured there."""
+    times, values = with_gaps({NOW: 1.0, NOW + PERIOD: 2.0, NOW + timedelta(hours=1): 7.0})
+    assert times == [NOW, NOW + PERIOD, NOW + 2 * PERIOD, NOW + timedelta(hours=1)]
+    assert [math.isnan(value) for value in values] == [False, False, True, False]
 
 
 def test_a_bill_is_usage_times_price() -> None:
