@@ -107,7 +107,11 @@ class ClusterConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=False)
 
     cluster: Annotated[
-        str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", description="a name of an EKS cluster")
+        str,
+        Field(
+            pattern=r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$",
+            description="the name of an EKS cluster: at most 100 letters, digits, - and _",
+        ),
     ] = "fleetwright"
     region: Annotated[str, Field(pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", description="a region such as us-east-1")]
     account: Annotated[str | None, Field(pattern=r"^\d{12}$", description="twelve digits, as text")] = None
