@@ -109,7 +109,8 @@
     chart("nodes", layers.reverse(), tops.reverse(), whole, { bands: between });
     const others = compared.map(([key, , name, fill]) => [line(name, fill, { dash: [2, 3], width: 1.5 }), extended(data[key])]);
     chart("hourly", [line("without consolidation", css("--kept"), { dash: [6, 4], width: 1.5 }), ...others.map(([one]) => one), line("dollars an hour", css("--on-demand"), { fill: `${css("--on-demand")}22` })], [extended(data.kept), ...others.map(([, values]) => values), extended(data.hourly)], (v) => money(v, 2));
-    chart("spent", [line("dollars so far", css("--on-demand"), { paths: straight })], [extended(data.spent)], (v) => money(v, v < 10 ? 1 : 0));
+    const total = data.spent[data.spent.length - 1] ?? 0, decimals = total < 1 ? 2 : total < 10 ? 1 : 0;
+    chart("spent", [line("dollars so far", css("--on-demand"), { paths: straight })], [extended(data.spent)], (v) => money(v, decimals));
   };
   const legends = {
     nodes: capacityTypes.map((name) => [name, color(name)]),
