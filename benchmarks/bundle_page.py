@@ -31,12 +31,9 @@ def starts(run: Mapping[str, Any]) -> str:
     """Return the table of `make cold-start`."""
     rows = (
         f"| {name} | {found['bundle']} | {found['importMilliseconds']} | {found['controllerMilliseconds']} "
-        f"| {found['cpuMilliseconds']} | {found['goalMilliseconds']} | {found['peakMegabytes']} |"
+        f"| {found['cpuMilliseconds']} | {found['goalMilliseconds']} |"
         for name, found in run["functions"].items()
     )
-    head = (
-        "| function | bundle | import | controller | sum | goal | MB of memory |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    )
+    head = ("| function | bundle | import | controller | sum | goal |", "| --- | --- | --- | --- | --- | --- |")
     said = f"Python {run['python']}, the median of {run['runs'] - 1} starts after the first:"
     return "\n".join((said, "", *head, *rows))
