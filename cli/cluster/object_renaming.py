@@ -24,6 +24,7 @@ from core.catalogue.discovered.address_reading import read_reading
 from core.catalogue.discovered.node_memory import with_renamed_images
 from core.catalogue.discovered.upcoming_reservations import read_upcoming
 from core.catalogue.node_class import AddressReading
+from core.manifests.wire.buffer import ACTIVE_CAPACITY
 
 Rename = Callable[[str], str]
 """Name → its replacement."""
@@ -56,6 +57,15 @@ _LEFT_OUT: Final = frozenset({"userData", "message", "context", "kubeletUserData
 _GROUPS: Final = frozenset({"apiVersion", "apiGroup", "group"})
 _ACCOUNTS: Final = frozenset({"owner", "ownerID"})
 _DRIVERS: Final = frozenset({"driver", "provisioner"})
+_KUBELET: Final = "kubelet"
+"""An open object: decisions read numbers and amounts of it, and its other texts name hosts, files, images and networks."""
+
+_HEADERS: Final = "staticPodURLHeader"
+"""A setting of the kubelet that may hold a password."""
+
+_AMOUNT: Final = re.compile(r"[+-]?(\d+(\.\d+)?[a-zA-Zµμ%]{0,2})+")
+"""A number, a quantity, a share or a duration."""
+
 _ADDRESS: Final = "192.0.2.1"
 """Replaces a cluster's addresses (RFC 5737: for documentation)."""
 
@@ -92,6 +102,11 @@ def _read(text: str) -> JsonObject | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def _is_amounts(found: JsonObject) -> bool:
+    """Whether a map has amounts of resources, as in the status of a NodePool, and not requests and limits."""
+    return bool(found) and all(isinstance(value, str | int) for value in found.values())
 
 
 class ObjectRenaming:
@@ -133,14 +148,33 @@ class ObjectRenaming:
         is_flat = not any(isinstance(value, dict) for value in inner.values())
         if key in _SOURCES:
             return {"path": "left-out"}
+        if key == _KUBELET:
+            return self._setting({}, key, inner)
         if key in _LABEL_MAPS or (key == _SELECTOR and all(isinstance(value, str) for value in inner.values())):
             return {self._key(own): self._tag(own, text) for own, text in inner.items()}
-        if key in _QUANTITIES and is_flat:
+        if (key in _QUANTITIES and is_flat) or (key == "resources" and _is_amounts(inner)):
             return {self._resource(own): amount for own, amount in inner.items()}
         if key == "annotations":
             texts = ((own, self._annotation(own, text)) for own, text in inner.items())
             return {own: text for own, text in texts if text is not None}
         return self._mapping(inner)
+
+    def _setting(self, parent: JsonObject, key: str, value: Any) -> Any:
+        """Return a setting of the kubelet, of whose texts only amounts are shown."""
+        if key == _HEADERS:
+            return {}
+        if isinstance(value, dict):
+            return {self._setting_key(own): self._setting(value, own, inner) for own, inner in value.items()}
+        if isinstance(value, list):
+            return (
+                self._list(parent, key, value) if key == "clusterDNS" else [self._setting({}, "", one) for one in value]
+            )
+        if not isinstance(value, str) or _AMOUNT.fullmatch(value):
+            return value
+        return self._text(parent, key, value) if key in ("apiVersion", "kind") else self._any(value)
+
+    def _setting_key(self, key: str) -> str:
+        return self._key(key) if "/" in key else key
 
     def _text(self, parent: JsonObject, key: str, text: str) -> str:
         if key == "namespace" and text:
@@ -155,6 +189,8 @@ class ObjectRenaming:
             return self._account(text)
         if key in _DRIVERS:
             return self._driver(text)
+        if key == "provisioningStrategy":
+            return text if text == ACTIVE_CAPACITY else self._any(text)
         if key in ("kind", "type", "reason"):
             return self._word(parent, key, text)
         if key == "hostIP":

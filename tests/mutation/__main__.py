@@ -46,9 +46,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=_PROCESSES)
     parser.add_argument("--area", action="append", choices=sorted(SUITES), help="only these; all where none is named")
     parser.add_argument("--module", action="append", help="only this module, asked of the tests at its own path alone")
-    parser.add_argument(
-        "--own", action="store_true", help="ask each mutant of its module's own tests alone, if there are any"
-    )
+    parser.add_argument("--own", action="store_true", help="ask each mutant of the tests at its module's path alone")
     parser.add_argument("--named", action="store_true", help="the faults of named.toml")
     parser.add_argument(
         "--tests", type=int, default=0, help="ask each mutant of so many tests at most, the cheapest; 0: of all"

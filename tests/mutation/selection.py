@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 from tests.mutation.areas import CODE, ROOT, SUITES, area_of, is_of_area, own_tests
@@ -28,12 +29,10 @@ def suites_of(chosen: Sequence[Mutant]) -> list[str]:
 
 
 def own_suites(chosen: Sequence[Mutant]) -> list[str]:
-    """The tests at the modules' own paths; the area's for a module without any."""
-    found: list[str] = []
-    for mutant in chosen:
-        own = own_tests(mutant.path)
-        found += [own] if (ROOT / own).is_file() else SUITES[area_of(mutant.path)]
-    return list(dict.fromkeys(found))
+    """The tests at the modules' own paths; for a module without any, those in the folder where they would be."""
+    own = [Path(own_tests(mutant.path)) for mutant in chosen]
+    found = [path if (ROOT / path).is_file() else next(f for f in path.parents if (ROOT / f).is_dir()) for path in own]
+    return list(dict.fromkeys(map(str, found)))
 
 
 def tests_for(mutant: Mutant, place: Place, known: CoverageMap, collected: Iterable[str]) -> list[str]:

@@ -100,10 +100,10 @@ def test_what_somebody_sees_is_not_left_out(source: str) -> None:
     assert mutants("core/m.py", source)
 
 
-def test_own_tests_stand_for_the_area_where_a_module_has_any() -> None:
+def test_a_module_without_tests_of_its_own_is_asked_of_those_beside_it() -> None:
     """Those of an area take an hour to measure on a busy machine; a module without its own would be asked of nothing."""
     found = [Mutant(path, 1, 0, 0, "a", "b") for path in ("core/pools/overlays.py", "core/api/schemas/base.py")]
-    assert selection.own_suites(found) == ["tests/unit/pools/test_overlays.py", "tests/unit/api"]
+    assert selection.own_suites(found) == ["tests/unit/pools/test_overlays.py", "tests/unit/api/schemas"]
 
 
 def test_what_is_left_out_is_counted_by_area() -> None:

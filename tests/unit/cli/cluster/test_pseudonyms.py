@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +19,10 @@ from core.api.validation import problems
 from core.catalogue.discovered.node_memory import SeenMemory, discovered_memory, with_seen
 from core.catalogue.discovered.placement_group import placement_group_of
 from core.catalogue.node_class import read_node_class
+from core.manifests.wire.api_resources import CAPACITY_BUFFERS, Resource
+from core.manifests.wire.buffer import ACTIVE_CAPACITY
 from tests.builders import a_class_manifest
+from tests.unit.cli.cluster.filled_objects import SERVED, filled
 
 ACCOUNT, ADDRESS, IDENTIFIER = "123456789012", "10.99.0.10", "0a1b2c3d4e5f60718"
 HASH = "8129873498723498"
@@ -145,6 +149,57 @@ def test_nothing_tells_whose_it_is(obj: dict[str, Any]) -> None:
     """An account's id, addresses, keys, drivers and hashes of names say as much as the names do."""
     assert TELLING.search(json.dumps(obj))
     assert TELLING.findall(json.dumps(hidden(obj))) == []
+
+
+@pytest.mark.parametrize("resource", SERVED, ids=lambda resource: resource.kind)
+def test_no_field_of_any_kind_tells_whose_it_is(resource: Resource) -> None:
+    """Objects are made from the types that decode them and from the CRDs: a field that is added is filled, too."""
+    obj = filled(resource)
+    assert TELLING.search(json.dumps(lean(resource, obj)))
+    (found,) = hidden(obj)
+    assert [*told(found)] == []
+
+
+def told(value: Any, path: str = "") -> Iterator[str]:
+    """Where in an object a text of the user still is."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if TELLING.search(key):
+                yield f"{path}.{key}"
+            yield from told(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from told(inner, f"{path}[]")
+    elif isinstance(value, str) and TELLING.search(value):
+        yield f"{path} = {value}"
+
+
+def test_settings_of_the_kubelet_that_size_nodes_are_shown() -> None:
+    """The plan of the snapshot is that of the cluster; what names hosts, files and images is hidden."""
+    shown = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "maxPods": 20,
+        "podsPerCore": 4,
+        "kubeReserved": {"cpu": "100m", "memory": "1.5Gi"},
+        "evictionHard": {"memory.available": "5%", "nodefs.available": "500Mi"},
+        "evictionSoftGracePeriod": {"memory.available": "1m30s"},
+        "cpuCFSQuota": True,
+    }
+    hush = {"clusterDomain": "hush.example", "tracing": {"endpoint": "otel.hush:4317"}, "reservedSystemCPUs": "0-3"}
+    secret = {"staticPodURLHeader": {"Authorization": ["hush"]}, "podCIDR": "10.99.0.0/24"}
+    (found,) = hidden(a_class_manifest("hush", kubelet=shown | hush | secret))
+    kubelet = found["spec"]["kubelet"]
+    assert {name: kubelet[name] for name in shown} == shown
+    assert kubelet.keys() == {*shown, *hush, *secret}
+    assert kubelet["staticPodURLHeader"] == {}
+    assert TELLING.findall(json.dumps(kubelet)) == []
+
+
+def test_the_only_strategy_of_buffers_that_is_followed_stays() -> None:
+    buffer = filled(CAPACITY_BUFFERS)
+    buffer["spec"]["provisioningStrategy"] = ACTIVE_CAPACITY
+    assert hidden(buffer)[0]["spec"].get("provisioningStrategy", ACTIVE_CAPACITY) == ACTIVE_CAPACITY
 
 
 def test_a_node_class_stays_a_valid_one() -> None:
