@@ -208,7 +208,8 @@ def _sweeps(document: JsonObject) -> str:
     if not failing:
         return f"reconcile: everything was in order, last written down {_short(sweeps['cleanAt'])}"
     lines = [
-        f"reconcile: {found['name']} fails since {_short(found['cleanAt'])} ({found['failures']} rounds): {found['reason']}"
+        f"reconcile: {found['name']} fails since {_short(found['cleanAt'])} ({counted(found['failures'], 'round')}): "
+        f"{found['reason']}"
         for found in failing
     ]
     return output.wrapped(style.styled("\n".join(lines), "red"))

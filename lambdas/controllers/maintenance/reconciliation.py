@@ -37,7 +37,7 @@ STALE_AFTER: Final = timedelta(minutes=30)
 """How long a sweep may go without being clean before it counts as stale. Clean times are stored every `WRITES_EVERY` only."""
 
 WRITES_EVERY: Final = timedelta(minutes=5)
-"""How old the clean times in the table may be; a sweep that fails or is clean again is stored at once."""
+"""How old the clean times in the table may be; each round in which a sweep fails, or is clean again, is stored at once."""
 
 
 @dataclass(kw_only=True)
@@ -152,7 +152,7 @@ class Reconciliation:
 
 def _worth_writing(stored: Mapping[str, SweepState], states: Mapping[str, SweepState]) -> bool:
     return any(
-        bool(state.failures) != bool(stored[name].failures) or state.clean_at - stored[name].clean_at >= WRITES_EVERY
+        state.failures != stored[name].failures or state.clean_at - stored[name].clean_at >= WRITES_EVERY
         for name, state in states.items()
     )
 

@@ -57,6 +57,7 @@ def test_a_decision_waits_once_and_not_for_long() -> None:
     queue, clock = FakeQueue(), FakeClock(NOW)
     turns = RunCoordination(cast("Any", None), queue, clock)
     assert not is_postponed(turns, NOW, GATHERED + timedelta(seconds=1))
+    assert queue.sent == [], "the run that decides asks for the next one at its end"
     found = [is_postponed(turns, NOW, timedelta(seconds=1)) for _ in range(4)]
     assert found == [True, False, True, False]
 

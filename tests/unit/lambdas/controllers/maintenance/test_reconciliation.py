@@ -31,3 +31,24 @@ def test_a_failing_part_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.M
     report = lab.reconcile()
     assert lab.claim.deletion is not None
     assert report.counts["portErrors"] == 1
+
+
+def test_each_round_in_which_a_sweep_fails_is_counted(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`fleetwright status` said "1 rounds", however long it had failed."""
+    (sweep,) = (one for one in lab.app.reconciliation.sweeps if one.name == "demotedInstances")
+
+    def fail(self: object, round_: object) -> None:
+        raise TransientError("ec2:DescribeInstances", "throttled")
+
+    monkeypatch.setattr(type(sweep), "run", fail)
+    found = []
+    for _ in range(3):
+        lab.clock.advance(minutes=1)
+        lab.reconcile()
+        found.append(lab.rows.sweeps[sweep.name])
+    assert [state.failures for state in found] == [1, 2, 3]
+    assert len({state.clean_at for state in found}) == 1
+    monkeypatch.undo()
+    lab.clock.advance(minutes=1)
+    lab.reconcile()
+    assert (lab.rows.sweeps[sweep.name].failures, lab.rows.sweeps[sweep.name].clean_at) == (0, lab.clock.now())

@@ -45,6 +45,7 @@ def beside(**changes: Any) -> Callable[[World], World]:
         (lambda world: world, True),
         (beside(instance_id="i-other", tags={"Name": "of somebody else"}), True),
         (beside(instance_id="i-other"), False),
+        (beside(instance_id="i-other", state="terminated"), False),
         (with_instance(state="terminated"), False),
         (with_instance(tags={}), False),
         (lambda world: (world[0], ()), False),

@@ -103,8 +103,9 @@ def test_more_than_a_few_unknown_instances_stop_everything() -> None:
     told = next(d for d in report.decisions if d.reason == BrakeKind.UNKNOWN_INSTANCES)
     assert "NodePool default does not exist" in told.message
     lab.kubernetes.put(pool)
-    lab.reconcile()
+    report = lab.reconcile()
     assert (len(lab.claims), lab.brakes.held()) == (3, ())
+    assert [d.reason for d in report.decisions if d.kind == "abandon"] == [BrakeKind.UNKNOWN_INSTANCES]
 
 
 def test_while_too_many_are_unknown_no_node_goes_with_its_node_pool() -> None:
