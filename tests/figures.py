@@ -17,6 +17,9 @@ from tests.e2e.peer.page import figures as peer_figures
 from tests.mutation.areas import area_of
 from tests.mutation.left_out import KINDS, LISTED
 
+Samples = Mapping[str, tuple[str, Mapping[str, Any]]]
+"""Area → the commit and the figures of its latest sample."""
+
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 NIGHT: Final = "figures.json"
@@ -99,38 +102,50 @@ def _rows(kept: Mapping[str, Any]) -> Iterator[str]:
 def _mutants(kept: Mapping[str, Any]) -> Iterator[str]:
     """The score by area. A later sample of one area takes the place of its part of the sample of all."""
     of_area: dict[str, tuple[str, dict[str, Any]]] = {}
+    of_own: dict[str, tuple[str, dict[str, Any]]] = {}
     for step in _samples(kept):
-        of_area |= dict.fromkeys(step["figures"]["areas"], (step["commit"][:12], step["figures"]))
-    if not of_area:
-        return
-    scores = {area: found["areas"][area] for area, (_, found) in sorted(of_area.items())}
-    made, killed = (sum(score[key] for score in scores.values()) for key in ("mutants", "killed"))
-    yield "## Faults that the tests of their area kill"
-    yield f"{killed} of {made} ({100 * killed // max(made, 1)} %), drawn by the seed, from the code of the commit."
+        found = of_own if step["figures"].get("ownTestsAlone") else of_area
+        found |= dict.fromkeys(step["figures"]["areas"], (step["commit"][:12], step["figures"]))
+    if of_area:
+        yield "## Faults that the tests of their area kill"
+        yield f"{_sum(of_area)}, drawn by the seed, from the code of the commit."
+        yield _scores(of_area)
+    if of_own:
+        yield "## Faults that the tests at their module's path kill by themselves"
+        yield f"{_sum(of_own)}: fewer than the tests of their area would, and other faults than those above (`--own`)."
+        yield _scores(of_own)
+    yield from _left_out(of_area | of_own)
+    yield from _survivors(of_area, "Those that survived the tests of their area")
+    yield from _survivors(of_own, "Those that survived the tests at their module's path")
+
+
+def _sum(of_area: Samples) -> str:
+    scores = [found["areas"][area] for area, (_, found) in of_area.items()]
+    made, killed = (sum(score[key] for score in scores) for key in ("mutants", "killed"))
+    return f"{killed} of {made} ({100 * killed // max(made, 1)} %)"
+
+
+def _scores(of_area: Samples) -> str:
     rows = (
-        f"| `{area}` | {score['mutants']} | {score['killed']} | {_seed(of_area[area][1])} | {of_area[area][0]} |"
-        for area, score in scores.items()
+        f"| `{area}` | {found['areas'][area]['mutants']} | {found['areas'][area]['killed']} | {found['seed']} | {commit} |"
+        for area, (commit, found) in sorted(of_area.items())
     )
-    yield "\n".join(("| area | faults | killed | seed | commit |", "| --- | --- | --- | --- | --- |", *rows))
-    yield from _left_out(of_area)
-    survivors = [
+    return "\n".join(("| area | faults | killed | seed | commit |", "| --- | --- | --- | --- | --- |", *rows))
+
+
+def _survivors(of_area: Samples, title: str) -> Iterator[str]:
+    rows = [
         row
         for area, (_, found) in sorted(of_area.items())
         for row in found["survivors"]
         if area_of(row["file"]) == area
     ]
-    if survivors:
-        yield "Those that survived; lines, and modules that have gone since, are those of the commit of the area:"
-        yield "\n".join(f"- `{row['file']}:{row['line']}`: {row['what']}" for row in survivors)
+    if rows:
+        yield f"{title}; lines, and modules that have gone since, are those of the commit of the area:"
+        yield "\n".join(f"- `{row['file']}:{row['line']}`: {row['what']}" for row in rows)
 
 
-def _seed(found: Mapping[str, Any]) -> str:
-    return (
-        f"{found['seed']}, asked of the modules' own tests alone" if found.get("ownTestsAlone") else str(found["seed"])
-    )
-
-
-def _left_out(of_area: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+def _left_out(of_area: Samples) -> Iterator[str]:
     """The faults that are not drawn, by the reason why nobody could see them; none for samples of before they were counted."""
     counts: Counter[str] = Counter()
     for area, (_, found) in of_area.items():

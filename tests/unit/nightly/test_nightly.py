@@ -95,6 +95,16 @@ def test_a_later_sample_of_an_area_takes_the_place_of_its_part_of_the_whole_one(
     assert "cli/old.py" not in page
 
 
+def test_a_sample_of_own_tests_alone_takes_the_place_of_no_other() -> None:
+    """It is another measure: the score of an area would fall because fewer of its tests were asked."""
+    whole, own = (a_sample(f"2026-11-27T0{n}:00", n, [f"cli/{n}.py"], cli=(10, 10 - n)) for n in (1, 2))
+    own["figures"]["ownTestsAlone"] = True
+    page = proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": whole, "mutants-cli": own}})
+    assert "9 of 10 (90 %), drawn by the seed" in page
+    assert "8 of 10 (80 %): fewer than the tests of their area would" in page
+    assert page.index("- `cli/1.py:7`") < page.index("- `cli/2.py:7`")
+
+
 def test_the_page_counts_what_is_not_drawn_and_says_why() -> None:
     """The latest sample of an area says it; one of before it was counted says nothing."""
     old, new = a_sample("2026-11-27T01:00", 1, [], cli=(9, 9)), a_sample("2026-11-27T02:00", 2, [], core_packing=(9, 9))
@@ -102,7 +112,7 @@ def test_the_page_counts_what_is_not_drawn_and_says_why() -> None:
     new["figures"]["leftOut"] = {"core/packing": {"tuning": 75, "listed": 3}}
     page = proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": old, "mutants-packing": new}})
     assert "| tuning | 75 | a number of `core/packing/search_settings.py` plus one" in page
-    assert "| `core/packing` | 9 | 9 | 2, asked of the modules' own tests alone |" in page
+    assert "9 of 9 (100 %): fewer than the tests of their area would" in page
     assert "| one by one | 3 | each with its reason in `tests/mutation/equivalent.toml` |" in page
     assert "not drawn" not in proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": old}})
 
