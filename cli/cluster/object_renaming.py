@@ -149,7 +149,7 @@ class ObjectRenaming:
         if key in _SOURCES:
             return {"path": "left-out"}
         if key == _KUBELET:
-            return self._setting({}, key, inner)
+            return {own: self._setting(inner, own, value) for own, value in inner.items()}
         if key in _LABEL_MAPS or (key == _SELECTOR and all(isinstance(value, str) for value in inner.values())):
             return {self._key(own): self._tag(own, text) for own, text in inner.items()}
         if (key in _QUANTITIES and is_flat) or (key == "resources" and _is_amounts(inner)):

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core import labels
-from core.disruption.conditions.expiration import expired, expires_at, expires_soon
+from core.disruption.conditions.expiration import expired, expires_at, expires_soon, objections
 from core.model.node_claim import Hold, NodeClaim
-from tests.builders import NOW, a_pool, a_snapshot
+from core.model.policy import PodDisruptionBudget
+from tests.builders import NOW, a_pod, a_pool, a_selector, a_snapshot
 
 HOUR = timedelta(hours=1)
 
@@ -81,6 +82,15 @@ def test_a_claim_goes_once_a_tenth_early_at_most_and_never_late(seconds: int, na
     assert expired(a_snapshot(node_claims=(before,))) == ()
 
 
+def test_a_claim_that_is_made_anew_under_its_name_expires_at_another_moment() -> None:
+    """Static replicas and claims by hand keep their names for years: the moment is that of the object, its uid."""
+    month = timedelta(days=30)
+    moments = {
+        expires_at(claim("default-1", uid=uid, created_at=NOW, expire_after=month)) for uid in ("", "u1", "u2", "u3")
+    }
+    assert len(moments) == 4
+
+
 def test_claims_of_one_age_do_not_expire_together() -> None:
     """Otherwise, a NodePool that grew in one burst is replaced in one burst a month later."""
     month = timedelta(days=30)
@@ -113,3 +123,37 @@ def test_a_node_expires_soon_within_six_hours_or_a_tenth_of_its_life(
 def test_without_an_age_a_node_never_expires() -> None:
     assert expires_at(claim(expire_after=None)) is None
     assert not expires_soon(claim(created_at=None), NOW)
+
+
+@pytest.mark.parametrize(
+    ("grace", "asked", "pod", "why"),
+    [
+        (
+            None,
+            ("a",),
+            {"annotations": {labels.DO_NOT_DISRUPT: "true"}},
+            "pod default/p has karpenter.sh/do-not-disrupt",
+        ),
+        (None, ("a",), {"labels": {"app": "db"}}, "PodDisruptionBudget"),
+        (None, ("a",), {}, ""),
+        (None, ("other",), {"annotations": {labels.DO_NOT_DISRUPT: "true"}}, ""),
+        (HOUR, ("a",), {"annotations": {labels.DO_NOT_DISRUPT: "true"}}, ""),
+        (None, ("a",), {"annotations": {labels.DO_NOT_DISRUPT: "true"}, "node_name": "elsewhere"}, ""),
+    ],
+)
+def test_a_drain_that_a_pod_blocks_for_ever_does_not_begin(
+    grace: timedelta | None, asked: tuple[str, ...], pod: dict[str, Any], why: str
+) -> None:
+    """It would leave the node half empty and closed; with a terminationGracePeriod, every drain ends."""
+    never = PodDisruptionBudget(
+        namespace="default", name="never", selector=a_selector(app="db"), max_unavailable="0", disruptions_allowed=0
+    )
+    fields = {"node_name": "node-a", "phase": "Running", **pod}
+    snapshot = a_snapshot(
+        node_claims=(claim(node_name="node-a", termination_grace_period=grace),),
+        pods=(a_pod("p", **fields), a_pod("q", node_name="node-a", phase="Running")),
+        budgets=(never,),
+    )
+    found = objections(snapshot, asked)
+    assert found.keys() == ({"a"} if why else set())
+    assert why in found.get("a", "")

@@ -13,7 +13,7 @@ from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
 from core.scheduling.capacity.nodeclaim_template import any_value, why_unusable
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
-from tests.unit.scheduling.reading import places, plan_of
+from tests.unit.scheduling.reading import context_of, places, plan_of
 
 TYPE = a_type("m")
 ASKED = Requirement.one_of(labels.ZONE_ID, "use1-az1")
@@ -88,3 +88,28 @@ def test_an_open_label_gets_the_first_free_value() -> None:
     assert any_value(Requirement.one_of("team", "a", "b"), ("a",)) == "b"
     assert any_value(Requirement.one_of("team", "a"), ("a",)) is None
     assert any_value(Requirement.of("rack", "Gt", ["3"]), ("4",)) == "5"
+
+
+def test_a_template_below_a_price_has_only_what_costs_less() -> None:
+    """Consolidation launches what is cheaper than the nodes that go: of any size, no type may cost as much."""
+    types = tuple(a_type(f"m{cpu}", cpu=str(cpu), price=cpu / 10) for cpu in (1, 2, 4, 8, 16))
+    context = context_of(types=types, pods=tuple(a_pod(f"p{cpu}", cpu=str(cpu)) for cpu in (1, 2, 4)))
+    (template,) = context.templates
+    price = min(offering.price for offering in types[3].offerings)
+    less = template.below(price)
+    assert sorted(less.types.names(less.mask)) == ["m1", "m2", "m4"]
+    assert all(size & ~less.mask == 0 for size in less.sizes)
+    assert [size & less.mask for size in template.sizes] == list(less.sizes)
+    assert template.below(1).mask == 0
+
+
+def test_a_claim_begins_with_the_smallest_size_that_has_room() -> None:
+    """Pods that come later may still join; all types are left where none of the sizes has room."""
+    types = tuple(a_type(f"m{cpu}", cpu=str(cpu), price=cpu / 10) for cpu in (2, 4, 8, 16))
+    context = context_of(types=types, pods=(a_pod("p", cpu="1"),))
+    (template,) = context.templates
+    sizes = [template.size_for(context.axis.vector({"cpu": 1000 * cpu, "memory": 1, "pods": 1})) for cpu in (1, 3, 15)]
+    for size, cpu in zip(sizes, (1, 3, 15), strict=True):
+        assert any(int(name[1:]) >= cpu for name in template.types.names(size))
+    assert sizes == sorted(sizes, key=lambda size: max(int(name[1:]) for name in template.types.names(size)))
+    assert template.size_for(context.axis.vector({"cpu": 10**9})) == template.mask
