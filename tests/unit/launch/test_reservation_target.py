@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core import labels
+from core.launch.reservation_target import target_capacity_type
 from core.model.catalogue import Offering
 from tests.builders import a_type
 from tests.unit.launch.orders import rendered, template_data
@@ -57,3 +58,10 @@ def test_each_reservation_has_its_own_template() -> None:
     launch = rendered(a_type("m5.large"), offerings=(reserved(), other))
     targets = [t.data["CapacityReservationSpecification"]["CapacityReservationTarget"] for t in launch.templates]
     assert targets == [{"CapacityReservationId": "cr-1"}, {"CapacityReservationId": "cr-2"}]
+
+
+@pytest.mark.parametrize("capacity_type", [labels.SPOT, labels.ON_DEMAND])
+def test_what_is_not_reserved_is_asked_for_as_what_it_is(capacity_type: str) -> None:
+    """A fleet without the right target is refused, or pays the price of on-demand for spot."""
+    offering = Offering("m5.large", "us-east-1a", capacity_type, 1)
+    assert target_capacity_type(offering) == capacity_type

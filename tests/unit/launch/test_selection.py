@@ -74,6 +74,19 @@ def test_only_offerings_of_the_claim_are_requested() -> None:
     assert {(o.zone, o.capacity_type) for o in found.offerings} == {(ZONES[1], labels.ON_DEMAND)}
 
 
+def test_an_offering_that_ec2_refused_is_not_requested_again() -> None:
+    """While it counts as unavailable, a request for it is refused once more and costs the pod its next seconds."""
+    kind = a_type("m5.large", price=0.1)
+    refused = tuple(
+        msgspec.structs.replace(o, available=(o.zone, o.capacity_type) != (ZONES[0], labels.SPOT))
+        for o in kind.offerings
+    )
+    found = select_offerings(a_claim(kind), (msgspec.structs.replace(kind, offerings=refused),), STRICT)
+    assert isinstance(found, Selection)
+    assert {o.capacity_type for o in found.offerings} == {labels.SPOT}
+    assert {o.zone for o in found.offerings} == {*ZONES[1:]}
+
+
 def test_spot_that_costs_more_than_on_demand_is_not_launched() -> None:
     """It would be more expensive and less reliable."""
     cheap = a_type("m5.large", price=0.1, capacity_types=("on-demand",))

@@ -17,6 +17,7 @@ from core.lifecycle.draining.evictions import (
     drain,
     identity,
     is_overdue,
+    needs_surge,
     next_check,
 )
 from core.lifecycle.records import Deletion, EvictionTry
@@ -186,3 +187,19 @@ def test_the_time_of_force_is_not_missed() -> None:
     pod = a_running("p", termination_grace_seconds=30)
     deletion = a_deletion(asked_at=NOW - 60 * MINUTE, tainted_at=NOW - 60 * MINUTE, deadline=NOW + 37 * SECOND)
     assert next_check(deletion, [pod], NOW) == 7 * SECOND
+
+
+def test_a_restart_is_asked_for_after_two_four_and_eight_refusals_of_a_budget() -> None:
+    """Each try would restart the Deployment again; a server's error says nothing of its budget."""
+    budget, error = EvictionReason.POD_DISRUPTION_BUDGET, EvictionReason.SERVER_ERROR
+    asked = [attempts for attempts in range(1, 33) if needs_surge(EvictionTry(attempts, budget, NOW))]
+    assert asked == [2, 4, 8, 16, 32]
+    assert not any(needs_surge(EvictionTry(attempts, error, NOW)) for attempts in range(1, 33))
+
+
+def test_a_successor_of_the_same_name_starts_without_its_predecessors_tries() -> None:
+    """StatefulSets give names again: the new pod would wait for half an hour, or be forced off."""
+    old, new = a_running("db-0", uid="u1"), a_running("db-0", uid="u2")
+    assert identity(old) != identity(new)
+    assert identity(a_running("db-0", uid="")) == "default/db-0"
+    assert evicted(a_deletion(tried=[(old, 9)]), new, a_running("other")) == ["db-0", "other"]
