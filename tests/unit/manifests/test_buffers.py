@@ -72,11 +72,15 @@ def test_a_buffer_has_the_labels_and_needs_of_its_template_and_no_volumes() -> N
         kinds.CAPACITY_BUFFERS: [
             wire.from_object(
                 kinds.CAPACITY_BUFFERS,
-                {"metadata": {"name": "spare", "namespace": "shop"}, "spec": {**BY_TEMPLATE, "replicas": 1}},
+                {
+                    "metadata": {"name": "spare", "namespace": "shop", "uid": "u"},
+                    "spec": {**BY_TEMPLATE, "replicas": 1},
+                },
             )
         ],
     }
     (buffer,) = assemble(objects, now=NOW, catalogue=Catalogue())[0].buffers
+    assert (buffer.namespace, buffer.name, buffer.uid) == ("shop", "spare", "u")
     assert (buffer.labels, buffer.spec.volumes, buffer.spec.requests["cpu"]) == ({"app": "a"}, (), 500)
     assert [requirement.key for requirement in buffer.spec.node_selector] == ["team"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -25,12 +26,18 @@ def test_conditions_of_scheduler_and_kubelet_are_read() -> None:
     """In a live cluster, only pods marked unschedulable are planned for."""
     status = {
         "conditions": [
-            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "lastTransitionTime": "2026-07-01T00:00:00Z",
+            },
             {"type": "Ready", "status": "False"},
         ]
     }
     pod = translated(status=status)
     assert pod.is_marked_unschedulable
+    assert pod.unschedulable_since == datetime(2026, 7, 1, tzinfo=UTC), "a pod's wait counts from here"
     assert pod.is_ready is False
 
 

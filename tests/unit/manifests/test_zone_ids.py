@@ -9,7 +9,7 @@ from core.disruption.conditions.drift import DriftCheck
 from core.manifests.zone_ids import with_zones
 from core.model.node_pool import NodeClass
 from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpread
-from core.model.storage import PersistentVolume
+from core.model.storage import PersistentVolume, StorageClass
 from core.model.values.requirements import Requirement
 from core.scheduling import schedule
 from tests.builders import ZONES, a_class_manifest, a_node_of, a_pod, a_pool, a_snapshot, a_type
@@ -60,11 +60,22 @@ def test_every_field_that_can_name_a_zone_id_is_translated() -> None:
     )
     volume = PersistentVolume(name="v", node_terms=(NodeSelectorTerm((ASKED,)),))
     pod = msgspec.structs.replace(a_pod("p"), spec=spec)
-    world = with_zones(a_snapshot(node_classes=(CLASS,), pods=(pod,), volumes=(volume,)))
+    storage = StorageClass(name="s", allowed_topologies=(NodeSelectorTerm((ASKED,)),))
+    world = with_zones(
+        a_snapshot(
+            node_classes=(CLASS,),
+            pods=(pod,),
+            volumes=(volume,),
+            storage_classes=(storage,),
+            node_pools=(a_pool("default", ASKED),),
+        )
+    )
     read = world.pods[0].spec
     assert read.required_terms[0].requirements == (Requirement.of(labels.ZONE, "NotIn", [ZONES[0]]),)
     assert (read.spreads[0].topology_key, read.anti_affinity[0].topology_key) == (labels.ZONE, labels.ZONE)
     assert world.volumes[0].node_terms[0].requirements == (MEANT,)
+    assert world.storage_classes[0].allowed_topologies[0].requirements == (MEANT,)
+    assert world.node_pools[0].requirements == (MEANT,)
 
 
 def test_an_unknown_id_stays_and_is_explained() -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
+
 from core.manifests.wire.api_resources import ALL, BY_KIND, NODES, POD_DISRUPTION_BUDGETS, PODS
+
+CRDS = Path(__file__).parents[4] / "crds"
 
 
 def test_paths() -> None:
@@ -15,3 +21,12 @@ def test_paths() -> None:
 
 def test_a_kind_is_listed_once() -> None:
     assert len(BY_KIND) == len(ALL)
+
+
+def test_kinds_without_a_namespace_are_those_of_kubernetes_and_of_the_crds() -> None:
+    """A path with a namespace for such a kind is one that no API server knows."""
+    ours = [yaml.safe_load(path.read_text())["spec"] for path in sorted(CRDS.glob("*.yaml"))]
+    scoped = {one["names"]["kind"] for one in ours if one["scope"] == "Cluster"}
+    scoped |= {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "VolumeAttachment", "PriorityClass"}
+    assert {one.kind for one in ALL if not one.namespaced} == scoped
+    assert len(ours) == 4
