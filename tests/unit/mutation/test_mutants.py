@@ -102,8 +102,8 @@ def test_what_somebody_sees_is_not_left_out(source: str) -> None:
 
 def test_a_module_without_tests_of_its_own_is_asked_of_those_beside_it() -> None:
     """Those of an area take an hour to measure on a busy machine; a module without its own would be asked of nothing."""
-    found = [Mutant(path, 1, 0, 0, "a", "b") for path in ("core/pools/overlays.py", "core/api/schemas/base.py")]
-    assert selection.own_suites(found) == ["tests/unit/pools/test_overlays.py", "tests/unit/api/schemas"]
+    found = [Mutant(path, 1, 0, 0, "a", "b") for path in ("core/pools/overlays.py", "core/pools/no_such.py")]
+    assert selection.own_suites(found) == ["tests/unit/pools/test_overlays.py", "tests/unit/pools"]
 
 
 def test_what_is_left_out_is_counted_by_area() -> None:
@@ -165,10 +165,10 @@ def test_the_sample_depends_on_seed_and_modules_only() -> None:
 
 def test_a_module_without_tests_of_its_own_cannot_be_asked_of_them() -> None:
     """Pytest would collect all tests there are."""
-    command = [sys.executable, "-m", "tests.mutation", "--module", "core/labels.py"]
+    command = [sys.executable, "-m", "tests.mutation", "--module", "core/no_such_module.py"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own
     assert ended.returncode == 2
-    assert "there are no tests at tests/unit/test_labels.py" in ended.stdout
+    assert "there are no tests at tests/unit/test_no_such_module.py" in ended.stdout
 
 
 def test_every_area_has_modules_and_tests() -> None:

@@ -82,7 +82,7 @@ def test_a_claim_goes_once_a_tenth_early_at_most_and_never_late(seconds: int, na
     assert expired(a_snapshot(node_claims=(before,))) == ()
 
 
-def test_a_claim_that_is_made_anew_under_its_name_expires_at_another_moment() -> None:
+def test_a_new_claim_of_the_same_name_expires_at_another_time() -> None:
     """Static replicas and claims by hand keep their names for years: the moment is that of the object, its uid."""
     month = timedelta(days=30)
     moments = {
