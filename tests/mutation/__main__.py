@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -81,7 +81,7 @@ def main() -> int:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(summary, indent=2))
     if arguments.keep:
-        said = [word for word in sys.argv[1:] if word not in ("--keep", arguments.keep)]
+        said = _said(sys.argv[1:], left_out_options=("--keep", "--json"))
         keep(arguments.keep, summary, command=said, began=started, ended=datetime.now(UTC))
     for area, score in summary["areas"].items():
         _say(f"{area}: {score['killed']} of {score['mutants']} killed")
@@ -89,6 +89,12 @@ def main() -> int:
     taken = f"{of}, {time.monotonic() - began:.0f} s"
     _say(f"{summary['killed']} of {summary['mutants']} killed ({summary['percent']} %), {taken}")
     return int(summary["percent"] < arguments.wanted)
+
+
+def _said(words: Sequence[str], left_out_options: Collection[str]) -> list[str]:
+    """The arguments without these options and their values: where somebody keeps a file is no part of a figure."""
+    pairs = zip(("", *words), words, strict=False)
+    return [word for before, word in pairs if word not in left_out_options and before not in left_out_options]
 
 
 def faults(areas: Sequence[str], paths: Sequence[str] | None = None) -> list[Mutant]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutation import equivalent, named, selection
-from tests.mutation.__main__ import faults, not_drawn, noticed, sample, summarised
+from tests.mutation.__main__ import _said, faults, not_drawn, noticed, sample, summarised
 from tests.mutation.areas import ROOT, SUITES, area_of, is_of_area, modules
 from tests.mutation.coverage_map import CoverageMap
 from tests.mutation.equivalent import Equivalent
@@ -129,6 +129,11 @@ def test_a_sample_is_kept_beside_those_of_other_areas(tmp_path: Path) -> None:
     assert steps["mutants-pools"]["command"] == "python -m tests.mutation --area core/pools"
     assert steps["mutants-pools"]["seconds"] == 90
     assert steps["mutants-pools"]["lastLines"] == ["1 of 1 killed (100 %), seed 7"]
+
+
+def test_the_command_of_a_kept_sample_names_no_file_of_its_machine() -> None:
+    words = ["--own", "--area", "core/pools", "--json", "/tmp/x.json", "--seed", "7", "--keep", "pools"]  # noqa: S108 - not opened
+    assert _said(words, ("--keep", "--json")) == ["--own", "--area", "core/pools", "--seed", "7"]
 
 
 def test_a_table_beside_a_test_is_part_of_its_text() -> None:
