@@ -18,6 +18,9 @@ from core.model.snapshot import Snapshot
 SCHEMA_VERSION: Final = 1
 """Incremented whenever newer code could misread an older document."""
 
+SNAPSHOT: Final = "Snapshot"
+"""Kind of a document with a snapshot."""
+
 T = TypeVar("T")
 
 _POD_FIELDS: Final = tuple(field for field in msgspec.structs.fields(Pod) if field.name != "spec")
@@ -31,8 +34,8 @@ def _with_default(field: Any) -> tuple[str, Any, Any]:
     return (field.name, field.type, field.default)
 
 
-_PodRecord: Final[Any] = msgspec.defstruct(
-    "_PodRecord",
+PodRecord: Final[Any] = msgspec.defstruct(
+    "PodRecord",
     [
         ("spec", int),
         *((field.name, field.type) for field in _POD_FIELDS if field.required),
@@ -55,9 +58,9 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
             numbers[id(pod.spec)] = number
     document = {
         "schemaVersion": SCHEMA_VERSION,
-        "kind": "Snapshot",
+        "kind": SNAPSHOT,
         "specs": specs,
-        "pods": [_PodRecord(numbers[id(pod.spec)], *_identity_of(pod)) for pod in snapshot.pods],
+        "pods": [PodRecord(numbers[id(pod.spec)], *_identity_of(pod)) for pod in snapshot.pods],
         "body": msgspec.structs.replace(snapshot, pods=()),
     }
     return msgspec.json.encode(document, order="sorted")
@@ -69,17 +72,19 @@ def decode_snapshot(raw: bytes) -> Snapshot:
     Raises:
         InvalidInputError: If it is none, or of another schema version.
     """
-    envelope = _opened(raw, "Snapshot")
+    envelope = opened(raw, SNAPSHOT)
     specs = _decoded(envelope.specs, tuple[PodSpec, ...])
-    records = _decoded(envelope.pods, tuple[_PodRecord, ...])
+    records = _decoded(envelope.pods, tuple[PodRecord, ...])
     try:
-        pods = tuple(
-            Pod(spec=specs[record.spec], **dict(zip(_POD_NAMES, _identity_of(record), strict=True)))
-            for record in records
-        )
+        pods = tuple(pod_of(record, specs[record.spec]) for record in records)
     except IndexError as error:
         raise InvalidInputError("a pod refers to a spec that is not there", subject="Snapshot") from error
     return msgspec.structs.replace(_decoded(envelope.body, Snapshot), pods=pods)
+
+
+def pod_of(record: Any, spec: PodSpec) -> Pod:
+    """Return the pod of a record."""
+    return Pod(spec=spec, **dict(zip(_POD_NAMES, _identity_of(record), strict=True)))
 
 
 def encode_plan(plan: Plan) -> bytes:
@@ -98,10 +103,12 @@ def decode_disruption_plan(raw: bytes) -> DisruptionPlan:
     Raises:
         InvalidInputError: If it is none, or of another schema version.
     """
-    return _decoded(_opened(raw, "DisruptionPlan").body, DisruptionPlan)
+    return _decoded(opened(raw, "DisruptionPlan").body, DisruptionPlan)
 
 
-class _Envelope(msgspec.Struct, rename="camel"):
+class Envelope(msgspec.Struct, rename="camel"):
+    """A document whose parts are not decoded yet."""
+
     schema_version: int
     kind: str
     body: msgspec.Raw
@@ -113,8 +120,9 @@ def _closed(kind: str, body: Plan | DisruptionPlan) -> bytes:
     return msgspec.json.encode({"schemaVersion": SCHEMA_VERSION, "kind": kind, "body": body}, order="sorted")
 
 
-def _opened(raw: bytes, kind: str) -> _Envelope:
-    envelope = _decoded(raw, _Envelope)
+def opened(raw: bytes, kind: str) -> Envelope:
+    """Return the parts of a document of this kind and schema version. Raises InvalidInputError."""
+    envelope = _decoded(raw, Envelope)
     if envelope.kind != kind:
         raise InvalidInputError(f"is a {envelope.kind}, not a {kind}", subject="document", field="kind")
     if envelope.schema_version != SCHEMA_VERSION:

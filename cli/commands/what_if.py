@@ -49,9 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulate the period twice: with the recorded settings, and with the requested ones."""
     from cli.answers.what_if_document import what_if_document, what_if_markdown, what_if_table
     from cli.ledger.opening import opened_ledger
+    from cli.ledger.parallel_simulation import simulated_twice
     from cli.ledger.period_reader import PeriodReader
-    from cli.terminal.progress import progress
-    from core.counterfactual.fleet_simulation import SimulationRules, simulated_periods
+    from core.counterfactual.fleet_simulation import SimulationRules, snapshots_apart
     from core.gc_pause import collector_paused
 
     overrides = _overrides(arguments)
@@ -64,8 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
         consolidates=arguments.policy != NONE,
         karpenter_moves_only=arguments.policy == KARPENTER,
     )
-    with progress("simulating twice", len(period)) as steps, collector_paused():
-        recorded, (before, changed) = simulated_periods(steps.over(period), (SimulationRules(), after), period.until)
+    period.thinned(snapshots_apart(period.until - period.since))
+    with collector_paused():
+        recorded, (before, changed) = simulated_twice(period, SimulationRules(), after)
     document = what_if_document(recorded, before, changed)
     if arguments.output == "markdown":
         write_stdout(what_if_markdown(document))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -12,9 +12,11 @@ import msgspec
 from core.commitments.coverage import NodeCoverage, coverage_of
 from core.counterfactual.workload_places import carried_over, is_simulated
 from core.disruption.apply_command import carried_out, joined
+from core.disruption.stored_targets import after_commands
+from core.identity_cache import ByIdentity
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
-from core.model.plan import Command, Plan
+from core.model.plan import Command, Plan, StoredTarget
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
@@ -59,23 +61,28 @@ class SimulatedFleet:
         self.launched = self.moves = self.waited = 0
         self.commands: Counter[str] = Counter()
         self.placements: dict[str, Placement] = {}
+        self._target: StoredTarget | None = None
+        self._pods: dict[str, tuple[Pod, Pod]] = {}
+        self._simulated = ByIdentity[Snapshot, tuple[Pod, ...]](_simulated_pods, size=1)
+        self._foreign = ByIdentity[Snapshot, frozenset[str]](_foreign_nodes, size=1)
 
     def meet(self, snapshot: Snapshot) -> None:
         """Update the pods: those that are gone leave, and their successors take their places.
 
         A pod counts as gone since its real node last lost or gained a pod, if that is known.
         """
-        found = [pod for pod in snapshot.pods if is_simulated(pod)]
+        found = self._simulated(snapshot)
         known = {claim.node_name: claim.last_pod_event_at for claim in snapshot.node_claims}
         before, self._places = self._places, carried_over(self._places, self._workloads, found)
         for pod in sorted(before.keys() - self._places.keys()):
             self._touch([before[pod]], known.get(self._really_on.get(pod, "")) or snapshot.now)
         self._workloads = {pod.key: pod.workload for pod in found}
         self._really_on = {pod.key: pod.node_name for pod in found}
+        self._pods = {key: pods for key, pods in self._pods.items() if key in self._workloads}
 
     def in_snapshot(self, asked: Snapshot, now: datetime, *, karpenter_moves_only: bool) -> Snapshot:
         """Return the snapshot with this fleet, and without what the table recorded of the real one."""
-        foreign = {state.name for state in state_nodes(asked) if state.claim is None}
+        foreign = self._foreign(asked)
         options = msgspec.structs.replace(
             asked.options,
             requires_unschedulable_mark=False,
@@ -86,7 +93,7 @@ class SimulatedFleet:
             asked,
             now=now,
             options=options,
-            pods=tuple(self._as_simulated(pod, foreign) for pod in asked.pods if is_simulated(pod)),
+            pods=tuple(self._as_simulated(pod, foreign) for pod in self._simulated(asked)),
             nodes=(
                 *(node for node in asked.nodes if node.name in foreign),
                 *(node for _, node in sorted(self._nodes.items())),
@@ -96,8 +103,10 @@ class SimulatedFleet:
             paused_pools={},
             nominated_until={},
             moved_workloads={},
+            evicted_nodes={},
             rollouts={},
             attachments=(),
+            stored_target=self._target,
         )
 
     def place(self, plan: Plan, snapshot: Snapshot) -> None:
@@ -113,9 +122,13 @@ class SimulatedFleet:
         self._move({binding.pod: binding.node for binding in plan.bindings}, snapshot.now)
         self._note((binding.pod for binding in plan.bindings), Placement(snapshot.now, is_on_new_node=False))
 
-    def carry_out(self, commands: Iterable[Command], snapshot: Snapshot) -> None:
-        """Remove nodes, and move their pods."""
-        begun = [self._renamed(command) for command in commands]
+    def carry_out(self, commands: Sequence[Command], target: StoredTarget | None, snapshot: Snapshot) -> None:
+        """Remove nodes, move their pods, and keep the rest of the target, as the functions do."""
+        names = self._new_names(commands)
+        self._target = after_commands(target, commands, snapshot.pods, names) if target is not None else None
+        if not commands:
+            return
+        begun = [_renamed(command, names) for command in commands]
         after = carried_out(snapshot, *begun)
         nodes = {node.name: node for node in after.nodes}
         self.claims = {claim.node_name: claim for claim in after.node_claims}
@@ -139,11 +152,21 @@ class SimulatedFleet:
             found[name] = (claim.node_pool, covered[name].price if name in covered else listed)
         return found
 
-    def _as_simulated(self, pod: Pod, foreign: set[str]) -> Pod:
+    def _as_simulated(self, pod: Pod, foreign: frozenset[str]) -> Pod:
+        """Return the pod in its simulated place; for an unchanged pod in the same place the same object as before."""
         place = self._places.get(pod.key, pod.node_name if pod.node_name in foreign else "")
-        if not place:
-            return msgspec.structs.replace(pod, node_name="", nominated_node_name="", phase="Pending")
-        return msgspec.structs.replace(pod, node_name=place, nominated_node_name="", phase="Running", is_ready=True)
+        known = self._pods.get(pod.key)
+        if known is not None and known[0] is pod and known[1].node_name == place:
+            return known[1]
+        found = msgspec.structs.replace(
+            pod,
+            node_name=place,
+            nominated_node_name="",
+            phase="Running" if place else "Pending",
+            is_ready=bool(place) or pod.is_ready,
+        )
+        self._pods[pod.key] = (pod, found)
+        return found
 
     def _note(self, pods: Iterable[str], placement: Placement) -> None:
         for pod in pods:
@@ -160,14 +183,26 @@ class SimulatedFleet:
             latest = max(claim.last_pod_event_at or now, now)
             self.claims[name] = msgspec.structs.replace(claim, last_pod_event_at=latest)
 
-    def _renamed(self, command: Command) -> Command:
-        """Return the command with replacement names that no node has had."""
+    def _new_names(self, commands: Iterable[Command]) -> dict[str, str]:
+        """Return names for all replacements that no node has had, by their planned names."""
         names = {}
-        for planned in command.replacements:
+        for planned in (claim for command in commands for claim in command.replacements):
             names[planned.name] = f"{planned.node_pool}-simulated-{self.launched}"
             self.launched += 1
-        return msgspec.structs.replace(
-            command,
-            replacements=tuple(msgspec.structs.replace(p, name=names[p.name]) for p in command.replacements),
-            moves=tuple(msgspec.structs.replace(m, to=names.get(m.to, m.to)) for m in command.moves),
-        )
+        return names
+
+
+def _simulated_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
+    return tuple(pod for pod in snapshot.pods if is_simulated(pod))
+
+
+def _foreign_nodes(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset(state.name for state in state_nodes(snapshot) if state.claim is None)
+
+
+def _renamed(command: Command, names: Mapping[str, str]) -> Command:
+    return msgspec.structs.replace(
+        command,
+        replacements=tuple(msgspec.structs.replace(p, name=names[p.name]) for p in command.replacements),
+        moves=tuple(msgspec.structs.replace(m, to=names.get(m.to, m.to)) for m in command.moves),
+    )

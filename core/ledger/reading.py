@@ -11,6 +11,7 @@ from core.identity_cache import ByIdentity
 from core.ledger.bases import decode_base, needed_base
 from core.ledger.digests import digest_of
 from core.ledger.entry import LedgerDocuments, LedgerEntry, decode_documents, decode_entry
+from core.ledger.form_reader import SnapshotForm
 from core.ledger.object_keys import base_key
 from core.ledger.written_form import decode_catalogue, read_form
 from core.model.catalogue import Catalogue
@@ -50,6 +51,14 @@ class LedgerReader:
             InvalidInputError: If the catalogue is missing or damaged.
         """
         return read_form(documents.snapshot, self._catalogues(self._base(entry.cluster, entry.catalogue)))
+
+    def form(self, entry: LedgerEntry, documents: LedgerDocuments) -> SnapshotForm:
+        """Return the snapshot as it is stored, for a `FormReader`.
+
+        Raises:
+            InvalidInputError: If the catalogue is missing.
+        """
+        return SnapshotForm(documents.snapshot, self._base(entry.cluster, entry.catalogue))
 
     def entry(self, key: str) -> tuple[LedgerEntry, bytes]:
         """Return an entry's header and the whole object.

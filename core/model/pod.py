@@ -208,12 +208,18 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_daemon(self) -> bool:
         """Whether a DaemonSet owns it."""
-        return any(owner.kind == "DaemonSet" for owner in self.owners)
+        for owner in self.owners:  # noqa: SIM110 - a third of the time of `any`, and read of each pod several times a decision
+            if owner.kind == "DaemonSet":
+                return True
+        return False
 
     @property
     def is_static(self) -> bool:
         """Whether it is a mirror of a kubelet's static pod."""
-        return any(owner.kind == "Node" for owner in self.owners)
+        for owner in self.owners:  # noqa: SIM110 - as above
+            if owner.kind == "Node":
+                return True
+        return False
 
     @property
     def is_stateful(self) -> bool:

@@ -15,6 +15,7 @@ from core.model.catalogue import InstanceType
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodeClass, NodePool
 from core.model.snapshot import Snapshot
+from core.model.values.label_requirements import requirements_of_labels
 from core.model.values.requirements import Requirements
 from core.reasons.drift import DriftReason
 
@@ -31,6 +32,8 @@ class DriftCheck:
         self._catalogue = snapshot.catalogue
         self._classes = {node_class.name: node_class for node_class in snapshot.node_classes}
         self._types: dict[str, dict[str, InstanceType]] = {}
+        self._demands: dict[str, Requirements] = {}
+        self._images: dict[tuple[str, str], str] = {}
 
     def reason(self, claim: NodeClaim, pool: NodePool) -> str:
         """Return why the claim has drifted from its pool, empty if it has not.
@@ -45,7 +48,7 @@ class DriftCheck:
         keys = (labels.NODEPOOL_HASH, labels.NODEPOOL_HASH_VERSION)
         if _hash_differs(claim.annotations, pool.own_annotations, keys):
             return DriftReason.NODE_POOL_DRIFTED
-        if not Requirements.from_labels(claim.labels).compatible(Requirements(pool.requirements)):
+        if not requirements_of_labels(claim.labels).compatible(self._demands_of(pool)):
             return DriftReason.REQUIREMENTS_DRIFTED
         instance_type = self._types_of(pool.node_class.name).get(claim.labels.get(labels.INSTANCE_TYPE, ""))
         old_enough = claim.created_at is not None and self._now - claim.created_at > TYPE_CHECK_AGE
@@ -59,6 +62,20 @@ class DriftCheck:
             self._types[node_class] = {found.name: found for found in self._catalogue.types_for(node_class)}
         return self._types[node_class]
 
+    def _demands_of(self, pool: NodePool) -> Requirements:
+        if pool.name not in self._demands:
+            self._demands[pool.name] = Requirements(pool.requirements)
+        return self._demands[pool.name]
+
+    def _image_of(self, node_class: NodeClass, claim: NodeClaim, instance_type: InstanceType | None) -> str:
+        """Return the image for the claim; claims of one type share it."""
+        if instance_type is None:
+            return _image_for(node_class, claim, None)
+        key = node_class.name, instance_type.name
+        if key not in self._images:
+            self._images[key] = _image_for(node_class, claim, instance_type)
+        return self._images[key]
+
     def _class_reason(self, claim: NodeClaim, pool: NodePool, instance_type: InstanceType | None) -> str:
         reference = claim.node_class or pool.node_class
         node_class = self._classes.get(reference.name)
@@ -67,7 +84,7 @@ class DriftCheck:
         keys = (labels.NODECLASS_HASH, labels.NODECLASS_HASH_VERSION)
         if _hash_differs(claim.annotations, node_class.own_annotations, keys):
             return DriftReason.NODE_CLASS_DRIFTED
-        wanted = _image_for(node_class, claim, instance_type)
+        wanted = self._image_of(node_class, claim, instance_type)
         if wanted and claim.image_id and claim.image_id != wanted:
             return DriftReason.AMI_DRIFT
         return (

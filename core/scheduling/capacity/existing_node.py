@@ -13,6 +13,7 @@ from core.model.node_pool import NodePool
 from core.model.pod import HostPort
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
+from core.model.values.label_requirements import requirements_of_labels
 from core.model.values.requirements import Requirements
 from core.model.values.taints import Taint
 from core.scheduling.capacity.daemon_overhead import DaemonPod
@@ -88,7 +89,7 @@ class ExistingNodes:
         return tuple(self._view(index, state) for index, state in enumerate(ordered))
 
     def _view(self, index: int, state: StateNode) -> ExistingNode:
-        offered = Requirements.from_labels({**state.labels, labels.HOSTNAME: state.hostname})
+        offered = _offered(state)
         attached = {a for pod in state.pods if pod.spec.volumes for a in self._volumes.attachments(pod)}
         return ExistingNode(
             index=index,
@@ -124,6 +125,13 @@ class ExistingNodes:
         due = axis.total(d.requests for d in self._daemons if d.runs_on(offered, taints, self._table))
         missing = tuple(max(0, amount) for amount in minus(due, running))
         return minus(minus(axis.vector(state.allocatable), used), missing)
+
+
+def _offered(state: StateNode) -> Requirements:
+    own, hostname = state.labels, state.hostname
+    if own.get(labels.HOSTNAME) == hostname:
+        return requirements_of_labels(own)
+    return Requirements.from_labels({**own, labels.HOSTNAME: hostname})
 
 
 def _is_recently_changed(state: StateNode, pool: NodePool | None, now: datetime) -> bool:

@@ -9,18 +9,28 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from core.counterfactual.fleet_simulation import FleetSimulation, SimulatedPeriod, SimulationRules, simulated_periods
+from core.counterfactual.fleet_simulation import (
+    FleetSimulation,
+    SimulatedPeriod,
+    SimulationRules,
+    simulated_periods,
+    snapshots_apart,
+    tick_of,
+)
 from core.counterfactual.overrides import Overrides
 from core.counterfactual.simulated_fleet import SimulatedFleet
 from core.errors import InvalidInputError
 from core.model.node_pool import Budget, Disruption
+from core.model.plan import StoredDrain, StoredTarget
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Options, Snapshot
 from core.model.values.commitment import ReservedInstances
+from core.scheduling.planner import Planner
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
+KEPT = SimulationRules(consolidates=False)
 TYPE = a_type("m5.large", cpu="4", memory="16Gi", price=0.1, capacity_types=("on-demand",))
 LARGE = a_type("m5.xlarge", cpu="8", memory="32Gi", price=0.2, capacity_types=("on-demand",))
 
@@ -192,3 +202,73 @@ def test_the_totals_of_a_period_agree_with_each_other(seed: int, consolidates: b
     assert found.broken == ()
     if not consolidates:
         assert (found.moves, found.commands, found.nodes) == (0, {}, 2 + found.launched)
+
+
+def seen_by(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Minutes at which a simulation decides which nodes go."""
+    found: list[float] = []
+    decides = FleetSimulation._let_go
+
+    def noted(simulation: FleetSimulation, snapshot: Snapshot, planner: Planner) -> None:
+        found.append((snapshot.now - NOW) / MINUTE)
+        decides(simulation, snapshot, planner)
+
+    monkeypatch.setattr(FleetSimulation, "_let_go", noted)
+    return found
+
+
+def test_nodes_are_let_go_once_in_a_tick_and_pods_get_places_at_each_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each snapshot of a busy cluster was decided on, and each moment between them at which a node's consolidateAfter ended."""
+    decided = seen_by(monkeypatch)
+    looks = [a_look(minute, budgets=(Budget(nodes="0"),)) for minute in (0, 1, 2, 7, 8)]
+    new = (*looks[2].pods, owned("new", cpu="1"))
+    looks[2:] = [msgspec.structs.replace(look, pods=new) for look in looks[2:]]
+    found = simulated(SimulationRules(), *looks, minutes=30)
+    assert decided == [0, 5, 10]
+    assert (found.placements["default/new"].at, found.unplaced) == (NOW + 2 * MINUTE, ())
+
+
+@pytest.mark.parametrize(
+    ("days", "tick", "apart"), [(0.01, 5, 0), (1, 5, 0), (7, 30, 10), (14, 60, 20)], ids=["hour", "day", "week", "two"]
+)
+def test_a_long_period_is_decided_less_often(days: float, tick: float, apart: float) -> None:
+    period = timedelta(days=days)
+    assert (tick_of(period) / MINUTE, snapshots_apart(period) / MINUTE) == pytest.approx((tick, apart))
+
+
+def test_a_long_period_leaves_out_snapshots_but_for_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A week of a busy cluster has ten thousand; each counts for what was spent."""
+    shown: list[float] = []
+    sees = FleetSimulation.see
+
+    def noted(simulation: FleetSimulation, snapshot: Snapshot) -> None:
+        shown.append((snapshot.now - NOW) / MINUTE)
+        sees(simulation, snapshot)
+
+    monkeypatch.setattr(FleetSimulation, "see", noted)
+    looks = [a_look(minute) for minute in (0, 4, 9, 10, 15, 25, 26)]
+    recorded, _ = simulated_periods(looks, (KEPT,), NOW + timedelta(days=7))
+    assert shown == [10, 25, 26]
+    assert recorded.snapshots == 7
+
+
+def test_the_simulated_fleet_goes_on_with_its_own_target() -> None:
+    """It followed that of the real fleet, which the recorded snapshots have."""
+    own = (
+        a_pod("a", cpu="1", node_name="busy", phase="Running"),
+        a_pod("b", cpu="1", node_name="idle", phase="Running"),
+    )
+    real = StoredTarget(
+        made_at=NOW,
+        settings="other",
+        drains=(StoredDrain("busy", 1, 1),),
+        kept_price=0,
+        drained_price=1,
+        new_price=0,
+        slots=(),
+        new_nodes=(),
+    )
+    look = a_look(pods=own, stored_target=real)
+    with_target = simulated(SimulationRules(), look, minutes=60)
+    assert with_target == simulated(SimulationRules(), msgspec.structs.replace(look, stored_target=None), minutes=60)
+    assert with_target.nodes == 1

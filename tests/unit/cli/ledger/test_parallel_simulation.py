@@ -1,0 +1,79 @@
+"""Two processes give the answer of one, and the second one's problems are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cli.ledger import parallel_simulation
+from cli.ledger.parallel_simulation import simulated_twice
+from cli.ledger.period_reader import PeriodReader
+from core.counterfactual import fleet_simulation
+from core.counterfactual.fleet_simulation import SimulationRules
+from core.errors import InvalidInputError
+from core.model.snapshot import Snapshot
+from tests.builders import NOW
+from tests.unit.cli.ledger.stored import MemoryLedger, asked
+from tests.unit.cli.ledger.test_past import disrupted
+
+KEPT = SimulationRules(consolidates=False)
+
+
+@pytest.fixture
+def period() -> PeriodReader:
+    """Some snapshots, of which more than one wait for the second process."""
+    ledger = MemoryLedger()
+    for minute in range(parallel_simulation.QUEUED_MAX * 2):
+        ledger = disrupted(ledger, at=NOW + timedelta(minutes=minute), name=f"cccc{minute}")
+    return PeriodReader(ledger, asked())
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel_simulation, "PARALLEL_FROM", 1)
+    if not parallel_simulation._may_fork():
+        pytest.skip("needs a second processor, and a system where a process may be copied")
+
+
+@pytest.mark.usefixtures("apart")
+def test_a_second_process_gives_the_same_answer(period: PeriodReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = simulated_twice(period, SimulationRules(), KEPT)
+    monkeypatch.setattr(parallel_simulation, "_may_fork", lambda: False)
+    assert found == simulated_twice(period, SimulationRules(), KEPT)
+    assert found[0].snapshots == len(period)
+    assert found[1][1].hours > 0
+
+
+@pytest.mark.usefixtures("apart")
+def test_a_problem_of_the_second_process_ends_the_first(period: PeriodReader) -> None:
+    """It waited for ever for somebody to take its snapshots."""
+
+    def refused(_: Snapshot) -> Snapshot:
+        raise InvalidInputError("is odd", subject="NodePool a")
+
+    with pytest.raises(InvalidInputError, match="NodePool a: is odd"):
+        simulated_twice(period, SimulationRules(), SimulationRules(change=refused))
+
+
+@pytest.mark.usefixtures("apart")
+def test_a_second_process_that_dies_is_told(period: PeriodReader) -> None:
+    def dies(_: Snapshot) -> Snapshot:
+        raise SystemExit(9)
+
+    with pytest.raises(InvalidInputError, match="the second simulation: ended early"):
+        simulated_twice(period, SimulationRules(), SimulationRules(change=dies))
+
+
+def test_few_snapshots_need_no_second_process(period: PeriodReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def simulate(snapshots: Iterable[Snapshot], rules: Any, until: Any) -> Any:
+        seen.extend((len(list(snapshots)), rules))
+        return "period", ("one", "other")
+
+    monkeypatch.setattr(fleet_simulation, "simulated_periods", simulate)
+    assert simulated_twice(period, SimulationRules(), KEPT) == ("period", ("one", "other"))
+    assert seen == [len(period), (SimulationRules(), KEPT)]
