@@ -5,12 +5,13 @@ A new sandbox reads them once; they are renewed before they expire.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
-from adapters.ports import NotFoundError, ObjectStore
+from adapters.ports import NotFoundError, ObjectStore, PortError
 from core.errors import InvalidInputError
 from core.ledger.bases import decode_base, encode_base
 from core.ledger.digests import catalogue_digest, digest_of
@@ -23,6 +24,9 @@ RENEWED_AFTER: Final = timedelta(days=1)
 
 DIFFERENCE_MAX: Final = 0.5
 """A catalogue whose difference is larger than this share of its size is stored completely."""
+
+LARGE_DIFFERENCE: Final = 0.25
+"""An entry that is larger than the smallest one by this share of the base is followed by a new base."""
 
 CATALOGUES_KEPT: Final = 16
 """How many digests of stored catalogues are cached; prices change at most every few minutes."""
@@ -38,9 +42,13 @@ class _Whole(msgspec.Struct, frozen=True):
 
 
 class _Pointer(msgspec.Struct, frozen=True, rename="camel"):
-    """The last bases of a function, for its next sandbox: digest → time."""
+    """The last bases of a function, for its next sandbox: digest → time.
+
+    `smallest`: bytes of the smallest entry against the snapshot; 0 if unknown, as for older releases.
+    """
 
     snapshot: dict[str, datetime] = {}
+    smallest: int = 0
     whole_catalogue: dict[str, datetime] = {}
     catalogues: dict[str, datetime] = {}
 
@@ -65,15 +73,26 @@ class LedgerBases:
         if self._snapshot is None or _is_old(self._snapshot.written_at, now):
             self._snapshot = self._write_whole(raw, digest_of(raw), now)
             self._smallest = self._excess = 0
-            self._point()
         return self._snapshot.digest, self._snapshot.raw
 
     def measure(self, size: int) -> None:
-        """Record the size of each entry: once the differences add up to the cost of a new base, the next entry gets one."""
+        """Record the size of each entry against the present base.
+
+        The next entry gets a new base once the differences add up to its cost, or one of them is large: a sandbox that makes
+        few decisions never adds up. Differences count beyond the first entry of the base, which later sandboxes know, too.
+        """
+        if self._snapshot is None:
+            return
+        is_first = not self._smallest
         self._smallest = min(size, self._smallest or size)
-        self._excess += size - self._smallest
-        if self._snapshot is not None and self._excess > self._snapshot.size:
+        excess = size - self._smallest
+        self._excess += excess
+        is_large = self._excess > self._snapshot.size or excess > self._snapshot.size * LARGE_DIFFERENCE
+        if is_large:
             self._snapshot = None
+        if is_first or is_large:
+            with suppress(PortError):  # the entry is stored; at worst the next sandbox uses an older base
+                self._point()
 
     def catalogue(self, catalogue: Catalogue, now: datetime) -> str:
         """Store the catalogue if it is new, and return its digest. Raises PortError."""
@@ -107,7 +126,7 @@ class LedgerBases:
         def of(whole: _Whole | None) -> dict[str, datetime]:
             return {} if whole is None else {whole.digest: whole.written_at}
 
-        pointer = _Pointer(of(self._snapshot), of(self._catalogue), self._catalogues)
+        pointer = _Pointer(of(self._snapshot), self._smallest, of(self._catalogue), self._catalogues)
         self._objects.put(self._pointer_key, msgspec.json.encode(pointer, order="sorted"))
 
     def _read_back(self, now: datetime) -> None:
@@ -119,6 +138,7 @@ class LedgerBases:
             self._snapshot = self._whole(pointer.snapshot, now)
             self._catalogue = self._whole(pointer.whole_catalogue, now)
             self._catalogues = dict(pointer.catalogues)
+            self._smallest = pointer.smallest
         except (NotFoundError, InvalidInputError, msgspec.MsgspecError, UnicodeDecodeError):
             self._snapshot = self._catalogue = None
         self._is_read = True
