@@ -31,8 +31,8 @@ TICK: Final = timedelta(minutes=5)
 A busy cluster has a snapshot every minute or two, and in each some node's `consolidateAfter` ends.
 """
 
-DECISIONS_MAX: Final = 336
-"""About how many decisions a period has at most: a week has one every half hour, a day one in each `TICK`."""
+DECISIONS_MAX: Final = 252
+"""About how many decisions a period has at most: a week has one every forty minutes, twenty hours one in each `TICK`."""
 
 SNAPSHOTS_PER_TICK: Final = 3
 """A longer period shows so many snapshots between two decisions; others are left out."""

@@ -191,7 +191,8 @@ class DisruptionPass:
         """
         commands = tuple(commands)
         self.count(commands)
-        self.rebuild(commands)
+        if commands:
+            self.rebuild(commands)
 
     def count(self, commands: Iterable[Command]) -> None:
         """Count the commands' nodes against the budgets."""

@@ -229,7 +229,9 @@ def test_nodes_are_let_go_once_in_a_tick_and_pods_get_places_at_each_snapshot(mo
 
 
 @pytest.mark.parametrize(
-    ("days", "tick", "apart"), [(0.01, 5, 0), (1, 5, 0), (7, 30, 10), (14, 60, 20)], ids=["hour", "day", "week", "two"]
+    ("days", "tick", "apart"),
+    [(0.01, 5, 0), (0.8, 5, 0), (7, 40, 40 / 3), (21, 120, 40)],
+    ids=["minutes", "day", "week", "three"],
 )
 def test_a_long_period_is_decided_less_often(days: float, tick: float, apart: float) -> None:
     period = timedelta(days=days)
@@ -246,9 +248,9 @@ def test_a_long_period_leaves_out_snapshots_but_for_the_last(monkeypatch: pytest
         sees(simulation, snapshot)
 
     monkeypatch.setattr(FleetSimulation, "see", noted)
-    looks = [a_look(minute) for minute in (0, 4, 9, 10, 15, 25, 26)]
+    looks = [a_look(minute) for minute in (0, 4, 13, 14, 20, 28, 29)]
     recorded, _ = simulated_periods(looks, (KEPT,), NOW + timedelta(days=7))
-    assert shown == [10, 25, 26]
+    assert shown == [14, 28, 29]
     assert recorded.snapshots == 7
 
 

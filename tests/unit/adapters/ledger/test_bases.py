@@ -35,7 +35,7 @@ class Bucket:
 
 def documents(number: int) -> list[bytes]:
     """A document of 200 parts, of which two are replaced from one to the next."""
-    random = Random(1)
+    random = Random(1)  # noqa: S311 - content that does not compress
     parts = [random.randbytes(50) for _ in range(200)]
     found = []
     for _ in range(number):
@@ -60,8 +60,7 @@ def written(bucket: Bucket, *, entries: int, restarts: bool) -> tuple[list[int],
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_changing_cluster_gets_new_bases(restarts: bool) -> None:
-    """A new sandbox took its own first entry for the smallest one: in a cluster that had started empty, entries of sandboxes
-    that decide once or twice stayed complete snapshots for a day."""
+    """A new sandbox took its own first entry for the smallest one: entries stayed complete snapshots for a day."""
     whole = len(compressed(documents(1)[0]))
     sizes, used = written(Bucket(), entries=100, restarts=restarts)
     assert max(sizes) < whole / 2
