@@ -53,7 +53,8 @@ def places(arguments: argparse.Namespace) -> Iterator[SearchPlace]:
         except InputError as error:
             problem = problem_of(error)
         for role in dict.fromkeys(arguments.role) or [""]:
-            yield SearchPlace(role=role, region=region or "", session=session, problem=problem)
+            found = region or (session.region_name if session is not None else None) or ""
+            yield SearchPlace(role=role, region=found, session=session, problem=problem)
 
 
 def account_region(place: SearchPlace) -> AccountRegion:

@@ -16,12 +16,14 @@ import cli.cluster.proposals
 import simulator.run
 from cli.__main__ import main
 from cli.cluster.installation import Installation
+from cli.commands.approve import _table
 from cli.schemas import ANSWERS
 from cli.terminal.output import rfc3339
 from core.reasons.command import CommandReason
 from simulator.aws.account import CLUSTER
 from simulator.run import Result, run
 from simulator.world import World, open_world
+from tests.shown import is_told, shown
 from tests.simulation.worlds import assert_lawful, deployment, happened, node_pool, write
 
 BY = "arn:aws:iam::123456789012:user/ada"
@@ -101,6 +103,8 @@ def test_what_a_person_approves_goes_and_nothing_else(tmp_path: Path, operator: 
     assert last["id"] not in {found["id"] for found in left["proposals"]}
     for answer in operator.answers:
         msgspec.convert(answer, type=ANSWERS["approve"])
+    assert is_told(shown("approve", "approve --list --cluster prod"), _table(waiting))
+    assert is_told(shown("approve", "approve 81c0d2f7aa --cluster prod"), _table(approved))
     assert operator.world is not None
     told = operator.world.account.topics.published
     assert first["text"] in told[0].text

@@ -13,6 +13,7 @@ import pytest
 from cli.__main__ import main
 from cli.schemas import ANSWERS
 from simulator.run import Result, run
+from tests.shown import is_told, shown
 from tests.simulation.karpenter import Karpenter, beside_karpenter
 from tests.simulation.operated import operated
 from tests.simulation.worlds import happened, named
@@ -114,6 +115,10 @@ def test_the_report_tells_both_sides(played: tuple[Path, Result, Site], capsys: 
     assert document["violations"] == []
     assert {found["what"] for found in document["worse"]} == {"evictions", "waits"}
     assert document["difference"]["dollars"] == pytest.approx(would["dollars"] - did["dollars"], abs=1e-5)
+
+
+def test_the_page_shows_such_a_report(played: tuple[Path, Result, Site], capsys: pytest.CaptureFixture[str]) -> None:
+    assert is_told(shown("beside-karpenter", "shadow report --since 7d"), report(played[0], capsys, "table"))
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "html"])

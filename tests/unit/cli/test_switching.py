@@ -8,13 +8,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 import cli.cluster.installation
+from cli.__main__ import main
+from cli.cluster import region_search
 from cli.cluster.kill_switch import KillSwitches, switch_of
 from cli.errors import InputError
 from cli.switching import NOTICED, switch_table, switch_to
 from core.brakes.brake import STOPS, BrakeKind
 from core.brakes.kill_switch import Mode
+from tests.shown import is_told, shown
 from tests.unit.cli.cluster.switches import Parameters, switch
 
 EVERY_ACTION = [str(action) for action in STOPS[BrakeKind.STOP]]
@@ -153,3 +157,25 @@ def test_people_read_what_was_what_is_and_what_stays_stricter() -> None:
     assert switch_table({"wanted": "run", "switches": [], "unreadable": [lost]}).endswith(
         "a r cannot be switched: denied"
     )
+
+
+ROLES = [f"--role arn:aws:iam::{digit * 12}:role/operator" for digit in "123"]
+PAUSED = " ".join(["pause --all", *ROLES])
+
+
+def test_the_page_shows_clusters_of_one_name_and_an_account_that_refuses(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def assumed(_: object, role: str) -> Parameters:
+        account = role.split(":")[4]
+        if account == "3" * 12:
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not authorized"}}, "AssumeRole")
+        own = Parameters({switch("shop"): "stop" if account == "2" * 12 else "run"}, account=account)
+        own.region_name = "eu-west-1"
+        return own
+
+    monkeypatch.setattr(cli.cluster.installation, "_session", lambda *_: Parameters({}))
+    monkeypatch.setattr(region_search, "_assumed", assumed)
+    assert main([*PAUSED.split(), "-o", "table"]) == 1
+    printed = capsys.readouterr().out
+    assert is_told(shown("several-clusters", PAUSED), printed), printed

@@ -9,17 +9,12 @@ from pathlib import Path
 import pytest
 
 from cli.__main__ import main
+from tests.shown import is_told
 
 ROOT = Path(__file__).parents[3]
 SAVED = re.compile(r"`([\w-]+\.yaml)`[^\n`]*:\n\n```yaml\n(.*?)```", re.DOTALL)
 PLAYED = re.compile(r"```console\n\$ fleetwright ([^\n]*)\n(.*?)```", re.DOTALL)
 PAGES = sorted(page for folder in ("tutorials", "how-to") for page in (ROOT / "docs" / folder).glob("*.md"))
-
-
-def is_told(told: str, printed: str) -> bool:
-    """Whether the output equals the page's, where `…` stands for any text."""
-    pattern = re.escape(told.rstrip()).replace("…", ".*")
-    return re.fullmatch(pattern, printed.rstrip(), re.DOTALL) is not None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
