@@ -260,8 +260,9 @@ def simulated_periods(
                 simulation.see(snapshot)
     if first is None or last is None:
         raise InvalidInputError("has no snapshot", subject="period")
-    for simulation in simulations if left_out is not None else ():
-        simulation.see(left_out)
+    if left_out is not None:
+        for simulation in simulations:
+            simulation.see(left_out)
     cost += hourly * ((until - last) // MICROSECOND)
     recorded = RecordedPeriod(since=first, until=until, snapshots=count, cost=cost // MICROSECONDS_PER_HOUR)
     return recorded, tuple(simulation.finish(until) for simulation in simulations)

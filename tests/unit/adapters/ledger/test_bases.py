@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from core.ledger.compression import compressed
 from adapters.ledger.bases import LedgerBases
 from adapters.ports import NotFoundError, ObjectStore, TransientError
+from core.ledger.compression import compressed
 from tests.builders import NOW
 
 MINUTE = timedelta(minutes=1)
