@@ -21,7 +21,7 @@ def _span(seconds: float) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:g} s"
+    return f"{round(seconds, 1):g} s"
 
 
 def _dollars(amount: float) -> str:

@@ -7,7 +7,7 @@ import msgspec
 from cli.answers.simulation_table import FIGURES, simulation_table
 from cli.schemas.simulation import SimulationSummaryAnswer
 
-WAITS = {"p50": 31.0, "p99": 45.5, "max": 46.0}
+WAITS = {"p50": 31.0, "p99": 45.5, "max": 46.081}
 
 SUMMARY = {
     **dict.fromkeys(FIGURES, 0),
@@ -33,6 +33,6 @@ def test_figures_have_their_units() -> None:
     lines = dict(line.split("  ", 1) for line in simulation_table(SUMMARY).splitlines()[1:])
     found = {name.strip(): text.strip() for name, text in lines.items()}
     assert found["simulated time"] == "1:00:00"
-    assert found["time pending"] == "median 31 s, 99th percentile 45.5 s, longest 46 s"
+    assert found["time pending"] == "median 31 s, 99th percentile 45.5 s, longest 46.1 s"
     assert found["cost"] == "$1,234.50"
     assert (found["pods unschedulable at the end"], found["invocations"]) == ("none", "disrupt 2, provision 11")
