@@ -19,6 +19,9 @@ NIGHT: Final = ROOT / "examples" / "demo.yaml"
 PERIOD: Final = timedelta(minutes=5)
 """CloudWatch's period for graphs over hours."""
 
+ABOVE_POINTS: Final = 1.4
+"""How much higher than its points a graph is: the legend lies above them."""
+
 Series = Mapping[str, Sequence[tuple[datetime, float]]]
 
 
@@ -60,7 +63,7 @@ def _draw_graph(place: Any, graph: Graph, series: Series) -> None:
         points = in_periods(series.get(metric, ()), graph.statistic)
         has_points = has_points or bool(points)
         place.plot(*with_gaps(points), marker=".", markersize=4, linewidth=1, label=metric)
-    place.set_ylim(bottom=0)
+    place.set_ylim(0, ABOVE_POINTS * place.get_ylim()[1] if has_points else 1)
     place.legend(fontsize=7, loc="upper right")
     if not has_points:
         place.text(0.5, 0.5, "nothing to tell", transform=place.transAxes, ha="center", va="center", color="grey")
