@@ -74,3 +74,25 @@ def test_drift_may_drain_protected_pods_within_a_grace_period() -> None:
     bounded_world = msgspec.structs.replace(world, node_claims=bounded)
     assert broken_rules(both(bounded_world, TerminationReason.DRIFTED), bounded_world) == ()
     assert broken_rules(both(world, TerminationReason.DRIFTED), world) != ()
+
+
+def test_drift_drains_no_protected_pod_of_a_node_without_a_grace_period() -> None:
+    """One command may have nodes of both kinds: the drain of the one would never end."""
+    world = a_world(annotations={labels.DO_NOT_DISRUPT: "true"})
+    first, second = world.node_claims
+    mixed = msgspec.structs.replace(
+        world, node_claims=(msgspec.structs.replace(first, termination_grace_period=NOW - NOW), second)
+    )
+    one, other = both(mixed, TerminationReason.DRIFTED)
+    together = msgspec.structs.replace(one, nodes=(*one.nodes, *other.nodes), claims=(*one.claims, *other.claims))
+    assert {found.rule for found in broken_rules([together], mixed)} == {"DoNotDisrupt"}
+    assert broken_rules([one], mixed) == ()
+    assert [found.subject for found in broken_rules([other], mixed)] == ["pod default/p1"]
+
+
+def test_a_pod_that_is_going_anyway_protects_nothing() -> None:
+    protected = {labels.DO_NOT_DISRUPT: "true"}
+    for changes in ({"deleted_at": NOW}, {"phase": "Succeeded"}):
+        world = a_world(annotations=protected)
+        pods = tuple(msgspec.structs.replace(pod, **changes) for pod in world.pods)
+        assert broken_rules(both(world), msgspec.structs.replace(world, pods=pods)) == ()

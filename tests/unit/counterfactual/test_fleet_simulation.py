@@ -274,3 +274,28 @@ def test_the_simulated_fleet_goes_on_with_its_own_target() -> None:
     with_target = simulated(SimulationRules(), look, minutes=60)
     assert with_target == simulated(SimulationRules(), msgspec.structs.replace(look, stored_target=None), minutes=60)
     assert with_target.nodes == 1
+
+
+def test_each_pool_is_planned_again_at_its_own_time() -> None:
+    """The first of several moments counts: a later one would charge for nodes that went long before."""
+    pools = tuple(
+        a_pool(name, disruption=Disruption(budgets=(Budget(nodes="100%"),), consolidate_after=wait * MINUTE))
+        for name, wait in (("soon", 10), ("late", 40))
+    )
+    pairs = [a_node_of(TYPE, f"n-{pool.name}", pool=pool.name) for pool in pools]
+    claims = [msgspec.structs.replace(claim, created_at=NOW, last_pod_event_at=NOW) for claim, _ in pairs]
+    look = a_look(node_pools=pools, node_claims=tuple(claims), nodes=tuple(node for _, node in pairs), pods=())
+    found = simulated(SimulationRules(), look, minutes=60)
+    assert found.by_pool == {"late": 100_000_000 * 40 // 60, "soon": 100_000_000 * 10 // 60}
+    assert [moment for moment, _ in found.series] == [NOW, NOW + 10 * MINUTE, NOW + 40 * MINUTE]
+
+
+def test_a_pod_on_a_new_node_waits_for_its_boot_and_one_on_an_old_node_does_not() -> None:
+    large = owned("large", cpu="7")
+    small = a_pod("small", cpu="500m", owners=(Owner(kind="ReplicaSet", name="small", is_controller=True),))
+    found = simulated(SimulationRules(), a_look(), a_look(10, pods=(*a_look().pods, large, small)), minutes=20)
+    assert {name: one.is_on_new_node for name, one in found.placements.items()} == {
+        "default/large": True,
+        "default/small": False,
+    }
+    assert {one.at for one in found.placements.values()} == {NOW + 10 * MINUTE}
