@@ -25,14 +25,14 @@ def in_one_request(offerings: Iterable[Offering]) -> list[Offering]:
     A fleet launches into capacity blocks, into reservations that may be interrupted, or into others: the kind with the cheapest
     offering is chosen, ties in the order others, blocks, interruptible. One request names one capacity block.
     """
-    ordered = sorted(cheapest_first(offerings), key=lambda o: (o.price, _kind(o)))
-    kept = [offering for offering in ordered if _kind(offering) == _kind(ordered[0])]
+    ordered = sorted(cheapest_first(offerings), key=lambda o: (o.price, _order_of(o)))
+    kept = [offering for offering in ordered if _order_of(offering) == _order_of(ordered[0])]
     if kept and kept[0].reservation_type == CAPACITY_BLOCK:
         return kept[:1]
     return _widest(kept)
 
 
-def _kind(offering: Offering) -> int:
+def _order_of(offering: Offering) -> int:
     if offering.reservation_type == CAPACITY_BLOCK:
         return 1
     return 2 if offering.interruptible else 0

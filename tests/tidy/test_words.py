@@ -74,6 +74,13 @@ KUBERNETES_OWN = frozenset(
 )
 """Kubernetes itself has these names."""
 
+OF_ONE_FOLDER = {
+    "wave": "core/disruption/",
+    "batcher": "lambdas/controllers/provisioning/",
+    "batches": "lambdas/controllers/batches/",
+}
+"""Words that had two meanings, and the folder in which modules and classes may be named by them (see the glossary)."""
+
 FORMS = ("core/api/schemas/", "core/catalogue/node_class.py", "core/manifests/wire/")
 """Objects as users and API servers write them: they share the name of the object that they are read into."""
 
@@ -128,6 +135,22 @@ def _name_of(node: ast.AST) -> str:
     """Return the name that the node defines or uses, empty where it has none."""
     fields = {ast.arg: "arg", ast.Name: "id", ast.Attribute: "attr", ast.FunctionDef: "name", ast.ClassDef: "name"}
     return str(getattr(node, fields.get(type(node), ""), ""))
+
+
+def test_a_word_that_had_two_meanings_names_things_of_one_folder() -> None:
+    """Waves were commands of a target and launches of a plan; both met in one log."""
+    found = set()
+    for path in our_files():
+        classes = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+        for name in (*path.with_suffix("").relative_to(ROOT).parts, *classes):
+            words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+", name.removeprefix("_"))}
+            plural = {word.removesuffix("s") for word in words} | words
+            found |= {
+                f"{relative(path)}: {name}"
+                for word, folder in OF_ONE_FOLDER.items()
+                if word in plural and not relative(path).startswith(folder)
+            }
+    assert sorted(found) == []
 
 
 def test_prose_is_of_today() -> None:

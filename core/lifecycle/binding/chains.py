@@ -14,27 +14,28 @@ def in_chains(bindings: Sequence[DecidedBinding]) -> list[tuple[DecidedBinding, 
 
     Every rule then holds after each binding, in whatever order the chains proceed.
     """
-    kinds: dict[tuple[object, ...], int] = {}
+    numbers: dict[tuple[object, ...], int] = {}
     examples: list[Pod] = []
-    kind_of: list[int] = []
+    number_of: list[int] = []
     for binding in bindings:
-        key = _kind(binding.pod)
-        if key not in kinds:
-            kinds[key] = len(examples)
+        key = _rules_key(binding.pod)
+        if key not in numbers:
+            numbers[key] = len(examples)
             examples.append(binding.pod)
-        kind_of.append(kinds[key])
+        number_of.append(numbers[key])
     parents = _connected(examples)
     chains: dict[int, list[DecidedBinding]] = {}
     alone: list[tuple[DecidedBinding, ...]] = []
-    for binding, kind in zip(bindings, kind_of, strict=True):
-        if kind in parents:
-            chains.setdefault(parents[kind], []).append(binding)
+    for binding, number in zip(bindings, number_of, strict=True):
+        if number in parents:
+            chains.setdefault(parents[number], []).append(binding)
         else:
             alone.append((binding,))
     return [*(tuple(chain) for chain in chains.values()), *alone]
 
 
-def _kind(pod: Pod) -> tuple[object, ...]:
+def _rules_key(pod: Pod) -> tuple[object, ...]:
+    """Return what rules about other pods see of a pod, and which rules it has."""
     return (pod.namespace, tuple(sorted(pod.labels.items())), id(pod.spec))
 
 

@@ -64,12 +64,12 @@ def share_launches(
     the name of its first claim. Claims that were requested before keep theirs.
     """
     given = list(records)
-    kinds: dict[Any, list[_Launch]] = {}
+    by_shape: dict[Any, list[_Launch]] = {}
     for index, record in enumerate(given):
         if not record.attempts:
-            _join(kinds.setdefault(_kind(record), []), index, record, at_most)
+            _join(by_shape.setdefault(_shape(record), []), index, record, at_most)
     shared = list(given)
-    for launch in chain.from_iterable(kinds.values()):
+    for launch in chain.from_iterable(by_shape.values()):
         if len(launch.members) == 1:
             continue
         token = token_of(given[launch.members[0]].name)
@@ -135,7 +135,7 @@ def is_unanswered(record: ClaimRecord | None, first: str) -> bool:
     return record.phase is ClaimPhase.REQUESTED and record.deletion is None
 
 
-def _kind(record: ClaimRecord) -> tuple[Any, ...]:
+def _shape(record: ClaimRecord) -> tuple[Any, ...]:
     """Return everything of a claim on which the request to EC2 depends; of its offerings only the cheapest."""
     plan = record.plan
     cheapest = record.offerings[:1]

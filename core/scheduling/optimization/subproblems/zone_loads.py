@@ -10,7 +10,7 @@ import numpy as np
 from core.packing.problem import Ints
 from core.scheduling.optimization.items.item_groups import ItemGroup
 
-_Kind = tuple[object, ...]
+_Identity = tuple[object, ...]
 
 
 class ZoneLoads(msgspec.Struct, frozen=True, eq=False):
@@ -34,20 +34,20 @@ def loads_from(found: ZoneLoads, groups: Sequence[ItemGroup], counts: Ints) -> I
         counts: [item], how many pods of the item are here.
     """
     # here[k] is the item whose pods found.loads[:, k] are, -1 for none; no load has more of an item than there are.
-    numbers = {kind: number for number, kind in enumerate(_kinds(groups))}
-    here = np.array([numbers.get(kind, -1) for kind in _kinds(found.groups)], dtype=np.int64)
+    numbers = {identity: number for number, identity in enumerate(_identities(groups))}
+    here = np.array([numbers.get(identity, -1) for identity in _identities(found.groups)], dtype=np.int64)
     loads = np.zeros((len(found.loads), len(groups)), dtype=np.int64)
     loads[:, here[here >= 0]] = found.loads[:, here >= 0]
     return np.minimum(loads, counts)
 
 
-def _kinds(groups: Sequence[ItemGroup]) -> list[tuple[_Kind, int]]:
+def _identities(groups: Sequence[ItemGroup]) -> list[tuple[_Identity, int]]:
     """[item], the group without its requirements, which name the zone, and how many equal groups come before it."""
-    before: dict[_Kind, int] = {}
-    found: list[tuple[_Kind, int]] = []
+    before: dict[_Identity, int] = {}
+    found: list[tuple[_Identity, int]] = []
     for group in groups:
         options = tuple((option.template_index, option.allowed) for option in group.options)
-        kind: _Kind = (
+        identity: _Identity = (
             group.requests,
             group.is_fixed,
             options,
@@ -55,6 +55,6 @@ def _kinds(groups: Sequence[ItemGroup]) -> list[tuple[_Kind, int]]:
             group.per_machine_max,
             group.capped_by,
         )
-        found.append((kind, before.get(kind, 0)))
-        before[kind] = before.get(kind, 0) + 1
+        found.append((identity, before.get(identity, 0)))
+        before[identity] = before.get(identity, 0) + 1
     return found
