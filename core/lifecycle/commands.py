@@ -58,10 +58,10 @@ def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime)
     if not leaving:
         return Abandon(CommandReason.CANDIDATES_GONE, "its nodes are already gone")
     if record.phase is CommandPhase.VERIFYING:
+        if abs(now - record.created_at) > STALE_AFTER:  # a moment that is far ahead is of a wrong clock
+            return Abandon(CommandReason.STALE, "it could not be validated in time")
         if now < record.verify_at:
             return Wait(record.verify_at - now, "to be validated before it starts")
-        if now - record.created_at > STALE_AFTER:
-            return Abandon(CommandReason.STALE, "it could not be validated in time")
         return Verify()
     if now - record.created_at > time_limit(facts.queued):
         return Abandon(CommandReason.TIMEOUT, f"replacements were not ready within {time_limit(facts.queued)}")

@@ -138,3 +138,10 @@ def test_replacements_have_ten_minutes_and_long_queues_up_to_an_hour() -> None:
     step = next_command_step(record, CommandFacts(claims={**CANDIDATE, "r": a_record(ClaimPhase.LAUNCHED)}), NOW)
     assert isinstance(step, steps.Abandon)
     assert step.reason == "Timeout"
+
+
+def test_a_command_of_a_clock_that_is_ahead_blocks_its_nodes_no_longer_than_others() -> None:
+    """It would be validated when that moment comes, hours later; until then, its nodes would be in no other command."""
+    for ahead, expected in ((2 * SECOND, steps.Wait), (180 * MINUTE, steps.Abandon)):
+        record = a_command(age=-ahead)
+        assert isinstance(next_command_step(record, CommandFacts(claims=CANDIDATE), NOW), expected)
