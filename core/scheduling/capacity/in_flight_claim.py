@@ -62,7 +62,8 @@ class InFlightClaim(msgspec.Struct, eq=False):
     @property
     def price(self) -> int:
         """Nano-dollars per hour of the cheapest offering that it may be launched with; nearly zero if it is covered."""
-        price = self.template.types.offerings.cheapest(self.fitting_types, self.reqs) or 0
+        types = self.template.types
+        price = types.cheapest(types.mask(self.reqs) & self.allowed, self.used, self.reqs) or 0
         return paid_for(price) if self.commitment else price
 
     def add_pod(self, pod: Pod, pod_group: PodGroup) -> None:

@@ -33,6 +33,8 @@ class TypeFilter:
         room: Their room for pods.
         mask: Requirements → types that meet them and have an available offering that does.
         values: The values of a label that a node of some types may get under requirements; sorted.
+        cheapest: A set of types, requests and requirements → the lowest price of those of the types that have room for the
+            requests, in nano-dollars per hour; None if there is none.
         quota_members: Capacity type → code of each of EC2's vCPU quotas → types that count in it.
     """
 
@@ -49,6 +51,9 @@ class TypeFilter:
         self.mask: Callable[[RequirementId], TypeMask] = memo(partial(_mask, index, labels, offerings, table))
         self.values: Callable[[TypeMask, RequirementId, str], tuple[str, ...]] = memo(
             partial(_values, labels, offerings, table)
+        )
+        self.cheapest: Callable[[TypeMask, Vector, RequirementId], int | None] = memo(
+            partial(_cheapest, offerings, room)
         )
         self.quota_members: Callable[[str], Mapping[str, TypeMask]] = memo(partial(_quota_members, index.names))
 
@@ -118,6 +123,12 @@ def _values(
     if key in OFFERING_KEYS:
         return offerings.values(among, reqs, key)
     return labels.values(among, key, table[reqs].get(key))
+
+
+def _cheapest(
+    offerings: TypeOfferings, room: TypeRoom, among: TypeMask, total: Vector, reqs: RequirementId
+) -> int | None:
+    return offerings.cheapest(room.fitting(among, total), reqs)
 
 
 def _quota_members(names: Sequence[str], capacity_type: str) -> Mapping[str, TypeMask]:

@@ -101,7 +101,7 @@ def is_undercut(claim: InFlightClaim) -> bool:
     mask, pod_groups = types.mask(claim.reqs) & claim.template.mask, Counter(claim.pod_groups)
     # A few pods are usually enough: one alone costs much more than its share of a node.
     for pod_group, count in pod_groups.items():
-        alone = types.offerings.cheapest(types.room.fitting(mask, pod_group.requests), claim.reqs)
+        alone = types.cheapest(mask, pod_group.requests, claim.reqs)
         apart += price if alone is None else alone * count
         if apart >= price:
             return False

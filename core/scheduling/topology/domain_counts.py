@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -165,6 +165,17 @@ class DomainCounts:
             if is_uncertain:
                 uncertain = self._uncertain.setdefault(group, {})
                 uncertain[domain] = uncertain.get(domain, 0) + times
+
+    def record_on_claims(self, signature: PodSignature, profile: ClaimProfile, claims: Sequence[int]) -> None:
+        """Count one pod on each of these new nodes with a profile; a node may be named several times."""
+        for group, domain, is_uncertain in self._effects(signature, profile):
+            if domain is None:
+                hostnames = self._hostnames_of(group)
+                for claim in claims:
+                    hostnames.add(claim, 1)
+                continue
+            for counts in (self.of(group), self._uncertain.setdefault(group, {})) if is_uncertain else (self.of(group),):
+                counts[domain] = counts.get(domain, 0) + len(claims)
 
     def recount(self, signature: PodSignature, before: ClaimProfile, after: ClaimProfile, claim: int) -> None:
         """Move a pod's count from its claim's old profile to the new one."""

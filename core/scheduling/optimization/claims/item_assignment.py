@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -66,7 +67,7 @@ class ItemAssignment:
         """
         self._problem = problem
         self._settings = settings
-        self._unassigned = [dict(of_group) for of_group in members]
+        self._unassigned = [_UnassignedItems(of_group) for of_group in members]
         self._is_ruled = [any(item.counted or item.caps for item in of_group) for of_group in members]
 
     def machines(self, packing: Packing) -> list[AssignedMachine]:
@@ -77,7 +78,7 @@ class ItemAssignment:
         ]
         largest = largest_first(self._problem.requests, self._problem.capacity.max(axis=0))
         order = [ItemIndex(int(index)) for index in largest]
-        left = [(index, item) for index in order for item in _each(self._unassigned[index])]
+        left = [(index, item) for index in order for item in self._unassigned[index].each()]
         exchanged_max = self._settings.exchanged_items_max
         without_place = [
             (index, item)
@@ -91,26 +92,15 @@ class ItemAssignment:
     def _filled(self, type_index: MachineTypeIndex, load: Ints) -> AssignedMachine:
         """Return a machine with the items of its load that hostname rules allow; items with rules come first."""
         machine = AssignedMachine(type_index, np.zeros_like(load))
-        present = [ItemIndex(index) for index in np.flatnonzero(load).tolist()]
-        for index in sorted(present, key=lambda one: (not self._is_ruled[one], one)):
-            for _ in range(int(load[index])):
-                item = self._next(index, machine.rules)
-                if item is not None:
-                    machine.add(index, item)
+        present = np.flatnonzero(load)
+        places = dict(zip(present.tolist(), load[present].tolist(), strict=True))
+        for number in sorted(places, key=lambda one: (not self._is_ruled[one], one)):
+            index, unassigned = ItemIndex(number), self._unassigned[number]
+            rules = machine.rules if self._is_ruled[number] else None
+            items = [item for _ in range(places[number]) if (item := unassigned.take(rules)) is not None]
+            machine.items += [(index, item) for item in items]
+            machine.load[index] = len(items)
         return machine
-
-    def _next(self, index: ItemIndex, rules: HostnameRuleState) -> PackingItem | None:
-        """Return the item of a group that the rules admit and of which the most remain."""
-        left = self._unassigned[index]
-        found = max(left, key=left.__getitem__, default=None)
-        if found is not None and not rules.admits(found):
-            ordered = sorted(left, key=lambda item: -left[item])
-            found = next((item for item in ordered if rules.admits(item)), None)
-        if found is not None:
-            left[found] -= 1
-            if not left[found]:
-                del left[found]
-        return found
 
     def _exchanged(self, machines: list[AssignedMachine], planned: Ints, index: ItemIndex, item: PackingItem) -> bool:
         """Assign an item to a free place of its group, if necessary by moving another item of the group to that place.
@@ -163,6 +153,29 @@ class ItemAssignment:
         best.add(index, item)
 
 
-def _each(left: Mapping[PackingItem, int]) -> Iterator[PackingItem]:
-    for item, count in left.items():
-        yield from [item] * count
+class _UnassignedItems:
+    """The packing items of one group that no machine has so far."""
+
+    def __init__(self, counts: Mapping[PackingItem, int]) -> None:
+        self._items = list(counts)
+        # (-number, position) of each item with any left, sorted: the most first, ties in the given order.
+        self._left = sorted((-count, position) for position, count in enumerate(counts.values()))
+
+    def take(self, rules: HostnameRuleState | None) -> PackingItem | None:
+        """Take the item that the rules admit and of which the most remain, and add it to the rules; None without rules."""
+        for rank, (number, position) in enumerate(self._left):
+            item = self._items[position]
+            if rules is not None:
+                if not rules.admits(item):
+                    continue
+                rules.add(item)
+            del self._left[rank]
+            if number < -1:
+                insort(self._left, (number + 1, position))
+            return item
+        return None
+
+    def each(self) -> Iterator[PackingItem]:
+        """Return every item, as often as it is left, in the given order."""
+        for position, number in sorted((position, number) for number, position in self._left):
+            yield from [self._items[position]] * -number

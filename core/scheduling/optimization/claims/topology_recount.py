@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from core.scheduling.capacity.claim_profile import ClaimProfiles
+from core.scheduling.capacity.claim_profile import ClaimProfile, ClaimProfiles
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.solution import Solution
+from core.scheduling.pods.pod_group import PodSignature
 from core.scheduling.primitives.handles import TopologyGroupId
 from core.scheduling.topology.domain_counts import DomainCounts
 
@@ -20,11 +19,13 @@ def recounted(context: SchedulingContext, solution: Solution) -> DomainCounts:
     for pod, position in solution.bound:
         domain_counts.record_on_node(context.pod_groups.of(pod).signature, position)
     profiles = ClaimProfiles()
+    placed: dict[tuple[PodSignature, ClaimProfile], list[int]] = {}
     for number, claim in enumerate(solution.claims):
         profile = profiles.of(claim.template, claim.reqs, claim.template.mask)
-        signatures = {signature.index: signature for signature in claim.signatures}
-        for index, count in Counter(signature.index for signature in claim.signatures).items():
-            domain_counts.record_on_claim(signatures[index], profile, number, count)
+        for pod_group in claim.pod_groups:
+            placed.setdefault((pod_group.signature, profile), []).append(number)
+    for (signature, profile), claims in placed.items():
+        domain_counts.record_on_claims(signature, profile, claims)
     return domain_counts
 
 

@@ -20,7 +20,7 @@ from core.scheduling.optimization.items.packing_item import MovablePods, Packing
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.handles import RequirementId, TopologyGroupId
 from core.scheduling.primitives.memo import memo
-from core.scheduling.primitives.requirement_table import IMPOSSIBLE
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.primitives.resource_vector import Vector, plus
 
 _UNRESERVED: Final = Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))
@@ -45,6 +45,7 @@ class ItemExtraction:
     def __init__(self, context: SchedulingContext, hostname_caps: HostnameCaps) -> None:
         self._context = context
         self._hostname_caps = hostname_caps
+        self._scope: Callable[[NodeClaimTemplate, RequirementId], RepackScope] = memo(partial(_scope, context.table))
         self._is_met: Callable[[RelaxationStep, RequirementId, RepackScope], bool] = memo(partial(_is_met, context))
         self._movable: Callable[[PodGroup, RelaxationStep, RequirementId, RepackScope], PackingItem | None] = memo(
             partial(_movable, context, hostname_caps)
@@ -52,14 +53,7 @@ class ItemExtraction:
 
     def scope(self, claim: InFlightClaim) -> RepackScope:
         """Return the scope of a claim."""
-        table, template = self._context.table, claim.template
-        offered = table[template.offered]
-        own = [(key, requirement) for key, requirement in table[claim.reqs].items() if key not in table.well_known]
-        narrowed = [requirement for key, requirement in own if requirement != offered.get(key)]
-        if template.types.offerings.reservations:
-            narrowed.append(_UNRESERVED)
-        base = table.narrowed(template.offered, asked=table.conjunction(narrowed)) if narrowed else template.offered
-        return RepackScope(template, base)
+        return self._scope(claim.template, claim.reqs)
 
     def items_of(self, claim: InFlightClaim, scope: RepackScope) -> list[MovablePods]:
         """Return the claim's pods as items; those that stay together come first.
@@ -135,6 +129,16 @@ class ItemExtraction:
         for vector in vectors:
             total = plus(total, vector)
         return total
+
+
+def _scope(table: RequirementTable, template: NodeClaimTemplate, reqs: RequirementId) -> RepackScope:
+    offered = table[template.offered]
+    own = [(key, requirement) for key, requirement in table[reqs].items() if key not in table.well_known]
+    narrowed = [requirement for key, requirement in own if requirement != offered.get(key)]
+    if template.types.offerings.reservations:
+        narrowed.append(_UNRESERVED)
+    base = table.narrowed(template.offered, asked=table.conjunction(narrowed)) if narrowed else template.offered
+    return RepackScope(template, base)
 
 
 def _is_met(context: SchedulingContext, step: RelaxationStep, reqs: RequirementId, scope: RepackScope) -> bool:
