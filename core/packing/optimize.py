@@ -105,7 +105,8 @@ class _Stages:
     def run(self, incumbent: Packing, known: Sequence[Packing], loads: Ints) -> OptimizedPacking:
         """The best packing that any stage finds, rechecked in integers."""
         start = self._start(incumbent)
-        best = start if known else self._rounded(start)
+        # Where loads are known, rounding is left to the time after the search.
+        best = start if known or (len(loads) and not self._budget.time_is_over) else self._rounded(start)
         sources = list(known)
         if len(known) <= 1 and self._is_coarse(best):
             sources = [best] if len(loads) else [*self._two_type_packings(), best]
@@ -168,12 +169,12 @@ class _Stages:
         problem, settings = self._problem, self._settings
         pairs_allow = settings.stages.column_pairs_max // len(problem.counts)
         types = promising_types(problem, self._fluid, max(settings.ruin_and_recreate.promising_types, pairs_allow))
-        types = np.unique(np.concatenate([types, *(packing.types for packing in known)]))
-        start = [Columns(np.searchsorted(types, packing.types), packing.loads) for packing in known]
-        restricted = problem.restricted(types)
-        diving = Diving(restricted, self._generator, self._budget, settings)
-        found = diving.packing([*start, Columns.of_loads(restricted, loads)], self._fluid.lower_bound)
-        return right_sized(problem, found), diving.is_closed(found), diving.loads
+        diving = Diving(problem, self._generator, self._budget, settings, problem.restricted(types))
+        start = [Columns.of_packing(packing) for packing in known]
+        found = diving.packing([*start, Columns.of_loads(problem, loads)], self._fluid.lower_bound)
+        is_closed = diving.is_closed(found)
+        good = diving.loads(settings.repack.common_loads_value_min)
+        return found, is_closed, np.unique(np.concatenate([good, found.loads]), axis=0)
 
     def _is_coarse(self, packing: Packing) -> bool:
         return is_coarse(

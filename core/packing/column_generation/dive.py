@@ -28,20 +28,27 @@ class Diving:
     """The search for a packing of one problem through its columns."""
 
     def __init__(
-        self, problem: PackingProblem, generator: np.random.Generator, budget: SearchBudget, settings: SearchSettings
+        self,
+        problem: PackingProblem,
+        generator: np.random.Generator,
+        budget: SearchBudget,
+        settings: SearchSettings,
+        filled: PackingProblem | None = None,
     ) -> None:
+        """`filled` is the problem with the types that pricing fills, all of them if None; columns may have any type."""
         self._problem = problem
+        self._filled = problem if filled is None else filled
         self._generator = generator
         self._budget = budget
         self._settings = settings
-        self._generation = ColumnGeneration(problem, generator, settings)
+        self._generation = ColumnGeneration(problem, generator, settings, filled)
         self._master = self._generation.master
-        self._fractional_cost = 0.0
+        self._fractional_cost = self._cost_near = 0.0
+        self._item_values: Floats = np.zeros(len(problem.counts))
 
-    @property
-    def loads(self) -> Ints:
-        """[load, item], the loads of all columns so far."""
-        return self._master.loads
+    def loads(self, value_for_price_min: float) -> Ints:
+        """Return [load, item], the loads with at least this value for their price at the last dual prices for all pods."""
+        return self._master.loads(self._item_values, value_for_price_min)
 
     def packing(self, known: Sequence[Columns], lower_bound: int) -> Packing:
         """Return a packing of all pods from known and new columns; dives repeat while they save.
@@ -52,6 +59,7 @@ class Diving:
         """
         for columns in known:
             self._master.add(columns)
+        self._cost_near = lower_bound * (1 + self._settings.column_generation.stop_gap_relative)
         self._generate(lower_bound, with_beam=False)
         best = self._best_dive(lower_bound)
         is_done = best.cost(self._problem) <= self._cost_done(lower_bound) or self._budget.is_spent
@@ -63,7 +71,7 @@ class Diving:
 
     def is_closed(self, packing: Packing) -> bool:
         """Whether a packing costs hardly more than the optimum of the master problem over the known loads."""
-        return packing.cost(self._problem) <= self._cost_done(self._fractional_cost)
+        return packing.cost(self._problem) <= max(self._cost_done(self._fractional_cost), self._cost_near)
 
     def _generate(self, lower_bound: int, *, with_beam: bool) -> bool:
         """Generate columns for a share of the remaining steps, and return whether there are any new ones."""
@@ -75,10 +83,11 @@ class Diving:
     def _best_dive(self, lower_bound: int) -> Packing:
         """Return the best of several dives; they end once none saves or the best costs hardly more than the master problem."""
         settings = self._settings.diving
-        shares, best, idle, dives = settings.bought_shares_min, self._dive(settings.bought_shares_min[0]), 0, 1
-        cost_done = self._cost_done(max(lower_bound, self._fractional_cost))
+        shares, idle, dives = settings.bought_shares_min, 0, 1
+        best = self._dive(shares[0], prices_always=False)
+        cost_done = max(self._cost_done(max(lower_bound, self._fractional_cost)), self._cost_near)
         while idle < settings.idle_dives_max and best.cost(self._problem) > cost_done and self._budget.step():
-            found = self._dive(shares[dives % len(shares)])
+            found = self._dive(shares[dives % len(shares)], prices_always=True)
             is_better = found.cost(self._problem) < best.cost(self._problem)
             best, idle, dives = found if is_better else best, 0 if is_better else idle + 1, dives + 1
         return best
@@ -86,8 +95,11 @@ class Diving:
     def _cost_done(self, lower_bound: float) -> float:
         return lower_bound * (1 + self._settings.diving.stop_gap_relative)
 
-    def _dive(self, bought_share_min: float) -> Packing:
-        """Dive once. The loads become columns: those for the last pods improve the next solution and the next dive."""
+    def _dive(self, bought_share_min: float, *, prices_always: bool) -> Packing:
+        """Dive once. The loads become columns: those for the last pods improve the next solution and the next dive.
+
+        Columns are generated for the remaining pods, unless `prices_always` is off and the program costs little enough.
+        """
         demand, parts = self._problem.counts.copy(), list[Packing]()
         while demand.any():
             # Without steps left no columns are generated: what the program buys is better than packing by value and takes
@@ -97,8 +109,10 @@ class Diving:
                 item_values = self._master.solved(self._problem.counts).item_values
                 parts.append(self._packed_by_value(demand, item_values))
                 break
-            solution = self._solved_and_priced(demand) if parts and may_price else self._master.solved(demand)
-            self._fractional_cost = self._fractional_cost if parts else solution.cost
+            is_priced = parts and may_price and (prices_always or self._fractional_cost > self._cost_near)
+            solution = self._solved_and_priced(demand) if is_priced else self._master.solved(demand)
+            if not parts:
+                self._fractional_cost, self._item_values = solution.cost, solution.item_values
             part = self._whole(solution, demand, bought_share_min)
             if not len(part.types):
                 part = self._packed_by_value(demand, solution.item_values)
@@ -109,13 +123,14 @@ class Diving:
         return found
 
     def _packed_by_value(self, demand: Ints, item_values: Floats) -> Packing:
-        return pack_by_value(
-            self._problem,
+        found = pack_by_value(
+            self._filled,
             demand=demand,
             item_values=item_values,
             generator=self._generator,
             settings=self._settings.value_packing,
         )
+        return right_sized(self._problem, found)
 
     def _solved_and_priced(self, demand: Ints) -> MasterSolution:
         """Return the master's solution for the remaining pods, with columns generated for them."""
@@ -150,9 +165,14 @@ def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, left: Ints) ->
     """Put remaining pods ([item]) into the free capacity, large ones first; `loads` are changed in place."""
     # free[m, r] = capacity[m, r] - Σ_i loads[m, i] requests[i, r]. A machine takes min_r ⌊free[m, r] / requests[i, r]⌋ more
     # pods of item i, and no more than fit[i, type] in all.
+    # Room only shrinks, so an item that fits no machine at first is left out.
     free = problem.capacity[types] - loads @ problem.requests
     order = largest_first(problem.requests, problem.capacity.max(axis=0))
-    for item in order[left[order] > 0]:
+    order = order[left[order] > 0]
+    fits = problem.fit[order][:, types] > 0
+    for requested, there in zip(problem.requests[order].T, free.T, strict=True):
+        fits &= requested[:, None] <= there[None, :]
+    for item in order[fits.any(axis=1)]:
         requests = problem.requests[item]
         requested = np.flatnonzero(requests)
         room = problem.fit[item, types] - loads[:, item]

@@ -11,7 +11,7 @@ import numpy as np
 
 from core.packing.column_generation.beam_pricing import BeamPricing
 from core.packing.column_generation.columns import Columns
-from core.packing.column_generation.greedy_pricing import greedy_columns
+from core.packing.column_generation.greedy_pricing import best_columns, knapsack_loads
 from core.packing.column_generation.master_problem import MasterProblem, MasterSolution
 from core.packing.column_generation.shadow_prices import ShadowPrices, value_for_price_max
 from core.packing.column_generation.substitution_columns import Substitutions
@@ -23,12 +23,27 @@ from core.packing.search_settings import SearchSettings
 class ColumnGeneration:
     """The master problem of one packing problem, and the search for its columns."""
 
-    def __init__(self, problem: PackingProblem, generator: np.random.Generator, settings: SearchSettings) -> None:
+    def __init__(
+        self,
+        problem: PackingProblem,
+        generator: np.random.Generator,
+        settings: SearchSettings,
+        filled: PackingProblem | None = None,
+    ) -> None:
+        """Begin with a column for each item alone.
+
+        Args:
+            problem: The pods and all types of machine.
+            generator: Draws the noise of pricing.
+            settings: When to stop.
+            filled: The problem with the types that pricing fills; all of them if None. Columns may have any type.
+        """
         self._problem = problem
+        self._filled = problem if filled is None else filled
         self._generator = generator
         self._settings = settings
         self._greedy_finds_none = False
-        self.shadow_prices = ShadowPrices(problem)
+        self.shadow_prices = ShadowPrices(self._filled)
         self.substitutions = Substitutions.of(problem)
         self.master = MasterProblem(problem, self.substitutions)
         self.master.add(Columns.of_single_items(problem))
@@ -60,7 +75,7 @@ class ColumnGeneration:
             if center is not None and not idle:
                 tried = settings.smoothing * center + (1 - settings.smoothing) * tried
             prices = self.shadow_prices.under(tried)
-            excess = value_for_price_max(self._problem, demand=demand, item_values=tried, resource_prices=prices)
+            excess = value_for_price_max(self._filled, demand=demand, item_values=tried, resource_prices=prices)
             if center is None or tried @ demand / excess > proven:
                 proven, center = float(tried @ demand / excess), tried / excess
             found = self._price(solution, tried=tried, resource_prices=prices, with_beam=with_beam)
@@ -76,15 +91,21 @@ class ColumnGeneration:
 
     def greedy_columns(self, demand: Ints, *, chosen_by: Floats, judged_by: Floats, resource_prices: Floats) -> Columns:
         """Columns for `demand` ([item]) by greedy knapsacks."""
-        return greedy_columns(
-            self._problem,
+        settings = self._settings
+        loads = knapsack_loads(
+            self._filled,
             demand,
             chosen_by=chosen_by,
-            judged_by=judged_by,
             resource_prices=resource_prices,
-            value_per_price_min=self._settings.column_generation.value_per_price_min,
             generator=self._generator,
-            settings=self._settings.greedy_pricing,
+            settings=settings.greedy_pricing,
+        )
+        return best_columns(
+            self._problem,
+            loads,
+            judged_by=judged_by,
+            value_per_price_min=settings.column_generation.value_per_price_min,
+            columns_max=settings.greedy_pricing.columns_max,
         )
 
     def _price(self, solution: MasterSolution, *, tried: Floats, resource_prices: Floats, with_beam: bool) -> bool:
@@ -99,11 +120,11 @@ class ColumnGeneration:
                 return is_new
         self._greedy_finds_none = True
         beam = BeamPricing(
-            self._problem,
+            self._filled,
             demand,
             item_values=tried,
             resource_prices=resource_prices,
             value_per_price_min=self._settings.column_generation.value_per_price_min,
             settings=self._settings.beam_pricing,
         )
-        return self.master.add(beam.columns()) > 0
+        return self.master.add(Columns.of_loads(self._problem, beam.columns().loads)) > 0

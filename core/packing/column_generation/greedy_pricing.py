@@ -10,45 +10,59 @@ from core.packing.problem import Floats, Ints, PackingProblem
 from core.packing.search_settings import GreedyPricingSettings
 
 
-def greedy_columns(
-    problem: PackingProblem,
+def knapsack_loads(
+    filled: PackingProblem,
     demand: Ints,
     *,
     chosen_by: Floats,
-    judged_by: Floats,
     resource_prices: Floats,
-    value_per_price_min: float,
     generator: np.random.Generator,
     settings: GreedyPricingSettings,
-) -> Columns:
-    """Return columns of negative reduced cost that greedy knapsacks find, for each type and noise on its resource prices.
+) -> Ints:
+    """Return [load, item], the loads of greedy knapsacks, one for each type and noise on its resource prices.
 
     Args:
-        problem: The types of machine.
+        filled: The pods, and the types that knapsacks fill.
         demand: [item], pods to take from.
         chosen_by: [item], the values by which pods are chosen.
-        judged_by: [item], the values by which columns are judged: the master problem's dual prices.
         resource_prices: [type, resource], shadow prices under `chosen_by`.
-        value_per_price_min: Value over price that a column must exceed.
         generator: Draws the noise.
-        settings: How much noise, and how many columns.
+        settings: How much noise.
     """
     # Density rule: items by chosen_by[i] / (requests[i] · u[d, t]) for the resource prices u under noise d, the largest first.
-    # Reduced cost = price - Σ_i load[i] judged_by[i] < 0 where value / price > 1.
-    # cost: [active item, noise, type], order and taken: [rank, noise, type].
+    # cost: [active item, noise, type], order and taken: [rank, noise, type], by_item: [item, noise, type].
     active = np.flatnonzero((demand > 0) & (chosen_by > 0))
     noisy = _noisy(resource_prices, generator, settings)
-    cost = np.einsum("ar,dtr->adt", problem.requests[active].astype(float), noisy)
+    cost = np.einsum("ar,dtr->adt", filled.requests[active].astype(float), noisy)
     order = active[np.argsort(-(chosen_by[active, None, None] / np.maximum(cost, 1e-15)), axis=0, kind="stable")]
-    pods_max = np.minimum(problem.fit, demand[:, None]).astype(float)
-    taken = greedy_loads(problem, demand=demand, pods_max=pods_max, order=order)
-    value_for_price = (taken * judged_by[order]).sum(axis=0) / problem.prices
-    noise, types = np.nonzero(value_for_price > value_per_price_min)
-    best = np.argsort(-value_for_price[noise, types], kind="stable")[: settings.columns_max]
-    loads = np.zeros((len(best), len(demand)), dtype=np.int64)
-    for i, (d, t) in enumerate(zip(noise[best], types[best], strict=True)):
-        loads[i, order[:, d, t]] = taken[:, d, t]
-    return Columns(types[best], loads)
+    pods_max = np.minimum(filled.fit, demand[:, None]).astype(float)
+    taken = greedy_loads(filled, demand=demand, pods_max=pods_max, order=order)
+    by_item = np.zeros((len(demand), *taken.shape[1:]), dtype=np.int64)
+    np.put_along_axis(by_item, order, taken.astype(np.int64), axis=0)
+    loads: Ints = by_item.reshape(len(demand), -1).T
+    return loads
+
+
+def best_columns(
+    problem: PackingProblem, loads: Ints, *, judged_by: Floats, value_per_price_min: float, columns_max: int
+) -> Columns:
+    """Return columns of negative reduced cost with these loads, each on the cheapest type that holds it.
+
+    That may be another type than the one for which a load was found, if it leaves room there.
+
+    Args:
+        problem: The pods and all types of machine.
+        loads: [load, item].
+        judged_by: [item], the master problem's dual prices.
+        value_per_price_min: Value over price that a column must exceed.
+        columns_max: How many columns, the best first.
+    """
+    # Reduced cost = price - Σ_i load[i] judged_by[i] < 0 where value / price > 1.
+    found = Columns.of_loads(problem, loads)
+    value_for_price = (found.loads @ judged_by) / problem.prices[found.types]
+    ranked = np.argsort(-value_for_price, kind="stable")[:columns_max]
+    best = ranked[value_for_price[ranked] > value_per_price_min]
+    return Columns(found.types[best], found.loads[best])
 
 
 def _noisy(resource_prices: Floats, generator: np.random.Generator, settings: GreedyPricingSettings) -> Floats:

@@ -50,10 +50,11 @@ class MasterProblem:
             coefficients[number, substitutions.pairs[:, 1]] = 1
             self._program.add_columns(LpColumns.dense(np.zeros(self._substitutions), coefficients))
 
-    @property
-    def loads(self) -> Ints:
-        """[load, item], the distinct loads of all columns."""
-        return np.unique(np.array(self._loads, dtype=np.int64), axis=0)
+    def loads(self, item_values: Floats, value_for_price_min: float) -> Ints:
+        """Return [load, item], the distinct loads of columns with at least this value for their price."""
+        loads = np.array(self._loads, dtype=np.int64)
+        is_worth_it = loads @ item_values >= self._problem.prices[self._types] * value_for_price_min
+        return np.unique(loads[is_worth_it], axis=0)
 
     def add(self, columns: Columns) -> int:
         """Add columns, and return how many were new."""

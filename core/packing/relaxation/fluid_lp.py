@@ -8,7 +8,7 @@ import numpy as np
 from core.packing.lp import UNBOUNDED, LinearProgram, LpColumns, LpRows
 from core.packing.problem import Floats, PackingProblem
 from core.packing.relaxation.active_types import InactiveTypes, first_types, joining_types
-from core.packing.relaxation.scaled_problem import JoinedItems, ScaledProblem
+from core.packing.relaxation.scaled_problem import JoinedItems, ScaledProblem, scale_of
 from core.packing.search_settings import SearchSettings
 
 
@@ -20,12 +20,15 @@ class FluidSolution(msgspec.Struct, frozen=True, eq=False):
         machines: [type], how many machines it buys.
         pods: [item, type], how many pods of an item it runs on a type.
         item_values: [item], the dual price: what one more pod would cost.
+        resource_prices: [type, resource], what one unit of a type's resource costs at most; no machine's capacity costs more
+            than the machine.
     """
 
     lower_bound: int
     machines: Floats
     pods: Floats
     item_values: Floats
+    resource_prices: Floats
 
 
 class _Optimum(msgspec.Struct, frozen=True, eq=False):
@@ -54,10 +57,25 @@ def relax(problem: PackingProblem, settings: SearchSettings) -> FluidSolution:
     optimum = _over_active_types(joined.scaled, settings)
     # Weak duality: any item values v with v[i] ≤ requests[i] · u[t] wherever i fits t, for resource prices u[t] with
     # capacity[t] · u[t] ≤ price[t], give Σ counts[i] v[i] ≤ the optimum. So the bound holds whatever the solver's tolerance.
-    item_values = _item_values(scaled, optimum.resource_prices) * scaled.price_unit
+    feasible = _feasible(scaled, optimum.resource_prices)
+    item_values = _least_payment(scaled, feasible) * scaled.price_unit
     bound = int((item_values @ problem.counts) * (1 - settings.fluid.bound_slack_relative))
     pods = optimum.pods[joined.joint] * joined.share[:, None]
-    return FluidSolution(bound, optimum.machines, pods, item_values)
+    requested, unit = scale_of(problem)
+    resource_prices = np.zeros(problem.capacity.shape)
+    resource_prices[:, requested] = feasible * scaled.price_unit / unit
+    return FluidSolution(bound, optimum.machines, pods, item_values, resource_prices)
+
+
+def at_prices_of(problem: PackingProblem, other: FluidSolution, settings: SearchSettings) -> FluidSolution:
+    """Return a bound for other pods on the same types, without a linear program: weak duality holds for any resource prices.
+
+    The machines are those of the other solution, in proportion to the bounds; no pods are assigned to them.
+    """
+    paid = np.where(problem.fit > 0, problem.requests @ other.resource_prices.T, np.inf).min(axis=1)
+    bound = int((paid @ problem.counts) * (1 - settings.fluid.bound_slack_relative))
+    machines = other.machines * (bound / max(other.lower_bound, 1))
+    return FluidSolution(bound, machines, np.zeros(problem.fit.shape), paid, other.resource_prices)
 
 
 def _over_active_types(scaled: ScaledProblem, settings: SearchSettings) -> _Optimum:
@@ -113,16 +131,16 @@ def _solved(scaled: ScaledProblem) -> _Optimum:
 
 def _is_proven(scaled: ScaledProblem, optimum: _Optimum, gap_relative: float) -> bool:
     """Whether the optimum costs so little over the proven bound that further types can save next to nothing."""
-    proven = _item_values(scaled, optimum.resource_prices) @ scaled.counts
+    proven = _least_payment(scaled, _feasible(scaled, optimum.resource_prices)) @ scaled.counts
     return bool(proven >= (scaled.prices @ optimum.machines) * (1 - gap_relative))
 
 
-def _item_values(scaled: ScaledProblem, resource_prices: Floats) -> Floats:
-    """Return [item], feasible dual prices: the least that a pod pays if no machine's capacity costs more than the machine."""
+def _feasible(scaled: ScaledProblem, resource_prices: Floats) -> Floats:
+    """Return [type, resource], the prices, lowered where a machine's capacity would cost more than the machine."""
     # u'[t] = u[t] · min(1, price[t] / (capacity[t] · u[t])) makes capacity[t] · u'[t] ≤ price[t]; u: [type, resource].
     total = (scaled.capacity * resource_prices).sum(axis=1)
-    feasible = resource_prices * np.minimum(1.0, scaled.prices / np.maximum(total, 1e-300))[:, None]
-    return _least_payment(scaled, feasible)
+    feasible: Floats = resource_prices * np.minimum(1.0, scaled.prices / np.maximum(total, 1e-300))[:, None]
+    return feasible
 
 
 def _least_payment(scaled: ScaledProblem, resource_prices: Floats) -> Floats:

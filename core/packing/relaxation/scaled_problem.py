@@ -9,6 +9,12 @@ from core.packing.problem import Bools, Floats, Ints, PackingProblem
 from core.packing.search_settings import FluidSettings
 
 
+def scale_of(problem: PackingProblem) -> tuple[Ints, Floats]:
+    """Return the resources that some item requests, and the capacity of the largest type for each of them."""
+    requested = np.flatnonzero(problem.requests.any(axis=0))
+    return requested, np.maximum(problem.capacity.max(axis=0), 1)[requested].astype(float)
+
+
 class ScaledProblem(msgspec.Struct, frozen=True, eq=False):
     """A packing problem in floating point.
 
@@ -31,8 +37,7 @@ class ScaledProblem(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, problem: PackingProblem) -> ScaledProblem:
         """Scale a problem, so that the solver's absolute tolerances mean the same for bytes and millicores."""
-        requested = np.flatnonzero(problem.requests.any(axis=0))
-        unit = np.maximum(problem.capacity.max(axis=0), 1)[requested].astype(float)
+        requested, unit = scale_of(problem)
         price_unit = max(float(problem.prices.max()), 1.0)  # a NodeOverlay may make everything free
         return cls(
             prices=problem.prices / price_unit,

@@ -174,7 +174,9 @@ class DomainCounts:
                 for claim in claims:
                     hostnames.add(claim, 1)
                 continue
-            for counts in (self.of(group), self._uncertain.setdefault(group, {})) if is_uncertain else (self.of(group),):
+            for counts in (
+                (self.of(group), self._uncertain.setdefault(group, {})) if is_uncertain else (self.of(group),)
+            ):
                 counts[domain] = counts.get(domain, 0) + len(claims)
 
     def recount(self, signature: PodSignature, before: ClaimProfile, after: ClaimProfile, claim: int) -> None:

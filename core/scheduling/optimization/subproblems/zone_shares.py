@@ -55,7 +55,9 @@ class ZoneShares:
         merged = _with_equal_offers_merged(joint)
         fluid = relax(merged, self._settings)
         even = self._even_shares(fluid.item_values, joint.requests)
-        if self._bound(even) <= fluid.lower_bound * (1 + self._settings.repack.even_zones_cost_relative_max):
+        cost_max = fluid.lower_bound * (1 + self._settings.repack.even_zones_cost_relative_max)
+        have_equal_types = all(len(block.prices) == len(merged.prices) for block in self._blocks)
+        if (have_equal_types and self._is_even(even, joint.requests)) or self._bound(even) <= cost_max:
             return self._whole_pods(even, joint.requests)
         is_smaller = len(merged.prices) < len(joint.prices)
         pods = relax(joint, self._settings).pods if is_smaller else fluid.pods
@@ -121,6 +123,15 @@ class ZoneShares:
             weights=values / values.sum(),
             rounds=self._settings.repack.zone_balance_rounds,
         )
+
+    def _is_even(self, shares: Floats, requests: Ints) -> bool:
+        """Whether every zone gets nearly the same part of each resource that pods with a choice of zones request."""
+        # parts[z, r]: the zone's part of all requests of resource r. A group has a choice if it has a share in several zones.
+        free = (shares > 0).sum(axis=1) > 1
+        resources = requests[free].any(axis=0)
+        parts = ((shares * self._counts[:, None]).T @ self._sizes(requests))[:, resources]
+        difference_max = self._settings.repack.even_zones_difference_max
+        return bool(parts.size and (parts.max(axis=1) <= parts.min(axis=1) * (1 + difference_max)).all())
 
     def _bound(self, shares: Floats) -> int:
         """Return a lower bound on the cost of all zones with these shares; pods are rounded to hundredths."""

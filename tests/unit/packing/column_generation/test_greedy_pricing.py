@@ -7,26 +7,29 @@ import pytest
 from msgspec.structs import replace
 
 from core.packing.column_generation.columns import Columns
-from core.packing.column_generation.greedy_pricing import greedy_columns
+from core.packing.column_generation.greedy_pricing import best_columns, knapsack_loads
 from core.packing.column_generation.shadow_prices import ShadowPrices
 from core.packing.problem import Floats, PackingProblem
 from core.packing.search_settings import GreedyPricingSettings
-from tests.unit.packing.problems import SETTINGS, with_values
+from tests.unit.packing.problems import SETTINGS, a_problem, with_values
 
 
 def found(
-    problem: PackingProblem, values: Floats, settings: GreedyPricingSettings = SETTINGS.greedy_pricing
+    problem: PackingProblem,
+    values: Floats,
+    settings: GreedyPricingSettings = SETTINGS.greedy_pricing,
+    filled: PackingProblem | None = None,
 ) -> Columns:
-    return greedy_columns(
-        problem,
+    filled = problem if filled is None else filled
+    loads = knapsack_loads(
+        filled,
         problem.counts,
         chosen_by=values,
-        judged_by=values,
-        resource_prices=ShadowPrices(problem).under(values),
-        value_per_price_min=1.0,
+        resource_prices=ShadowPrices(filled).under(values),
         generator=np.random.default_rng(0),
         settings=settings,
     )
+    return best_columns(problem, loads, judged_by=values, value_per_price_min=1.0, columns_max=settings.columns_max)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -46,3 +49,12 @@ def test_the_best_columns_come_first_and_not_too_many() -> None:
     ratio = (columns.loads @ values) / problem.prices[columns.types]
     assert ratio.tolist() == sorted(ratio, reverse=True)
     assert len(found(problem, values, replace(SETTINGS.greedy_pricing, columns_max=2))) == 2
+
+
+def test_a_load_that_leaves_room_gets_the_cheapest_type() -> None:
+    """Otherwise, the master problem pays for the machine that a load was found for, and a plan seems too dear."""
+    problem = a_problem([(1.1, 2)], [3])
+    large = problem.restricted(np.array([6]))
+    columns = found(problem, problem.prices[6:7] / 3.0, filled=large)
+    assert set(columns.loads.ravel().tolist()) == {3}
+    assert set(columns.types.tolist()) == {problem.cheapest_type(np.array([3]))} == {3}

@@ -33,6 +33,6 @@ def test_items_that_the_program_covers_twice_are_packed_once() -> None:
     problem = a_problem([(1, 4)], [8])
     machines, pods = np.zeros(len(SIZES)), np.zeros((1, len(SIZES)))
     machines[[3, 4]], pods[0, [3, 4]] = 2.0, 8.0
-    twice = FluidSolution(0, machines, pods, np.zeros(1))
+    twice = FluidSolution(0, machines, pods, np.zeros(1), np.zeros((1, 1)))
     dice = np.random.default_rng(0)
     guided_rounding(problem, twice, (0, 0), generator=dice, settings=SETTINGS).check(problem)

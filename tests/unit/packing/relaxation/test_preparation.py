@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from msgspec.structs import replace
 
 from core.packing.problem import PackingProblem
-from core.packing.relaxation.preparation import prepared, prepared_with_flexibility
+from core.packing.relaxation.preparation import prepared, prepared_like, prepared_with_flexibility
 from core.packing.search_budget import SearchBudget
-from tests.unit.packing.problems import SETTINGS, of_every_size, of_families
+from tests.unit.packing.problems import SETTINGS, of_every_size, of_families, with_large_pods
 
 
 def of_equal_capacity() -> PackingProblem:
@@ -49,3 +51,28 @@ def test_without_time_flexibility_is_given_up() -> None:
     """Otherwise, a second relaxation begins after the deadline."""
     problem = of_equal_capacity()
     assert prepared_with_flexibility(problem, SETTINGS, SearchBudget(None, lambda: True)).problem is problem
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_prices_of_like_pods_bound_the_cost_without_a_program(seed: int) -> None:
+    """Weak duality holds for any resource prices; zones with the same mix of pods have nearly the same."""
+    problem = with_large_pods(seed)
+    other = replace(problem, counts=problem.counts + np.arange(len(problem.counts)) % 3)
+    model, optimum = prepared(other, SETTINGS), prepared(problem, SETTINGS).fluid
+    like = prepared_like(problem, model, SETTINGS)
+    assert like is not None
+    assert not like.is_relaxed
+    assert 0.98 * optimum.lower_bound <= like.fluid.lower_bound <= optimum.lower_bound * (1 + 1e-6)
+    assert like.fluid.machines.sum() == pytest.approx(optimum.machines.sum(), rel=0.2)
+
+
+def test_prices_are_not_taken_over_from_other_types() -> None:
+    problem = with_large_pods(0)
+    dearer = replace(problem, prices=problem.prices * 2)
+    assert prepared_like(problem, prepared(dearer, SETTINGS), SETTINGS) is None
+
+
+def test_types_may_be_bundled_where_machines_hold_many_pods() -> None:
+    """Bundles need the relaxation of these pods."""
+    problem = of_equal_capacity()
+    assert prepared_like(problem, prepared(problem, SETTINGS), SETTINGS) is None

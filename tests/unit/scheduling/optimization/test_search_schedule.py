@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from msgspec.structs import replace
 
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS
-from core.scheduling.optimization.search_schedule import search
+from core.scheduling.optimization.search_schedule import SubproblemSearch, search
 from core.scheduling.optimization.subproblems.subproblem import Subproblem
 from tests.builders import ZONES, a_pod, a_type
 from tests.unit.packing.problems import SIZES
@@ -37,21 +39,52 @@ def test_every_subproblem_gets_a_part_of_the_budget() -> None:
     assert budget.steps <= 40 + len(subproblems)
 
 
-def test_the_loads_that_one_zone_finds_serve_the_others() -> None:
-    """Otherwise, each zone spends steps on what another one has found, and ends dearer."""
+LARGE = replace(DEFAULT_SETTINGS, repack=replace(DEFAULT_SETTINGS.repack, common_loads_machines_min=1))
+"""Settings under which every zone is a large one."""
+
+
+def three_zones() -> list[Subproblem]:
+    """Zones that have the same pods."""
     types = tuple(
         a_type(f"t{cpu}-{gib}", cpu=str(cpu), memory=f"{gib}Gi", price=mills / 1000) for cpu, gib, mills in SIZES
     )
     sizes = [(cpu, gib) for cpu in (1100, 1900, 2700, 3900) for gib in (3, 7, 12)]
     pods = tuple(a_pod(f"p{n}", cpu=f"{cpu}m", memory=f"{gib}Gi") for n, (cpu, gib) in enumerate(sizes * 8))
+    return [a_subproblem(zone, types=types, pods=pods)[0] for zone in ZONES]
+
+
+def cost(searches: Iterable[SubproblemSearch]) -> int:
+    return sum(claim.price for one in searches for claim in one.claims())
+
+
+def test_the_loads_that_one_zone_finds_serve_the_others() -> None:
+    """Otherwise, each zone spends steps on what another one has found, and ends dearer."""
+    first, second, _ = three_zones()
+    model = SubproblemSearch(first, SearchBudget(), LARGE)
+    model.advance(1, SearchBudget(60), is_quick=False)
+    assert model.loads is not None
     costs = []
-    for machines_min in (1, 1_000):
-        repack = replace(DEFAULT_SETTINGS.repack, common_loads_machines_min=machines_min, common_loads_steps_share=1.0)
-        zones = [a_subproblem(zone, types=types, pods=pods)[0] for zone in ZONES]
-        settings = replace(DEFAULT_SETTINGS, repack=repack)
-        found = search(zones, seed=1, budget=SearchBudget(9), settings=settings)
-        costs.append(sum(claim.price for one in found for claim in one.claims()))
+    for elsewhere in ([model.loads], []):
+        one = SubproblemSearch(second, SearchBudget(), LARGE, model)
+        assert one.waits
+        one.advance(1, SearchBudget(1), is_quick=False, elsewhere=elsewhere)
+        costs.append(cost([one]))
     assert costs[0] < costs[1]
+
+
+@pytest.mark.parametrize("calls", [0, 1, 3, 8, 20])
+def test_zones_that_wait_for_loads_are_packed_when_time_ends(calls: int) -> None:
+    """Otherwise, the whole plan stays greedy if one zone is not packed."""
+    asked: list[float] = []
+
+    def share_over() -> float:
+        asked.append(0)
+        return float(len(asked) > calls)
+
+    interrupted = search(three_zones(), seed=1, budget=SearchBudget(60, share_over), settings=LARGE)
+    assert all(sum(len(claim.pods) for claim in one.claims()) == 96 for one in interrupted)
+    whole = search(three_zones(), seed=1, budget=SearchBudget(60), settings=LARGE)
+    assert cost(interrupted) <= 1.25 * cost(whole)
 
 
 def test_machines_without_a_price_are_not_searched() -> None:
