@@ -173,7 +173,7 @@ class _Stages:
         start = [Columns.of_packing(packing) for packing in known]
         found = diving.packing([*start, Columns.of_loads(problem, loads)], self._fluid.lower_bound)
         is_closed = diving.is_closed(found)
-        good = diving.loads(settings.repack.common_loads_value_min)
+        good = diving.loads(settings.large_zones.value_for_price_min)
         return found, is_closed, np.unique(np.concatenate([good, found.loads]), axis=0)
 
     def _is_coarse(self, packing: Packing) -> bool:

@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from core.packing.large_zone_settings import LargeZoneSettings
+
 
 class ArithmeticBoundSettings(msgspec.Struct, frozen=True):
     """Lower bounds without a solver (`arithmetic_bound`)."""
@@ -272,16 +274,6 @@ class RepackSettings(msgspec.Struct, frozen=True):
     rounds_max: int = 20
     # Cost over bound at which a subproblem is not searched again.
     stop_gap_relative: float = 1e-3
-    # A zone with at least this many machines in the fluid program begins with the loads of other zones (ADR 218). With fewer
-    # machines, few loads are bought twice, and the same first columns lead every zone to the same dives.
-    common_loads_machines_min: int = 100
-    # Such a zone fills fewer types, and rounds one pair: columns may have any type. Its first columns are those loads of
-    # the others that are worth at least this share of their price there, and it generates columns until the program costs this
-    # much over the bound: what is saved beyond takes longer than all else of the plan (ADR 261).
-    common_loads_pairs_max: int = 1_000
-    common_loads_roundings_max: int = 1
-    common_loads_value_min: float = 0.95
-    common_loads_gap_relative: float = 0.035
     # How many hostname groups, those that need the most machines, are resources of a problem: each widens every array.
     hostname_resources_max: int = 12
     # A group that needs less than 1 / hostname_machines_divisor of the widest group's machines is no resource: it finds them.
@@ -292,8 +284,7 @@ class RepackSettings(msgspec.Struct, frozen=True):
     interdependent_per_machine_min: int = 2
     # The most that an even mix of items in every zone may cost over the best mix, which rounds worse: its zones have few items.
     even_zones_cost_relative_max: float = 2e-3
-    # If no zone's parts of the resources that may be distributed differ by more than this share, an even mix costs as little as
-    # the best one where all zones have the same types and prices: it is not priced.
+    # In zones with equal types, an even mix is not priced if no zone's parts of resources differ by more than this (ADR 261).
     even_zones_difference_max: float = 0.05
     # Corrections that give every zone the same mix of resources: one is exact unless it makes a share negative.
     zone_balance_rounds: int = 4
@@ -364,6 +355,7 @@ class SearchSettings(msgspec.Struct, frozen=True):
     stages: StageSettings = msgspec.field(default_factory=StageSettings)
     optimizer: OptimizerSettings = msgspec.field(default_factory=OptimizerSettings)
     repack: RepackSettings = msgspec.field(default_factory=RepackSettings)
+    large_zones: LargeZoneSettings = msgspec.field(default_factory=LargeZoneSettings)
     target: TargetSettings = msgspec.field(default_factory=TargetSettings)
 
 

@@ -47,7 +47,7 @@ class SubproblemSearch:
         if is_priced and self.ready is None:
             self.ready = prepared_with_flexibility(problem, settings, budget)
         machines = self.ready.fluid.machines.sum() if self.ready and subproblem.zone else 0
-        self.is_large_zone = bool(machines >= settings.repack.common_loads_machines_min)
+        self.is_large_zone = bool(machines >= settings.large_zones.machines_min)
         self._settings = _for_large_zones(settings) if self.is_large_zone else settings
 
     @property
@@ -160,8 +160,8 @@ def _prepared(
 
 def _for_large_zones(settings: SearchSettings) -> SearchSettings:
     """Return the settings with which a large zone is searched."""
-    limits = settings.repack
-    generation = replace(settings.column_generation, stop_gap_relative=limits.common_loads_gap_relative)
-    stages = replace(settings.stages, column_pairs_max=limits.common_loads_pairs_max)
-    two_type = replace(settings.two_type, pairs_rounded_max=limits.common_loads_roundings_max)
+    limits = settings.large_zones
+    generation = replace(settings.column_generation, stop_gap_relative=limits.stop_gap_relative)
+    stages = replace(settings.stages, column_pairs_max=limits.column_pairs_max)
+    two_type = replace(settings.two_type, pairs_rounded_max=limits.pairs_rounded_max)
     return replace(settings, column_generation=generation, stages=stages, two_type=two_type)

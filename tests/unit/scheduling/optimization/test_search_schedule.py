@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
+from core.packing.large_zone_settings import LargeZoneSettings
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling.optimization.search_schedule import SubproblemSearch, search
@@ -39,7 +40,7 @@ def test_every_subproblem_gets_a_part_of_the_budget() -> None:
     assert budget.steps <= 40 + len(subproblems)
 
 
-LARGE = replace(DEFAULT_SETTINGS, repack=replace(DEFAULT_SETTINGS.repack, common_loads_machines_min=1))
+LARGE = replace(DEFAULT_SETTINGS, large_zones=LargeZoneSettings(machines_min=1))
 """Settings under which every zone is a large one."""
 
 
