@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from core.packing.large_zone_settings import LargeZoneSettings
+from core.packing.zone_settings import LargeZoneSettings
 
 
 class ArithmeticBoundSettings(msgspec.Struct, frozen=True):

@@ -52,7 +52,7 @@ def test_the_best_columns_come_first_and_not_too_many() -> None:
 
 
 def test_a_load_that_leaves_room_gets_the_cheapest_type() -> None:
-    """Otherwise, the master problem pays for the machine that a load was found for, and a plan seems too dear."""
+    """Otherwise, the master problem pays for the machine that a load was found for, and a plan seems too expensive."""
     problem = a_problem([(1.1, 2)], [3])
     large = problem.restricted(np.array([6]))
     columns = found(problem, problem.prices[6:7] / 3.0, filled=large)

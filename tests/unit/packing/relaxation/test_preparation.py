@@ -68,8 +68,8 @@ def test_the_prices_of_like_pods_bound_the_cost_without_a_program(seed: int) -> 
 
 def test_prices_are_not_taken_over_from_other_types() -> None:
     problem = with_large_pods(0)
-    dearer = replace(problem, prices=problem.prices * 2)
-    assert prepared_like(problem, prepared(dearer, SETTINGS), SETTINGS) is None
+    expensive = replace(problem, prices=problem.prices * 2)
+    assert prepared_like(problem, prepared(expensive, SETTINGS), SETTINGS) is None
 
 
 def test_types_may_be_bundled_where_machines_hold_many_pods() -> None:
