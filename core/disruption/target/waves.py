@@ -121,6 +121,8 @@ class WavePlanner:
     def _remove_unpaid(self, wave: Wave, *, must_pay: bool) -> None:
         """Remove nodes from the wave that its new nodes must not replace (Karpenter's price rules).
 
+        A new node that a drifted node needs is launched at any price; the others of its group are not.
+
         Args:
             wave: The wave.
             must_pay: Whether nodes that share new nodes must pay for them by themselves; in a later wave others may contribute.
@@ -128,8 +130,11 @@ class WavePlanner:
         problem, used = self._fleet.rows.problem, self._used(wave)
         alone = [node for node, positions in used.items() if not positions and not problem.must_go[node]]
         spare = sorted(alone, key=lambda node: (-int(problem.prices[node]), node))
-        for nodes, positions in components(used):
-            if not positions or any(problem.must_go[node] for node in nodes):
+        for together, launched in components(used):
+            drifted = {position for node in together if problem.must_go[node] for position in used[node]}
+            nodes = [node for node in together if not problem.must_go[node]]
+            positions = [position for position in launched if position not in drifted]
+            if not positions:
                 continue
             group = list(nodes)
             while not (is_paid := self._may_replace(group, positions, must_pay=must_pay)) and spare:
