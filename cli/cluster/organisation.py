@@ -7,10 +7,9 @@ be read are named in the answer; they do not hide the others.
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -75,7 +74,10 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Organisation(msgspec.Struct, frozen=True):
-    """All clusters that were found, by region, role and name, and what could not be read on the way."""
+    """All clusters that were found, by region, role and name, and what could not be read on the way.
+
+    A cluster that several roles of its account found is in it once for each of them.
+    """
 
     clusters: tuple[FoundCluster, ...]
     unreadable: tuple[Unreadable, ...]
@@ -83,7 +85,9 @@ class Organisation(msgspec.Struct, frozen=True):
     def ask(
         self, question: Callable[[FoundCluster], T], verb: str = "read"
     ) -> tuple[list[tuple[FoundCluster, T]], tuple[Unreadable, ...]]:
-        """Call `question` for each cluster; failing clusters are added to the unreadable ones.
+        """Call `question` for each cluster, under the next role of its account if it fails under one.
+
+        Clusters for which it fails under every role are added to the unreadable ones, for each role.
 
         Args:
             question: Called in several threads at once, but not for two clusters of one session.
@@ -92,24 +96,27 @@ class Organisation(msgspec.Struct, frozen=True):
         Raises:
             InputError: If no cluster answers.
         """
-        sites = [list(own) for _, own in groupby(self.clusters, key=lambda found: id(found.site))]
-        with ThreadPoolExecutor(REGIONS_AT_ONCE) as pool:
-            done = list(pool.map(lambda own: [_answer(found, question) for found in own], sites))
-        answers, failed = list[tuple[FoundCluster, T]](), list(self.unreadable)
-        for found, answer in (one for own in done for one in own):
-            if isinstance(answer, Unreadable):
-                failed.append(answer)
-            else:
-                answers.append((found, answer))
+        clusters = _under_each_role(self.clusters)
+        answers = dict[int, tuple[FoundCluster, T]]()
+        refused = [list[Unreadable]() for _ in clusters]
+        for turn in range(max(map(len, clusters), default=0)):
+            left = [one for one, own in enumerate(clusters) if one not in answers and turn < len(own)]
+            asked = [clusters[one][turn] for one in left]
+            for one, found, answer in zip(left, asked, _answers(asked, question), strict=True):
+                if isinstance(answer, Unreadable):
+                    refused[one].append(answer)
+                else:
+                    answers[one] = found, answer
+        failed = [*self.unreadable, *(found for one, own in enumerate(refused) if one not in answers for found in own)]
         if not answers:
             raise InputError(
                 f"no cluster could be {verb}:\n{unreadable_text([one.document() for one in failed], verb)}"
             )
-        return answers, tuple(failed)
+        return [answers[one] for one in sorted(answers)], tuple(failed)
 
 
 def find_organisation(arguments: argparse.Namespace) -> Organisation:
-    """Return every cluster that the arguments select, each once.
+    """Return every cluster that the arguments select.
 
     Raises:
         InputError: If they select none.
@@ -118,7 +125,7 @@ def find_organisation(arguments: argparse.Namespace) -> Organisation:
     with ThreadPoolExecutor(REGIONS_AT_ONCE) as pool:
         asked = list(pool.map(_found_in, list(places(arguments))))
     unreadable = [found for found in asked if isinstance(found, Unreadable)]
-    clusters = list(_each_once(found for own in asked if not isinstance(own, Unreadable) for found in own))
+    clusters = [found for own in asked if not isinstance(own, Unreadable) for found in own]
     if not clusters and unreadable:
         text = unreadable_text([found.document() for found in unreadable])
         raise InputError(f"no cluster could be found:\n{text}", hint=_HINT)
@@ -148,24 +155,34 @@ def distinct_names(found: Sequence[Mapping[str, Any]]) -> list[str]:
     return names
 
 
-def _answer(found: FoundCluster, question: Callable[[FoundCluster], T]) -> tuple[FoundCluster, T | Unreadable]:
+def _answer(found: FoundCluster, question: Callable[[FoundCluster], T]) -> T | Unreadable:
     try:
-        return found, question(found)
+        return question(found)
     except (InputError, InvalidInputError) as error:
         problem = problem_of(error)
     except Exception as error:  # noqa: BLE001 - a bug that one cluster shows must not hide the others
         problem = f"internal error: {type(error).__name__}: {error}"
-    return found, Unreadable(cluster=found.name, region=found.site.region, role=found.site.role, problem=problem)
+    return Unreadable(cluster=found.name, region=found.site.region, role=found.site.role, problem=problem)
 
 
-def _each_once(clusters: Iterable[FoundCluster]) -> Iterator[FoundCluster]:
-    """Yield each cluster once: two roles may belong to one account."""
-    seen = set[tuple[str, str, str]]()
+def _answers(asked: Sequence[FoundCluster], question: Callable[[FoundCluster], T]) -> list[T | Unreadable]:
+    """Return the answer of each; those of one session are asked one after another."""
+    by_session = defaultdict[int, list[int]](list)
+    for one, found in enumerate(asked):
+        by_session[id(found.site)].append(one)
+    with ThreadPoolExecutor(REGIONS_AT_ONCE) as pool:
+        done = pool.map(lambda own: [(one, _answer(asked[one], question)) for one in own], by_session.values())
+        answers = dict(one for own in done for one in own)
+    return [answers[one] for one in range(len(asked))]
+
+
+def _under_each_role(clusters: Iterable[FoundCluster]) -> list[list[FoundCluster]]:
+    """Return each cluster under every role that found it: two roles may belong to one account."""
+    own = dict[tuple[str, ...], list[FoundCluster]]()
     for found in clusters:
-        key = (found.switch.account, found.site.region, found.name)
-        if not found.switch.account or key not in seen:
-            yield found
-        seen.add(key)
+        whose = found.switch.account or f"of {found.site.role}"
+        own.setdefault((whose, found.site.region, found.name), []).append(found)
+    return list(own.values())
 
 
 def unreadable_text(found: Sequence[Mapping[str, str | None]], verb: str = "read") -> str:

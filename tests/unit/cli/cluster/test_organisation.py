@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from threading import Barrier
 from typing import Any
 
@@ -210,18 +211,49 @@ def test_credentials_that_have_expired_are_told_for_each_region(monkeypatch: pyt
         searched("a,b")
 
 
-def test_two_roles_of_one_account_list_each_cluster_once(asked_for: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    account_of = {"reader": "1", "operator": "1", "other": "2"}
+@pytest.fixture
+def shops(asked_for: list[Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Parameters]:
+    """Role → its parameters: `viewer` and `operator` belong to account 1, and `other` to account 2."""
+    account_of = {"viewer": "1", "operator": "1", "other": "2"}
+    parameters = {role: Parameters({switch("shop"): "run"}, account=of) for role, of in account_of.items()}
 
     def assumed(session: Any, role: str) -> Any:
-        own = Parameters({switch("shop"): "run"}, account=account_of[role])
-        own.region_name = session.region_name
-        return own
+        parameters[role].region_name = session.region_name
+        return parameters[role]
 
     monkeypatch.setattr(region_search, "_assumed", assumed)
-    found = searched("a", "reader", "operator", "other", "reader")
-    assert [(one.site.role, one.switch.account) for one in found.clusters] == [("reader", "1"), ("other", "2")]
-    assert [one.where()["account"] for one in found.clusters] == ["1", "2"]
+    return parameters
+
+
+def test_two_roles_of_one_account_show_each_cluster_once(shops: dict[str, Parameters]) -> None:
+    found = searched("a", "viewer", "operator", "other", "viewer")
+    answers, failed = found.ask(lambda cluster: cluster.where()["account"])
+    assert [(cluster.site.role, answer) for cluster, answer in answers] == [("viewer", "1"), ("other", "2")]
+    assert failed == ()
+
+
+def test_a_cluster_that_one_role_may_not_switch_is_switched_under_the_next(
+    shops: dict[str, Parameters], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`pause --all` said that no cluster could be switched, and never tried the second role of an account."""
+    shops["viewer"].denied = (switch("shop"),)
+    roles = ["--role", "viewer", "--role", "operator", "--role", "other"]
+    assert main(["pause", "--all", "--region", "a", *roles, "-o", "json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [one["role"] for one in said["switches"]] == ["operator", "other"]
+    assert {one["after"] for one in said["switches"]} == {"pause-disruption"}
+    assert said["unreadable"] == []
+
+
+def test_a_cluster_that_no_role_may_read_is_told_for_each(shops: dict[str, Parameters]) -> None:
+    def question(cluster: FoundCluster) -> str:
+        if cluster.where()["account"] == "1":
+            raise InputError("denied")
+        return cluster.name
+
+    answers, failed = searched("a", "viewer", "operator", "other").ask(question)
+    assert [answer for _, answer in answers] == ["shop"]
+    assert [(lost.cluster, lost.role) for lost in failed] == [("shop", "viewer"), ("shop", "operator")]
 
 
 def test_a_stack_is_named_for_one_cluster_only(capsys: pytest.CaptureFixture[str]) -> None:
