@@ -23,6 +23,7 @@ from adapters.ports import (
     NotFoundError,
     PortError,
     ThrottledError,
+    TooLargeError,
     TransientError,
 )
 
@@ -93,6 +94,10 @@ _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
 permission, quota or an impossible request; a retry would get the same answer. A cancelled transaction whose condition failed is
 a conflict; `dynamodb.table` separates it from one that conflicted with another, or was throttled, and did nothing."""
 
+_INVALID: Final = "ValidationException"
+_TOO_LARGE: Final = "Item size"
+"""DynamoDB's code for a request that it does not accept, and how its message begins if the item exceeds 400 KB."""
+
 _BY_CODE: Final = {code: error for error, codes in _MEANINGS.items() for code in codes}
 
 
@@ -102,7 +107,8 @@ def translate(call: str, error: ClientError | BotoCoreError) -> PortError:
         code, message = code_of(error), _message(error)
         meaning = meaning_of(code, status_of(error))
         if meaning is DeniedError:
-            return DeniedError(call, f"{code}: {message}", code=code, said=message)
+            is_too_large = code == _INVALID and message.startswith(_TOO_LARGE)
+            return (TooLargeError if is_too_large else DeniedError)(call, f"{code}: {message}", code=code, said=message)
         if issubclass(meaning, TransientError):
             return meaning(call, f"{code}: {message}", answers=1 + retries_of(error.response))
         return meaning(call, f"{code}: {message}")

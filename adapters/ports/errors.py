@@ -11,6 +11,7 @@
     ├── EvictionBlockedError         a PodDisruptionBudget says not now
     └── DeniedError                  permission, quota or a broken reference: alarm, do not retry
         ├── LaunchDeniedError        of a launch: remember what was asked for, and for how long to keep away from it
+        ├── TooLargeError            of a write: leave it out, and write the others
         └── SeveralBudgetsError      more than one PodDisruptionBudget selects the pod: only a user can help
 
 Adapters translate at the boundary and chain the cause; no code above them sees botocore or urllib3.
@@ -108,6 +109,10 @@ class DeniedError(PortError):
         super().__init__(call, detail)
         self.code = code
         self.said = said or detail
+
+
+class TooLargeError(DeniedError):
+    """What is to be written is larger than the other side stores; smaller writes succeed."""
 
 
 class SeveralBudgetsError(DeniedError):

@@ -17,6 +17,7 @@ from aws_lambda_powertools import Logger, Metrics, single_metric
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from adapters.ports import reason_of
 from adapters.run_report import Decision, RunReport
 from adapters.runtime.refused_calls import RefusedCall, refused_call
 from core.reasons.claim import ClaimReason
@@ -76,7 +77,7 @@ def reported(work: Work) -> Handler:
                 logger.error("run failed", extra={"reason": kind, "detail": str(error)})  # noqa: TRY400 - Lambda logs where
                 report.count(FAILED_RUNS)
                 report.count(f"{FAILED_RUNS}{kind}")
-                counts.denied += [str(error)] if kind in DENIED else []
+                counts.denied += [str(error)] if reason_of(error) in DENIED else []
                 raise
             finally:
                 counts.write()

@@ -53,4 +53,4 @@ class CommandReason(ReasonCode):
         "It did not begin within a day, without approval or with closed budgets; it is proposed again if it still holds.",
         "Approve or reject it, or raise the bounds of `approveAbove*`.",
     )
-    COMMAND_REFUSED = ("CommandRefused", "It could not be stored; the message has the table's error.")
+    COMMAND_REFUSED = ("CommandRefused", "It has too many pods: the table stores no row of this size.")

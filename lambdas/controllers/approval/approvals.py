@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from adapters.ports import Clock, ConflictError, DeniedError, PortError, Topic, reason_of
+from adapters.ports import Clock, ConflictError, PortError, TooLargeError, Topic, reason_of
 from adapters.run_report import RunReport
 from adapters.store import ProposalStore
 from core.approval import announcement
@@ -168,17 +168,18 @@ class Approvals:
             except ConflictError:
                 message = "an earlier attempt of this run stored it"
                 report.decide(DecisionKind.SKIP, found.id, CommandReason.ALREADY_DECIDED, message)
+                report.count(PROPOSALS_WAITING)
                 continue
-            except DeniedError as error:  # the row is too large; the other proposals are stored nevertheless
+            except TooLargeError as error:  # the other proposals are stored nevertheless
                 report.count("refusedCommands")
                 report.decide(DecisionKind.SKIP, found.id, CommandReason.COMMAND_REFUSED, str(error))
                 continue
+            report.count(PROPOSALS_WAITING)
             report.decide(
                 DecisionKind.PROPOSE, ", ".join(found.command.nodes), CommandReason.AWAITS_APPROVAL, found.why
             )
             self._announced(stored, report)
             self._events.proposed(proposal)
-        report.count(PROPOSALS_WAITING, len(unapproved))
 
     def _announced(self, proposal: Proposal, report: RunReport) -> Proposal:
         """Publish the proposal if nobody has heard of it yet; after a failure, the next pass tries again.

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from adapters.ledger.writer import LedgerWriter, SearchBound
 from adapters.messages import work_on_command
-from adapters.ports import Clock, ConflictError, DeniedError, Queue
+from adapters.ports import Clock, ConflictError, Queue, TooLargeError
 from adapters.run_report import RunReport
 from adapters.store import CommandStore
 from core.disruption.consolidation.payback import payback_minutes
@@ -83,7 +83,7 @@ class CommandWriter:
             report.decide(
                 DecisionKind.SKIP, record.id, CommandReason.ALREADY_DECIDED, "an earlier attempt of this run stored it"
             )
-        except DeniedError as error:  # the row is too large; the other commands are stored nevertheless
+        except TooLargeError as error:  # the other commands are stored nevertheless
             report.count("refusedCommands")
             report.decide(DecisionKind.SKIP, record.id, CommandReason.COMMAND_REFUSED, str(error))
             return

@@ -26,6 +26,7 @@ from adapters.ports import (
     PortError,
     RefusedOffering,
     ThrottledError,
+    TooLargeError,
     TransientError,
     UnfulfilledError,
 )
@@ -64,6 +65,22 @@ def test_codes_are_read_by_meaning(code: str, status: int, error: type[PortError
     translated = translate("ec2:X", ClientError(answer, "X"))
     assert type(translated) is error
     assert code in str(translated)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "error"),
+    [
+        ("ValidationException", "Item size has exceeded the maximum allowed size", TooLargeError),
+        ("ValidationException", "Item size to update has exceeded the maximum allowed size", TooLargeError),
+        ("ValidationException", "The provided key element does not match the schema", DeniedError),
+        ("AccessDeniedException", "KMS key access denied error", DeniedError),
+    ],
+)
+def test_an_item_that_is_too_large_is_distinguished_from_other_denials(
+    code: str, message: str, error: type[PortError]
+) -> None:
+    answer: Any = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    assert type(translate("dynamodb:PutItem", ClientError(answer, "PutItem"))) is error
 
 
 @pytest.mark.parametrize(

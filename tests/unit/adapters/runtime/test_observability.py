@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Logger, Metrics
 
-from adapters.ports import DeniedError, TransientError
+from adapters.ports import DeniedError, TooLargeError, TransientError
 from adapters.run_report import RunReport
 from adapters.runtime import observability
 from core.reasons.claim import ClaimReason
@@ -154,6 +154,15 @@ def test_a_denied_call_is_reported_with_its_action_and_resource(written: StringI
     assert "eks:DescribeCluster" in failed["detail"]
     assert cluster in failed["detail"]
     assert {line["service"] for line in lines if "action" in line} == {"fleetwright-test"}
+
+
+def test_an_error_that_is_a_kind_of_denial_counts_as_one(written: StringIO) -> None:
+    """The error's name was compared, and the alarm on refused calls did not ring for a claim whose row was too large."""
+
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        raise TooLargeError("dynamodb:PutItem", "Item size has exceeded the maximum allowed size")
+
+    assert metrics_of(run(work, written, TooLargeError))["DeniedCalls"] == 1
 
 
 def test_a_launch_that_stays_refused_is_reported_while_nothing_asks_for_it(written: StringIO) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from adapters.ports import DeniedError, TransientError
+from adapters.ports import DeniedError, TooLargeError, TransientError
 from core.approval.proposal import EXPIRES_AFTER, PROPOSALS_MAX, Proposal, ProposalVerdict
 from core.ledger.entry import LedgerEntry, decode_entry
 from core.ledger.log import PROPOSED, by_decision, log_entry
@@ -15,6 +15,7 @@ from core.manifests.wire import api_resources as kinds
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.node import NodeReason
+from installation.metric_names import PROPOSALS_WAITING
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 BY = "arn:aws:iam::123456789012:user/ada"
@@ -301,17 +302,30 @@ def test_an_approved_command_whose_budget_stays_closed_says_so_when_it_expires(l
     assert end.message.startswith("it was approved, but budgets and brakes did not let it begin")
 
 
-def test_a_proposal_that_the_table_refuses_ends_no_run(lab: Lab) -> None:
+def test_a_proposal_that_is_too_large_ends_no_run(lab: Lab) -> None:
     """Of a command with too many pods, whose row is too large; it is decided again by each run."""
     add = lab.app.adapters.proposals.add
 
     def refused(_: Proposal) -> Proposal:
-        raise DeniedError("dynamodb:PutItem", "Item size has exceeded the maximum allowed size")
+        raise TooLargeError("dynamodb:PutItem", "Item size has exceeded the maximum allowed size")
 
     lab.app.adapters.proposals.add = refused  # type: ignore[method-assign]
-    assert (DecisionKind.SKIP, CommandReason.COMMAND_REFUSED) in disrupt_and_report(lab)
+    report = lab.disrupt()
+    assert CommandReason.COMMAND_REFUSED in [decision.reason for decision in report.decisions]
+    assert PROPOSALS_WAITING not in report.counts
     assert lab.topic.told == []
     lab.app.adapters.proposals.add = add  # type: ignore[method-assign]
     lab.clock.advance(minutes=1)
     lab.restart()
     assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in disrupt_and_report(lab)
+
+
+def test_a_proposal_that_may_not_be_stored_ends_the_run(lab: Lab) -> None:
+    """Nothing was ever proposed without permission for the table or its key; the runs succeeded, and no alarm rang."""
+
+    def denied(_: Proposal) -> Proposal:
+        raise DeniedError("dynamodb:PutItem", "AccessDeniedException: KMS key access denied")
+
+    lab.app.adapters.proposals.add = denied  # type: ignore[method-assign]
+    with pytest.raises(DeniedError):
+        lab.disrupt()

@@ -9,7 +9,7 @@ import pytest
 
 from adapters.ledger.writer import LedgerWriter
 from adapters.messages import work_on_command
-from adapters.ports import ConflictError, DeniedError, PortError, TransientError
+from adapters.ports import ConflictError, DeniedError, PortError, TooLargeError, TransientError
 from adapters.run_report import RunReport
 from core.ledger.search_time import RecordedTime
 from core.lifecycle.commands import VERIFY_AFTER
@@ -93,12 +93,20 @@ def test_a_command_that_an_earlier_attempt_stored_is_checked_too(world: World) -
 
 
 def test_a_command_that_is_too_large_is_reported_and_not_checked(world: World) -> None:
-    world.refuse(DeniedError("dynamodb:PutItem", "Item size has exceeded the maximum allowed size"))
+    world.refuse(TooLargeError("dynamodb:PutItem", "Item size has exceeded the maximum allowed size"))
     world.writer.write("x", EMPTY, world.report)
     assert [(one.kind, one.subject, one.reason) for one in world.report.decisions] == [
         ("skip", "x", CommandReason.COMMAND_REFUSED)
     ]
     assert (world.report.counts, world.work.sent) == ({"refusedCommands": 1}, [])
+
+
+def test_a_command_that_may_not_be_stored_ends_the_run(world: World) -> None:
+    """No command was ever stored without permission for the table or its key, and the runs succeeded."""
+    world.refuse(DeniedError("dynamodb:PutItem", "AccessDeniedException: KMS key access denied"))
+    with pytest.raises(DeniedError):
+        world.writer.write("x", EMPTY, world.report)
+    assert (world.report.counts, world.work.sent) == ({}, [])
 
 
 def test_without_a_ledger_only_unhealthy_nodes_go(world: World) -> None:

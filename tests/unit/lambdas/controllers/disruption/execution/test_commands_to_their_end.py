@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from adapters.messages import work_on_command
-from adapters.ports import DeniedError
+from adapters.ports import TooLargeError
 from adapters.store import DECIDER
 from core.lifecycle.records import ClaimPhase, CommandPhase
 from core.manifests.wire import api_resources as kinds
@@ -26,7 +26,7 @@ def test_an_empty_node_goes_after_its_validation(lab: Lab) -> None:
     assert lab.rows.usage["default"].reserved == {}
 
 
-def test_a_command_that_the_table_refuses_affects_no_other(lab: Lab) -> None:
+def test_a_command_that_is_too_large_affects_no_other(lab: Lab) -> None:
     """A row may have 400 KB: otherwise, one command that is too large keeps all others of its run from being stored."""
     lab.kubernetes.drop(kinds.PODS, "p", "default")
     lab.clock.advance(minutes=1)
@@ -34,7 +34,7 @@ def test_a_command_that_the_table_refuses_affects_no_other(lab: Lab) -> None:
     def refuse(call: str) -> None:
         if call == "write" and DECIDER in lab.rows.leases:
             lab.rows.before_call = lambda _: None
-            raise DeniedError("dynamodb:PutItem", "Item size has exceeded the maximum allowed size")
+            raise TooLargeError("dynamodb:PutItem", "Item size has exceeded the maximum allowed size")
 
     lab.rows.before_call = refuse
     report = lab.disrupt()
