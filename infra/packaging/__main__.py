@@ -9,6 +9,7 @@ from infra.packaging.build import build_all
 from infra.packaging.bundles import MEGABYTE
 from infra.packaging.bytecode import MissingInterpreterError
 from infra.packaging.manifest import PackageError
+from infra.packaging.start import why_not_started
 
 
 def main() -> None:
@@ -27,6 +28,8 @@ def main() -> None:
         sizes = f"{made.unzipped_bytes / MEGABYTE:.1f} MB unpacked, {made.zipped_bytes / MEGABYTE:.1f} MB zipped"
         users = ", ".join(name for name, found in manifest.functions.items() if found.bundle == made.bundle)
         print(f"{made.bundle}: {sizes}; {users}")  # noqa: T201 - this is the program's output
+    if reason := why_not_started():
+        print(f"not checked that the functions start: {reason}")  # noqa: T201 - this is the program's output
 
 
 if __name__ == "__main__":

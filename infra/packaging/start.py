@@ -1,6 +1,7 @@
 """Starts each function from its bundle as built: the check of imports ends at packages of others, and sees no data files.
 
-A machine of another architecture than Lambda's cannot load the bundle's libraries: its own replace them, in a copy.
+A machine of another architecture than Lambda's cannot load the bundle's libraries: its own replace them, in a copy. Only Linux
+can load either: elsewhere nothing is started.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 from infra.packaging import elf
 from infra.packaging.bundles import Bundle, Platform
 from infra.packaging.bytecode import interpreter
-from infra.packaging.dependencies import MACHINES, add_dependencies
+from infra.packaging.dependencies import add_dependencies
 from infra.packaging.manifest import PackageError
 from infra.packaging.pruning import AWS_SERVICES
 from installation.wiring import FunctionSpec
@@ -64,9 +65,24 @@ for service in services.split():
 """What a start does, then every module that a run imports later, and a client of each service."""
 
 
+ARCHITECTURES: Final = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "x86_64"}
+"""What systems call a machine → Lambda's name of its architecture."""
+
+STARTS_WITHIN: Final = 120
+"""Seconds; a start takes one or two."""
+
+
+def why_not_started() -> str:
+    """Return why this machine can start no function from its bundle; empty if it can."""
+    system, own = machine.system(), machine.machine()
+    if system != "Linux":
+        return f"the bundles' libraries are for Linux, and this is {system or 'an unknown system'}"
+    return "" if own in ARCHITECTURES else f"there are no libraries of the bundles for {own}"
+
+
 def host(python: str) -> Platform:
-    """Return the platform of this machine, for Lambda's version of Python."""
-    return Platform(next(ours for ours, theirs in MACHINES.items() if theirs == machine.machine()), python)
+    """Return the platform of this machine, for Lambda's version of Python; `why_not_started` says of which there is none."""
+    return Platform(ARCHITECTURES[machine.machine()], python)
 
 
 def check_starts(
@@ -75,7 +91,7 @@ def check_starts(
     platform: Platform,
     functions: Iterable[tuple[FunctionSpec, Sequence[str]]],
 ) -> None:
-    """Start each function in a process that sees the bundle and the standard library, and nothing else.
+    """Start each function in a process that sees the bundle and the standard library alone, if this machine can.
 
     Args:
         folder: The bundle.
@@ -86,6 +102,8 @@ def check_starts(
     Raises:
         PackageError: If one fails; the message has its error.
     """
+    if why_not_started():
+        return
     here = host(platform.python)
     with tempfile.TemporaryDirectory() as made:
         if here != platform:
@@ -98,14 +116,19 @@ def _start(folder: Path, bundle: Bundle, spec: FunctionSpec, modules: Sequence[s
     handler = spec.handler.rpartition(".")[0]
     arguments = [handler, CONTROLLERS[spec.name], " ".join(modules), " ".join(AWS_SERVICES)]
     command = [interpreter(python), "-B", "-S", "-c", STARTING, *arguments]
-    ended = subprocess.run(  # noqa: S603 - fixed arguments
-        command,
-        cwd=folder,
-        env={**ENVIRONMENT, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        ended = subprocess.run(  # noqa: S603 - fixed arguments
+            command,
+            cwd=folder,
+            env={**ENVIRONMENT, "PYTHONPATH": str(folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=STARTS_WITHIN,
+        )
+    except subprocess.TimeoutExpired as error:
+        says = f"function {spec.name} does not start within {STARTS_WITHIN} seconds"
+        raise PackageError(f"bundle {bundle.name}: {says}") from error
     if ended.returncode:
         raise PackageError(f"bundle {bundle.name}: function {spec.name} does not start:\n{ended.stderr.rstrip()}")
 

@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 
 from core.version import VERSION
-from infra.packaging import closure, elf, manifest, pruning, sbom
-from infra.packaging.bundles import BASE, BUNDLES, SOLVER, Bundle, bundle_of
+from infra.packaging import closure, elf, manifest, pruning, sbom, start
+from infra.packaging.bundles import BASE, BUNDLES, LAMBDA, SOLVER, Bundle, bundle_of
 from infra.packaging.bytecode import MissingInterpreterError, interpreter
 from infra.packaging.dependencies import LOCK, ROOT, locked
 from infra.packaging.manifest import Manifest, Packaged, PackageError, check_package
 from infra.packaging.sources import digest
-from infra.packaging.start import ENVIRONMENT, check_starts, host
+from infra.packaging.start import ENVIRONMENT, check_starts, host, why_not_started
 from installation.wiring import BY_NAME, FUNCTIONS
 from tests.infra.policies import actions_of, statements_of
 
@@ -143,6 +143,41 @@ def test_a_function_that_does_not_start_from_its_bundle_is_noticed(tmp_path: Pat
         check_starts(tmp_path, SOLVER, here, functions)
     with pytest.raises(PackageError, match="No module named 'msgspec'"):  # only the bundle counts
         check_starts(tmp_path, SOLVER, here, [(BY_NAME["disrupt"], ["msgspec"])])
+
+
+def test_a_function_that_never_starts_ends_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a_bundle(tmp_path)
+    (tmp_path / "other" / "part.py").write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setattr(start, "STARTS_WITHIN", 0.2)
+    here = host(f"{sys.version_info.major}.{sys.version_info.minor}")
+    with pytest.raises(PackageError, match="function disrupt does not start within"):
+        check_starts(tmp_path, SOLVER, here, [(BY_NAME["disrupt"], ["other"])])
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "reason"),
+    [
+        ("Darwin", "arm64", "the bundles' libraries are for Linux, and this is Darwin"),
+        ("Darwin", "x86_64", "the bundles' libraries are for Linux, and this is Darwin"),
+        ("Linux", "riscv64", "there are no libraries of the bundles for riscv64"),
+    ],
+)
+def test_bundles_are_built_on_a_machine_that_cannot_start_them(
+    system: str, machine: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make package`, and so each deployment, ended in an error on every Mac."""
+    monkeypatch.setattr("platform.system", lambda: system)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    assert why_not_started() == reason
+    check_starts(tmp_path, SOLVER, LAMBDA, [(BY_NAME["disrupt"], ["none"])])
+
+
+@pytest.mark.parametrize(("machine", "ours"), [("arm64", "arm64"), ("aarch64", "arm64"), ("x86_64", "x86_64")])
+def test_a_machine_is_known_under_each_of_its_names(machine: str, ours: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    assert why_not_started() == ""
+    assert host("3.13").architecture == ours
 
 
 def test_a_module_that_was_left_out_is_noticed(tmp_path: Path) -> None:
