@@ -63,8 +63,11 @@ _KUBELET: Final = "kubelet"
 _HEADERS: Final = "staticPodURLHeader"
 """A setting of the kubelet that may hold a password."""
 
-_AMOUNT: Final = re.compile(r"[+-]?(\d+(\.\d+)?[a-zA-Zµμ%]{0,2})+")
-"""A number, a quantity, a share or a duration."""
+_NUMBER: Final = r"[0-9]{1,11}(?:\.[0-9]{1,9})?"
+_AMOUNT: Final = re.compile(
+    rf"[+-]?(?:{_NUMBER}(?:%|[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{{1,2}})?|(?:{_NUMBER}(?:h|ms|us|µs|μs|ns|m|s)){{1,6}})"
+)
+"""A number, a quantity, a share or a duration, in the units of Kubernetes and Go. Longer numbers may be an account's."""
 
 _ADDRESS: Final = "192.0.2.1"
 """Replaces a cluster's addresses (RFC 5737: for documentation)."""

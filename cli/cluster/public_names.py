@@ -41,7 +41,8 @@ _PUBLIC_VALUES_OF: Final = (labels.WELL_KNOWN - _IDS) | {
     "karpenter.sh/do-not-disrupt",
 }
 _PUBLIC_TEXTS: Final = ("default-scheduler", "system-cluster-critical", "system-node-critical", "*")
-_TELLS_NOTHING: Final = re.compile(r"^(-?\d+(\.\d+)?|true|false|True|False|Unknown|)$")
+_TELLS_NOTHING: Final = re.compile(r"-?[0-9]{1,11}(\.[0-9]{1,9})?|true|false|True|False|Unknown|")
+"""Longer numbers may be the id of an account, or a hash."""
 _FIELD_KEYS: Final = ("metadata.name",)
 _PUBLIC_ANNOTATIONS: Final = (
     *(labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.STEERED, labels.SURGE, labels.MODE, labels.MOVES),
@@ -72,7 +73,7 @@ def has_public_text(annotation: str) -> bool:
 
 def is_public_text(text: str) -> bool:
     """Whether a text in the place of a name is not a user's name, or one that every cluster has."""
-    return bool(_TELLS_NOTHING.match(text)) or text in _PUBLIC_TEXTS
+    return bool(_TELLS_NOTHING.fullmatch(text)) or text in _PUBLIC_TEXTS
 
 
 def is_public_resource(resource: str) -> bool:

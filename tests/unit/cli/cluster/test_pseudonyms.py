@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Iterator
+from time import process_time
 from typing import Any
 
 import pytest
@@ -194,6 +195,52 @@ def test_settings_of_the_kubelet_that_size_nodes_are_shown() -> None:
     assert kubelet.keys() == {*shown, *hush, *secret}
     assert kubelet["staticPodURLHeader"] == {}
     assert TELLING.findall(json.dumps(kubelet)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "-1", "1.5Gi", "250m", "20%", "1h30m", "1h2m3.5s", "10ms", "100µs", "1e3", "16E", "99999Mi"]
+)
+def test_an_amount_is_shown(text: str) -> None:
+    assert the_setting(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("9f86d081884c7d65", "0a1b2c3d4e5f60718293", "1a2b3c", "12ab", "1.2.3", "10.20s30", "4Gib"),
+        *(ACCOUNT, f"+{ACCOUNT}", f"{ACCOUNT}m", f"1.{ACCOUNT}", "1" * 500, "1s" * 500),
+    ],
+)
+def test_a_text_that_only_looks_like_an_amount_is_hidden(text: str) -> None:
+    """Tokens of digits and letters were shown, and the number of an account."""
+    assert the_setting(text) != text
+
+
+def test_the_number_of_an_account_is_hidden_in_labels_and_in_what_selects_them_alike() -> None:
+    """The label was hidden and the requirement was not: it showed the account, and selected nothing any more."""
+    term = {"matchExpressions": [{"key": "hush.example/of", "operator": "In", "values": [ACCOUNT, "7"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    spec = {"nodeSelector": {"hush.example/of": ACCOUNT}, "containers": [], "affinity": affinity}
+    (found,) = hidden({"apiVersion": "v1", "kind": "Pod", "metadata": METADATA, "spec": spec})
+    (selected,) = found["spec"]["nodeSelector"].values()
+    ((_, required),) = found["spec"]["affinity"]["nodeAffinity"].items()
+    ((expression,),) = (one["matchExpressions"] for one in required["nodeSelectorTerms"])
+    assert selected != ACCOUNT
+    assert expression["values"] == [selected, "7"]
+
+
+def the_setting(text: str) -> Any:
+    """A setting of the kubelet as the snapshot has it."""
+    (found,) = hidden(a_class_manifest("hush", kubelet={"setting": text}))
+    return found["spec"]["kubelet"]["setting"]
+
+
+def test_long_texts_take_no_time() -> None:
+    """24 digits and a hyphen took four seconds, and each further digit twice as long."""
+    began = process_time()
+    for text in ("1" * 400 + "-", "1m" * 400 + "-", "1.1" * 400):
+        assert the_setting(text) != text
+    assert process_time() - began < 1
 
 
 def test_the_only_strategy_of_buffers_that_is_followed_stays() -> None:
