@@ -100,7 +100,8 @@ def target_fleet(disruption_pass: DisruptionPass, stored: StoredTarget | None = 
 
 def _is_held(candidate: Candidate, stored: StoredTarget, disruption_pass: DisruptionPass) -> bool:
     """Whether nothing but PodDisruptionBudgets that let its pods be evicted later keeps a node of the stored target."""
-    if not candidate.protected or all(drain.node != candidate.name for drain in stored.drains):
+    reason = TerminationReason.DRIFTED if candidate.drift else TerminationReason.UNDERUTILIZED
+    if disruption_pass.is_free(candidate, reason) or all(drain.node != candidate.name for drain in stored.drains):
         return False
     if any(why.reason != NodeReason.POD_DISRUPTION_BUDGET for why in candidate.protected):
         return False

@@ -19,11 +19,12 @@ from core.disruption.target.stored_target_check import kept_by
 from core.disruption.target.target_fleet import target_fleet
 from core.disruption.target.target_search import TargetSearch
 from core.model.moved_workload import MovedWorkload
+from core.model.node_pool import Budget, Disruption
 from core.model.plan import DisruptionPlan, StoredDrain, StoredTarget
 from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import FeatureGates, Options, Snapshot
-from tests.builders import a_node_of, a_selector
-from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, pod_on, world
+from tests.builders import a_node_of, a_pool, a_selector
+from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import fleet_of, half_full
 
 ROUNDS_MAX = 10
@@ -102,6 +103,22 @@ def test_a_node_whose_budget_allows_no_eviction_for_now_stays_in_its_target() ->
     never = msgspec.structs.replace(guarded(0)[0], max_unavailable="0")
     final = disrupt(msgspec.structs.replace(snapshot, budgets=(never,)))
     assert final.target is None or not waiting & {drain.node for drain in final.target.drains}
+
+
+@pytest.mark.parametrize(("grace", "reason"), [(timedelta(hours=1), "Drifted"), (None, "Underutilized")])
+def test_a_drifted_node_with_a_termination_grace_period_goes_although_its_budget_is_closed(
+    grace: timedelta | None, reason: str
+) -> None:
+    """Drift overrides the budget there, in the first wave and in later ones: it came last, after all consolidation."""
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+    pairs = [a_node_of(MIDDLE, f"n{n}") for n in range(6)]
+    outdated = [drifted((msgspec.structs.replace(claim, termination_grace_period=grace), n)) for claim, n in pairs[:2]]
+    pods = tuple(pod_on(f"n{n}", cpu="400m", labels={"app": "db" if n < 2 else "web"}) for n in range(6))
+    snapshot = world(*outdated, *pairs[2:], pods=pods, node_pools=(pool,), budgets=guarded(1))
+    snapshot, first = under_way(snapshot)
+    assert [command.reason for command in first.commands] == ["Drifted"]
+    second = disrupt(msgspec.structs.replace(snapshot, budgets=guarded(0)))
+    assert ([command.reason for command in second.commands], second.target_reason) == ([reason], "TargetContinued")
 
 
 @pytest.mark.parametrize(("minutes", "searches"), [(1, False), (11, True)])
