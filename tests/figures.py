@@ -14,7 +14,6 @@ from benchmarks.page import figures as benchmark_figures
 from simulator.campaign.page import figures as campaign_figures
 from tests.e2e.peer.page import PICTURE, drawn
 from tests.e2e.peer.page import figures as peer_figures
-from tests.mutation.areas import area_of
 from tests.mutation.left_out import KINDS, LISTED
 
 Samples = Mapping[str, tuple[str, Mapping[str, Any]]]
@@ -108,7 +107,7 @@ def _mutants(kept: Mapping[str, Any]) -> Iterator[str]:
         found |= dict.fromkeys(step["figures"]["areas"], (step["commit"][:12], step["figures"]))
     if of_area:
         yield "## Faults that the tests of their area kill"
-        yield f"{_sum(of_area)}, drawn by the seed, from the code of the commit."
+        yield f"{_sum(of_area)}, drawn by the seed, from the code of the commit, where folders have these names."
         yield _scores(of_area)
     if of_own:
         yield "## Faults that the tests at their module's path kill by themselves"
@@ -138,10 +137,10 @@ def _survivors(of_area: Samples, title: str) -> Iterator[str]:
         row
         for area, (_, found) in sorted(of_area.items())
         for row in found["survivors"]
-        if area_of(row["file"]) == area
+        if row["file"].startswith(f"{area}/")
     ]
     if rows:
-        yield f"{title}; lines, and modules that have gone since, are those of the commit of the area:"
+        yield f"{title}; lines and names of modules are those of the commit of the area:"
         yield "\n".join(f"- `{row['file']}:{row['line']}`: {row['what']}" for row in rows)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests import nightly
-from tests.figures import proven
+from tests.figures import DOCS, NIGHT, proven
 from tests.nightly import STEPS, Step, chosen_sizes, chosen_steps, run
 
 TARGETS = {line.split(":")[0] for line in (nightly.ROOT / "Makefile").read_text().splitlines() if ":" in line}
@@ -69,6 +69,15 @@ def test_the_page_shows_which_test_notices_a_named_fault() -> None:
     assert "1 of 2 are noticed" in page
     assert "| the sign | `core/a.py` | `unit/test_a.py`: `test_it` |" in page
     assert "| the unit | `core/b.py` | **none** |" in page
+
+
+def test_a_kept_sample_names_the_code_of_its_commit() -> None:
+    """Names were replaced by those of today's folders: the command of the page drew nothing there at that commit."""
+    for name, step in json.loads((DOCS / NIGHT).read_text())["steps"].items():
+        found = step["figures"]
+        for area, score in found.get("areas", {}).items():
+            alive = [row for row in found["survivors"] if row["file"].startswith(f"{area}/")]
+            assert len(alive) == score["mutants"] - score["killed"], (name, area)
 
 
 def a_sample(started: str, seed: int, survivors: list[str], **areas: tuple[int, int]) -> dict[str, Any]:
