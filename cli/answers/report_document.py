@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
+from cli.answers.pace import pace
 from cli.answers.plan_document import API_VERSION
 from cli.answers.proven_minimum import minimum_answer
 from cli.terminal.output import rfc3339
@@ -29,10 +30,11 @@ ASSUMPTIONS: Final = (
 
 
 class BaselineSimulation(msgspec.Struct, frozen=True):
-    """Two simulations of the period: with the recorded settings, and with every node kept."""
+    """Two simulations of the recorded period: with the recorded settings, and with every node kept."""
 
     asked: int
     kept: int
+    period: timedelta
 
 
 def report_document(
@@ -76,7 +78,7 @@ def report_document(
             "dollars": round(dollars(report.idle), 6),
             "causes": _causes(report),
         },
-        "assumptions": list(ASSUMPTIONS),
+        "assumptions": [*ASSUMPTIONS, *([] if baseline is None else [f"with consolidation, {pace(baseline.period)}"])],
     }
 
 

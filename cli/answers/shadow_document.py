@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from cli.answers import money
+from cli.answers.pace import pace
 from cli.answers.plan_document import API_VERSION
 from cli.answers.proven_minimum import minimum_answer
 from cli.terminal.output import counted, rfc3339
@@ -54,19 +55,22 @@ def shadow_document(recorded: RecordedPeriod, fleet: RecordedFleetResult, simula
         "bootSeconds": boot / timedelta(seconds=1),
     }
     document["worse"] = _worse(document, fleet, simulated, ours)
-    document["assumptions"] = _assumptions(fleet)
+    document["assumptions"] = _assumptions(fleet, recorded.until - recorded.since)
     return document
 
 
 def _our_waits(fleet: RecordedFleetResult, simulated: SimulatedPeriod, boot: timedelta) -> dict[str, timedelta]:
-    """Return how long each new pod would have waited; one that took the place of a pod that left did not wait."""
-    found = {}
+    """Return how long each new pod would have waited.
+
+    One that took the place of a pod that left did not wait; one that never had a place has no wait.
+    """
+    found, never = {}, frozenset(simulated.never_placed)
     for pod, since in fleet.arrived.items():
         placement = simulated.placements.get(pod)
         if placement is not None:
             booting = boot if placement.is_on_new_node else timedelta(0)
             found[pod] = max(timedelta(0), placement.at - since) + booting
-        elif pod not in simulated.unplaced:
+        elif pod not in simulated.unplaced and pod not in never:
             found[pod] = timedelta(0)
     return found
 
@@ -92,7 +96,7 @@ def _simulated(simulated: SimulatedPeriod, recorded: RecordedPeriod, ours: Mappi
         "nodesAtEnd": simulated.nodes,
         "evictions": simulated.moves,
         "commands": simulated.commands,
-        "waits": _waits(ours, sorted(simulated.unplaced)),
+        "waits": _waits(ours, sorted({*simulated.unplaced, *simulated.never_placed})),
     }
 
 
@@ -135,7 +139,7 @@ def _worse(
     without = set(would["waits"]["withoutPlace"]) - set(did["waits"]["withoutPlace"])
     for what, pods, text in (
         ("waits", late, f"waited more than {LONG_WAIT // timedelta(minutes=1)} minutes only with us"),
-        ("withoutPlace", sorted(without), "had no place at the end only with us"),
+        ("withoutPlace", sorted(without), "had no place only with us"),
     ):
         if pods:
             message = f"{counted(len(pods), 'pod')} {text}"
@@ -163,7 +167,7 @@ def _at(series: Sequence[tuple[datetime, int]], moment: datetime) -> int:
     return next((price for since, price in reversed(series) if since <= moment), 0)
 
 
-def _assumptions(fleet: RecordedFleetResult) -> list[str]:
+def _assumptions(fleet: RecordedFleetResult, period: timedelta) -> list[str]:
     if fleet.boot is None:
         booted = f"a new node takes {BOOT // timedelta(seconds=1)} s: none of the period shows how long it takes here"
     else:
@@ -175,4 +179,5 @@ def _assumptions(fleet: RecordedFleetResult) -> list[str]:
         "pods come and go as recorded, seen at the next snapshot: within a minute, which counts as a wait with us",
         "evictions are those by choice (condition DisruptionReason, our commands); pods of nodes that vanished are apart",
         "violations are looked for by code that decides nothing: budgets, PodDisruptionBudgets, do-not-disrupt",
+        f"with us, {pace(period)}",
     ]

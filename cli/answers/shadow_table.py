@@ -63,7 +63,7 @@ def _rows(document: JsonObject) -> list[tuple[str, str, str, str]]:
     for key, name in (("long", "pods that waited > 2 min"), ("p50", "median wait, s"), ("max", "longest wait, s")):
         rows.append(_row(name, did["waits"][key], would["waits"][key], "d" if key == "long" else ",.0f"))
     without = (len(did["waits"]["withoutPlace"]), len(would["waits"]["withoutPlace"]))
-    rows.append(_row("pods without a place at the end", *without, "d"))
+    rows.append(_row("pods without a place", *without, "d"))
     rows.append(("rules that would be violated", "-", str(len(document["violations"])), ""))
     return rows
 

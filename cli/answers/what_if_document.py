@@ -6,11 +6,12 @@ from datetime import timedelta
 from typing import Any, Final
 
 from cli.answers import money
+from cli.answers.pace import pace
 from cli.answers.plan_document import API_VERSION
 from cli.terminal import output
 from cli.terminal.output import counted, rfc3339
 from core.api.objects import JsonObject
-from core.counterfactual.fleet_simulation import RecordedPeriod, SimulatedPeriod, snapshots_apart, tick_of
+from core.counterfactual.fleet_simulation import RecordedPeriod, SimulatedPeriod
 from core.model.values.quantity import dollars
 
 _NAMED_MAX: Final = 5
@@ -47,19 +48,8 @@ def what_if_document(recorded: RecordedPeriod, before: SimulatedPeriod, after: S
             "podsLost": sorted(set(after.unplaced) - set(before.unplaced)),
             "podsGained": sorted(set(before.unplaced) - set(after.unplaced)),
         },
-        "assumptions": [*ASSUMPTIONS, _pace(period)],
+        "assumptions": [*ASSUMPTIONS, pace(period)],
     }
-
-
-def _pace(period: timedelta) -> str:
-    """Return how often the simulation of so long a period decides."""
-    text = f"nodes are let go every {_minutes(tick_of(period))} at most"
-    apart = snapshots_apart(period)
-    return f"{text}, and snapshots less than {_minutes(apart)} apart are left out" if apart else text
-
-
-def _minutes(span: timedelta) -> str:
-    return counted(max(1, round(span / timedelta(minutes=1))), "minute")
 
 
 def what_if_table(document: JsonObject) -> str:

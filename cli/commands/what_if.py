@@ -47,11 +47,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate the period twice: with the recorded settings, and with the requested ones."""
+    from cli.answers.pace import pace_warnings
     from cli.answers.what_if_document import what_if_document, what_if_markdown, what_if_table
+    from cli.inputs import warn
     from cli.ledger.opening import opened_ledger
     from cli.ledger.parallel_simulation import simulated_twice
     from cli.ledger.period_reader import PeriodReader
-    from core.counterfactual.fleet_simulation import SimulationRules, snapshots_apart
+    from core.counterfactual.fleet_simulation import SimulationRules
     from core.gc_pause import collector_paused
 
     overrides = _overrides(arguments)
@@ -64,7 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
         consolidates=arguments.policy != NONE,
         karpenter_moves_only=arguments.policy == KARPENTER,
     )
-    period.thinned(snapshots_apart(period.until - period.since))
+    if overrides.node_pools:
+        for warning in pace_warnings(overrides.node_pools, next(iter(period)).node_pools, period.until - period.since):
+            warn(warning)
     with collector_paused():
         recorded, (before, changed) = simulated_twice(period, SimulationRules(), after)
     document = what_if_document(recorded, before, changed)

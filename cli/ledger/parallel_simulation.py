@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
 from queue import Full
@@ -39,6 +40,7 @@ def simulated_twice(
 
     Raises:
         InvalidInputError: If a snapshot cannot be read, or the second process ends early.
+        RuntimeError: If the second simulation has a bug.
     """
     if len(period) < PARALLEL_FROM or not _may_fork():
         with progress("simulating twice", len(period)) as steps:
@@ -58,6 +60,25 @@ def _may_fork() -> bool:
 def _snapshots(period: PeriodReader, forms: Iterable[SnapshotForm]) -> Iterator[Snapshot]:
     reader = FormReader()
     return (period.within(reader.read(form)) for form in forms)
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    """What ended the second simulation; not the exception itself, which may not be sendable.
+
+    Attributes:
+        traced: Its traceback if it is a bug; empty for an invalid input.
+    """
+
+    text: str
+    traced: str = ""
+
+    def as_error(self) -> Exception:
+        """Return what the first process raises."""
+        if not self.traced:
+            return InvalidInputError(self.text)
+        error = RuntimeError(f"the second simulation: {self.text}")
+        error.add_note(self.traced)
+        return error
 
 
 class _SecondProcess:
@@ -94,14 +115,13 @@ class _SecondProcess:
         self._send(None)
 
     def result(self) -> SimulatedPeriod:
-        """Wait for the result. Raises InvalidInputError."""
+        """Wait for the result. Raises InvalidInputError or RuntimeError."""
         try:
-            found, problem = self._answer.recv()
+            answer: SimulatedPeriod | _Problem = self._answer.recv()
         except EOFError as error:
             raise InvalidInputError("ended early", subject="the second simulation") from error
-        if problem:
-            raise InvalidInputError(problem)
-        answer: SimulatedPeriod = found
+        if isinstance(answer, _Problem):
+            raise answer.as_error()
         return answer
 
     def _send(self, form: SnapshotForm | None) -> None:
@@ -121,9 +141,11 @@ def _simulate(period: PeriodReader, rules: SimulationRules, forms: Any, answer: 
     try:
         received = _with_catalogues(iter(forms.get, None))
         _, (found,) = fleet_simulation.simulated_periods(_snapshots(period, received), (rules,), period.until)
-        answer.send((found, ""))
+        answer.send(found)
     except FleetwrightError as error:
-        answer.send((None, str(error)))
+        answer.send(_Problem(str(error)))
+    except Exception as error:  # noqa: BLE001 - the boundary of the process: the first one tells the user
+        answer.send(_Problem(f"{type(error).__name__}: {error}", traceback.format_exc()))
 
 
 def _with_catalogues(forms: Iterable[SnapshotForm]) -> Iterator[SnapshotForm]:

@@ -80,14 +80,6 @@ class PeriodReader:
         for entry, documents in self._stored():
             yield self._reader.form(entry, documents)
 
-    def thinned(self, apart: timedelta) -> None:
-        """Leave out observations that follow another one sooner than `apart`; the first and the last stay."""
-        kept = self._keys[:1]
-        for key in self._keys[1:]:
-            if key.at - kept[-1].at >= apart or key is self._keys[-1]:
-                kept.append(key)
-        self._keys = kept
-
     def decisions(self) -> Iterator[RecordedDecision]:
         """Yield the snapshots with the decisions. Raises InvalidInputError if one cannot be read."""
         reader = FormReader()

@@ -42,6 +42,9 @@ def report_of_period(arguments: argparse.Namespace, steps: Steps) -> JsonObject:
             yield decision.snapshot
 
     rules = () if arguments.no_baseline else (SimulationRules(), SimulationRules(consolidates=False))
-    _, simulated = simulated_periods(seen(), rules, period.until)
-    baseline = BaselineSimulation(asked=simulated[0].cost, kept=simulated[1].cost) if simulated else None
+    recorded, simulated = simulated_periods(seen(), rules, period.until)
+    baseline = None
+    if simulated:
+        with_moves, kept = simulated
+        baseline = BaselineSimulation(with_moves.cost, kept.cost, recorded.until - recorded.since)
     return report_document(builder.report(), log, baseline, period=(since, period.until), by=arguments.by)

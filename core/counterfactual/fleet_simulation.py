@@ -1,8 +1,9 @@
 """Simulates a fleet over a recorded period: its snapshots supply the pods, nodes are planned for them and consolidated.
 
-Launches and moves happen at once. Pods get places at each snapshot. Nodes are let go at most once in a tick: after a snapshot
-or a change of the fleet, and when `consolidateAfter` or a budget's window may let more nodes go. A tick is longer in a long
-period, whose simulation takes minutes otherwise (docs/adr/0263).
+Launches and moves happen at once. Every snapshot is applied, and pods get places then. Nodes are let go at most once in a tick:
+after a snapshot or a change of the fleet, and when `consolidateAfter` or a budget's window may let more nodes go. A tick is
+longer in a long period, whose simulation takes an hour otherwise. Nodes without pods, later waves of a target and budgets that
+change do not wait for it: what waits for nothing would cost money in the simulation alone (docs/adr/0263).
 """
 
 from __future__ import annotations
@@ -31,25 +32,16 @@ TICK: Final = timedelta(minutes=5)
 A busy cluster has a snapshot every minute or two, and in each some node's `consolidateAfter` ends.
 """
 
-DECISIONS_MAX: Final = 252
-"""About how many decisions a period has at most: a week has one every forty minutes, twenty hours one in each `TICK`."""
-
-SNAPSHOTS_PER_TICK: Final = 3
-"""A longer period shows so many snapshots between two decisions; others are left out."""
+TICKS_PER_PERIOD: Final = 252
+"""How many ticks a long period has: those of a week last forty minutes, those of up to 21 hours `TICK`."""
 
 TICKS_MAX: Final = 200
 """The most decisions between two recorded snapshots."""
 
 
 def tick_of(period: timedelta) -> timedelta:
-    """Return the shortest time between two decisions about nodes in a simulation of so long a period."""
-    return max(TICK, period / DECISIONS_MAX)
-
-
-def snapshots_apart(period: timedelta) -> timedelta:
-    """Return how far apart the snapshots are that a simulation of so long a period shows; zero where it shows all."""
-    tick = tick_of(period)
-    return tick / SNAPSHOTS_PER_TICK if tick > TICK else timedelta(0)
+    """Return the shortest time between two decisions about nodes with pods in a simulation of so long a period."""
+    return max(TICK, period / TICKS_PER_PERIOD)
 
 
 Change = Callable[[Snapshot], Snapshot]
@@ -88,6 +80,7 @@ class SimulatedPeriod(msgspec.Struct, frozen=True, kw_only=True):
         commands: Reason → how many commands were carried out.
         series: Moment and nano-dollars per hour from then on.
         placements: Pod that waited for a place → its first place.
+        never_placed: Pods that never had a place, whether they left or still wait, in order.
         broken: Rules that commands would have violated, by an independent check; empty unless a decision is wrong.
     """
 
@@ -102,6 +95,7 @@ class SimulatedPeriod(msgspec.Struct, frozen=True, kw_only=True):
     commands: dict[str, int]
     series: tuple[tuple[datetime, int], ...]
     placements: dict[str, Placement] = {}
+    never_placed: tuple[str, ...] = ()
     broken: tuple[BrokenRule, ...] = ()
 
 
@@ -116,7 +110,9 @@ class FleetSimulation:
         self._fleet = SimulatedFleet(first)
         self._unplaced: tuple[str, ...] = ()
         self._looked_at: datetime | None = None
-        self._is_due = False
+        self._is_due = self._has_next_wave = False
+        self._budget_changes_at: datetime | None = None
+        self._kept_empty: frozenset[str] = frozenset()
         self._prices: dict[str, tuple[str, int]] = {}
         self._bill: Counter[str] = Counter()
         self._node_time = timedelta(0)
@@ -146,6 +142,7 @@ class FleetSimulation:
             commands=dict(sorted(self._fleet.commands.items())),
             series=tuple(self._series),
             placements=self._fleet.placements,
+            never_placed=tuple(sorted(self._fleet.refused - self._fleet.placements.keys())),
             broken=tuple(self._broken),
         )
 
@@ -158,22 +155,41 @@ class FleetSimulation:
             self._step(following)
 
     def _next_tick(self) -> datetime | None:
-        """Return when nodes may go next: a tick after the last decision at the earliest, None if never without an event."""
+        """Return when nodes may go next, None if never without an event."""
         if self._looked_at is None:
             return None
-        earliest = self._looked_at + self._tick
+        due = self._due_at(self._looked_at)
         if self._is_due:
-            return earliest
-        asked, claims = self._snapshot, self._fleet.claims.values()
-        counts = Counter(claim.node_pool for claim in claims)
-        changes = [next_change(pool, counts[pool.name], self._now) for pool in asked.node_pools if counts[pool.name]]
-        consolidate_after = {pool.name: pool.disruption.consolidate_after for pool in asked.node_pools}
-        moments = [change.at for change in changes if change is not None]
-        for claim in claims:
-            wait, since = consolidate_after.get(claim.node_pool), claim.last_pod_event_at or claim.created_at
-            if wait is not None and since is not None and since + wait > self._now:
-                moments.append(since + wait)
-        return max(earliest, min(moments)) if moments else None
+            return due
+        change = self._next_budget_change()
+        moments = [moment for moment in self._quiet_at().values() if moment > self._now]
+        moments += [change] if change is not None else []
+        return max(due, min(moments)) if moments else None
+
+    def _due_at(self, looked_at: datetime) -> datetime:
+        """Return when nodes may be decided on again: a tick after the last decision, or `TICK` where waiting costs money."""
+        soon = looked_at + TICK
+        if self._has_next_wave:
+            return soon
+        empty = self._fleet.empty_nodes() - self._kept_empty
+        sooner = [moment for name, moment in self._quiet_at().items() if name in empty]
+        sooner += [self._budget_changes_at] if self._budget_changes_at is not None else []
+        return min([looked_at + self._tick, *(max(soon, moment) for moment in sooner)])
+
+    def _quiet_at(self) -> dict[str, datetime]:
+        """Node → when its `consolidateAfter` ends; those of pools that consolidate."""
+        found, waits = {}, {pool.name: pool.disruption.consolidate_after for pool in self._snapshot.node_pools}
+        for name, claim in self._fleet.claims.items():
+            wait, since = waits.get(claim.node_pool), claim.last_pod_event_at or claim.created_at
+            if wait is not None and since is not None:
+                found[name] = since + wait
+        return found
+
+    def _next_budget_change(self) -> datetime | None:
+        counts = Counter(claim.node_pool for claim in self._fleet.claims.values())
+        pools = [pool for pool in self._snapshot.node_pools if counts[pool.name]]
+        changes = [next_change(pool, counts[pool.name], self._now) for pool in pools]
+        return min((change.at for change in changes if change is not None), default=None)
 
     def _step(self, now: datetime) -> None:
         self._charge(now)
@@ -182,7 +198,7 @@ class FleetSimulation:
             self._fleet.meet(asked)
         snapshot, planner = self._placed(asked, now)
         if self._rules.consolidates and self._fleet.claims:
-            self._is_due = self._looked_at is not None and now - self._looked_at < self._tick
+            self._is_due = self._looked_at is not None and now < self._due_at(self._looked_at)
             if not self._is_due:
                 self._let_go(snapshot, planner or Planner(snapshot))
         self._prices = self._fleet.prices(asked, now)
@@ -201,6 +217,7 @@ class FleetSimulation:
         plan = planner.without_reasons().plan()
         self._fleet.place(plan, snapshot)
         self._unplaced = tuple(found.pod for found in plan.unschedulable)
+        self._fleet.refused.update(self._unplaced)
         if plan.claims or plan.bindings:
             return self._fleet.in_snapshot(asked, now, karpenter_moves_only=only), None
         return snapshot, planner
@@ -212,6 +229,10 @@ class FleetSimulation:
         self._broken += broken_rules(commands, snapshot)
         self._fleet.carry_out(commands, decided.target, snapshot)
         self._looked_at, self._is_due = snapshot.now, bool(commands)
+        self._has_next_wave = bool(commands) and self._fleet.has_target
+        self._budget_changes_at = self._next_budget_change()
+        quiet = {name for name, moment in self._quiet_at().items() if moment <= snapshot.now}
+        self._kept_empty = frozenset() if commands else self._fleet.empty_nodes() & quiet
 
     def _charge(self, now: datetime) -> None:
         span = now - self._now
@@ -240,29 +261,20 @@ def simulated_periods(
 ) -> tuple[RecordedPeriod, tuple[SimulatedPeriod, ...]]:
     """Simulate a fleet over the same snapshots, at least one and in order of time, under several rules."""
     simulations: list[FleetSimulation] = []
-    first = last = shown = left_out = None
-    apart = timedelta(0)
+    first = last = None
     hourly = cost = count = 0
     for snapshot in snapshots:
         first, count = first or snapshot.now, count + 1
-        if last is not None:
-            cost += hourly * ((snapshot.now - last) // MICROSECOND)
-        last, hourly = snapshot.now, fleet_price(snapshot)
-        if shown is None:
-            period = until - snapshot.now
-            apart, shown = snapshots_apart(period), snapshot.now
-            simulations = [FleetSimulation(rule, snapshot, tick_of(period)) for rule in rules]
-        elif snapshot.now - shown < apart:
-            left_out = snapshot
+        if last is None:
+            tick = tick_of(until - snapshot.now)
+            simulations = [FleetSimulation(rule, snapshot, tick) for rule in rules]
         else:
-            shown, left_out = snapshot.now, None
+            cost += hourly * ((snapshot.now - last) // MICROSECOND)
             for simulation in simulations:
                 simulation.see(snapshot)
+        last, hourly = snapshot.now, fleet_price(snapshot)
     if first is None or last is None:
         raise InvalidInputError("has no snapshot", subject="period")
-    if left_out is not None:
-        for simulation in simulations:
-            simulation.see(left_out)
     cost += hourly * ((until - last) // MICROSECOND)
     recorded = RecordedPeriod(since=first, until=until, snapshots=count, cost=cost // MICROSECONDS_PER_HOUR)
     return recorded, tuple(simulation.finish(until) for simulation in simulations)

@@ -44,6 +44,7 @@ class SimulatedFleet:
         waited: Pods that were placed on a new node.
         commands: Reason → how many commands were carried out.
         placements: Pod that waited → when it was first given a place, and whether that is on a new node.
+        refused: Pods for which a plan had no place; they may have had one before or later.
     """
 
     def __init__(self, first: Snapshot) -> None:
@@ -61,6 +62,7 @@ class SimulatedFleet:
         self.launched = self.moves = self.waited = 0
         self.commands: Counter[str] = Counter()
         self.placements: dict[str, Placement] = {}
+        self.refused: set[str] = set()
         self._target: StoredTarget | None = None
         self._pods: dict[str, tuple[Pod, Pod]] = {}
         self._simulated = ByIdentity[Snapshot, tuple[Pod, ...]](_simulated_pods, size=1)
@@ -139,6 +141,15 @@ class SimulatedFleet:
             self._move({move.pod: move.to for move in command.moves}, snapshot.now)
         going = {name for command in begun for name in command.nodes}
         self._places = {pod: node for pod, node in self._places.items() if node not in going}
+
+    @property
+    def has_target(self) -> bool:
+        """Whether nodes of the target are left for later waves."""
+        return self._target is not None
+
+    def empty_nodes(self) -> frozenset[str]:
+        """Nodes without a pod that needs a place."""
+        return frozenset(self.claims.keys() - self._places.values())
 
     def prices(self, asked: Snapshot, now: datetime) -> dict[str, tuple[str, int]]:
         """Node → its NodePool and nano-dollars per hour, at the prices of the snapshot and less what commitments cover."""

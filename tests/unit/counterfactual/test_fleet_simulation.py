@@ -14,7 +14,6 @@ from core.counterfactual.fleet_simulation import (
     SimulatedPeriod,
     SimulationRules,
     simulated_periods,
-    snapshots_apart,
     tick_of,
 )
 from core.counterfactual.overrides import Overrides
@@ -30,6 +29,7 @@ from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
+WEEK = timedelta(days=7)
 KEPT = SimulationRules(consolidates=False)
 TYPE = a_type("m5.large", cpu="4", memory="16Gi", price=0.1, capacity_types=("on-demand",))
 LARGE = a_type("m5.xlarge", cpu="8", memory="32Gi", price=0.2, capacity_types=("on-demand",))
@@ -229,29 +229,90 @@ def test_nodes_are_let_go_once_in_a_tick_and_pods_get_places_at_each_snapshot(mo
 
 
 @pytest.mark.parametrize(
-    ("days", "tick", "apart"),
-    [(0.01, 5, 0), (0.8, 5, 0), (7, 40, 40 / 3), (21, 120, 40)],
-    ids=["minutes", "day", "week", "three"],
+    ("days", "tick"), [(0.01, 5), (0.8, 5), (7, 40), (21, 120)], ids=["minutes", "day", "week", "three"]
 )
-def test_a_long_period_is_decided_less_often(days: float, tick: float, apart: float) -> None:
-    period = timedelta(days=days)
-    assert (tick_of(period) / MINUTE, snapshots_apart(period) / MINUTE) == pytest.approx((tick, apart))
+def test_a_long_period_is_decided_less_often(days: float, tick: float) -> None:
+    assert tick_of(timedelta(days=days)) / MINUTE == pytest.approx(tick)
 
 
-def test_a_long_period_leaves_out_snapshots_but_for_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A week of a busy cluster has ten thousand; each counts for what was spent."""
-    shown: list[float] = []
-    sees = FleetSimulation.see
+def in_a_week(*looks: Snapshot, rules: SimulationRules = SimulationRules()) -> SimulatedPeriod:  # noqa: B008 - frozen
+    _, (found,) = simulated_periods(looks, (rules,), NOW + WEEK)
+    return found
 
-    def noted(simulation: FleetSimulation, snapshot: Snapshot) -> None:
-        shown.append((snapshot.now - NOW) / MINUTE)
-        sees(simulation, snapshot)
 
-    monkeypatch.setattr(FleetSimulation, "see", noted)
-    looks = [a_look(minute) for minute in (0, 4, 13, 14, 20, 28, 29)]
-    recorded, _ = simulated_periods(looks, (KEPT,), NOW + timedelta(days=7))
-    assert shown == [14, 28, 29]
-    assert recorded.snapshots == 7
+def a_job(minute: int, pods: int, *, is_bound: bool = True) -> Snapshot:
+    """The node that stays, and one for each pod of a Job where they are bound."""
+    names = [f"job-{minute // 60}-{number}" for number in range(pods)]
+    pairs = [a_node_of(TYPE, "busy"), *(a_node_of(LARGE, name) for name in names if is_bound)]
+    job = (Owner(kind="Job", name="j", is_controller=True),)
+    state = {"phase": "Running" if is_bound else "Pending"}
+    return a_look(
+        minute,
+        node_claims=tuple(claim for claim, _ in pairs),
+        nodes=tuple(node for _, node in pairs),
+        pods=(
+            owned("a", cpu="3", node_name="busy", phase="Running"),
+            *(a_pod(name, cpu="7", owners=job, node_name=name if is_bound else "", **state) for name in names),
+        ),
+    )
+
+
+def test_what_is_recorded_before_a_gap_does_not_last_until_the_next_snapshot() -> None:
+    """The ledger has nothing while nothing changes: the end of a Job was left out, and its nodes cost money for days."""
+    recorded, (found,) = simulated_periods(
+        [a_job(0, 0), a_job(60, 10), a_job(70, 0), a_job(6 * 24 * 60, 0)], (SimulationRules(),), NOW + WEEK
+    )
+    assert recorded.cost == 168 * 100_000_000 + 10 * 200_000_000 // 6
+    assert found.cost == recorded.cost
+    assert (found.launched, found.nodes) == (10, 1)
+
+
+def test_nodes_without_pods_do_not_wait_for_the_tick_of_a_long_period() -> None:
+    """The nodes of an hourly Job of nine minutes were paid for forty."""
+    hours = range(1, 160)
+    found = in_a_week(
+        a_job(0, 0),
+        *(
+            look
+            for hour in hours
+            for look in (a_job(60 * hour, 2, is_bound=False), a_job(60 * hour + 1, 2), a_job(60 * hour + 9, 0))
+        ),
+    )
+    assert found.launched == 2 * len(hours)
+    assert found.cost == 168 * 100_000_000 + len(hours) * 2 * 200_000_000 * 9 // 60
+
+
+def test_a_window_that_is_shorter_than_a_tick_is_used() -> None:
+    """Nodes may go in ten minutes of a day: one decision came before them, and the next one after them."""
+    closed = [(NOW, 10 * MINUTE), (NOW + 20 * MINUTE, 23 * HOUR + 40 * MINUTE)]
+    budgets = [Budget(nodes="0", schedule=f"{at.minute} {at.hour} * * *", duration=long) for at, long in closed]
+    pods = tuple(owned(name, cpu="1", node_name=name, phase="Running") for name in ("busy", "idle"))
+    found = in_a_week(a_look(budgets=tuple(budgets), pods=pods))
+    assert found.series == ((NOW, 200_000_000), (NOW + 10 * MINUTE, 100_000_000))
+
+
+@pytest.mark.parametrize("budget", ["1", "100%"])
+def test_waves_of_a_target_follow_each_other_as_soon_as_in_a_short_period(budget: str) -> None:
+    """A budget of one node let one go every forty minutes."""
+    names = [f"n{number}" for number in range(6)]
+    pairs = [a_node_of(TYPE, name) for name in names]
+    look = a_look(
+        budgets=(Budget(nodes=budget),),
+        node_claims=tuple(claim for claim, _ in pairs),
+        nodes=tuple(node for _, node in pairs),
+        pods=tuple(owned(name, cpu="500m", node_name=name, phase="Running") for name in names),
+    )
+    found = in_a_week(look)
+    assert found.nodes == 1
+    assert found.series[-1][0] == NOW + (20 * MINUTE if budget == "1" else timedelta(0))
+    assert found.series == simulated(SimulationRules(), look, minutes=7 * 24 * 60).series
+
+
+def test_a_pod_that_left_before_it_had_a_place_is_named() -> None:
+    impossible, late = owned("impossible", cpu="99"), owned("late", cpu="99")
+    looks = [a_look(), a_look(5, pods=(*a_look().pods, impossible)), a_look(6, pods=(*a_look().pods, late))]
+    found = simulated(SimulationRules(), *looks, minutes=10)
+    assert (found.never_placed, found.unplaced) == (("default/impossible", "default/late"), ("default/late",))
 
 
 def test_the_simulated_fleet_goes_on_with_its_own_target() -> None:

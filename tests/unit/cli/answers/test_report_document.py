@@ -17,6 +17,7 @@ from core.ledger.log import LogEntry
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 DOLLAR = 1_000_000_000
+WEEK = timedelta(days=7)
 REPORT = CostReport(
     cost=10 * DOLLAR,
     hours=4.0,
@@ -72,6 +73,12 @@ def test_what_is_not_known_is_null() -> None:
     }
 
 
+def test_the_pace_of_the_simulations_is_said_where_there_are_any() -> None:
+    said = reported(baseline=BaselineSimulation(4, 6, WEEK))["assumptions"]
+    assert said[:-1] == list(ASSUMPTIONS)
+    assert said[-1].startswith("with consolidation, nodes are let go every 40 minutes at most; every 5 minutes")
+
+
 def test_what_is_known_is_in_dollars_and_the_tables_are_those_asked_for() -> None:
     minimum = ProvenMinimum(cost=4 * DOLLAR, spent=8 * DOLLAR, over=timedelta(minutes=90))
     document = reported(on_demand=25 * DOLLAR, covered=2 * DOLLAR, minimum=minimum, by=("nodepool", "namespace"))
@@ -84,10 +91,10 @@ def test_what_is_known_is_in_dollars_and_the_tables_are_those_asked_for() -> Non
 @pytest.mark.parametrize(
     ("covered", "baseline", "kept"),
     [
-        (None, BaselineSimulation(asked=4, kept=6), 15.0),
-        (2 * DOLLAR, BaselineSimulation(asked=4, kept=6), 14.0),
-        (0, BaselineSimulation(asked=4, kept=4), 10.0),
-        (None, BaselineSimulation(asked=0, kept=6), None),
+        (None, BaselineSimulation(4, 6, WEEK), 15.0),
+        (2 * DOLLAR, BaselineSimulation(4, 6, WEEK), 14.0),
+        (0, BaselineSimulation(4, 4, WEEK), 10.0),
+        (None, BaselineSimulation(0, 6, WEEK), None),
         (None, None, None),
     ],
 )

@@ -28,7 +28,7 @@ SHARES = [("shop", "7.0000", "70.0%"), ("(idle)", "3.0000", "30.0%")]
 CAUSES = [("2.0000", "Budget", "pool general")]
 DOCUMENT = reported(
     decided(moves=3, hourly=-DOLLAR // 2),
-    baseline=BaselineSimulation(asked=4, kept=6),
+    baseline=BaselineSimulation(4, 6, timedelta(days=7)),
     covered=2 * DOLLAR,
     on_demand=25 * DOLLAR,
     minimum=ProvenMinimum(cost=4 * DOLLAR, spent=8 * DOLLAR, over=timedelta(minutes=90)),

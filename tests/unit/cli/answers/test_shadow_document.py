@@ -64,6 +64,19 @@ def worse(document: JsonObject) -> list[tuple[str, str, list[str]]]:
     return [(found["what"], found["message"], found["pods"]) for found in document["worse"]]
 
 
+def test_a_pod_that_never_had_a_place_has_no_wait() -> None:
+    """It counted as one that did not wait."""
+    document = compared({"arrived": {"a/left": START}}, never_placed=("a/left",), unplaced=())
+    waits = document["simulated"]["waits"]
+    assert (waits["pods"], waits["p50"], waits["withoutPlace"]) == (0, None, ["a/left"])
+
+
+@pytest.mark.parametrize(("days", "said"), [(0.1, "every 5 minutes at most"), (7, "every 40 minutes at most")])
+def test_the_pace_of_the_simulation_is_said(days: float, said: str) -> None:
+    period = msgspec.structs.replace(PERIOD, until=PERIOD.since + timedelta(days=days))
+    assert said in shadow_document(period, RECORDED, SIMULATED)["assumptions"][-1]
+
+
 def test_the_difference_is_ours_less_theirs() -> None:
     document = compared()
     assert (document["from"], document["to"], document["snapshots"]) == (
@@ -176,7 +189,7 @@ def test_pods_without_a_place_only_with_us_are_counted_and_the_first_ones_named(
     document = compared(
         {"arrived": arrived, "waits": {pod: seconds(1) for pod in pods}}, unplaced=("a/theirs", *reversed(pods))
     )
-    assert worse(document) == [("withoutPlace", "21 pods had no place at the end only with us", pods[:NAMED_MAX])]
+    assert worse(document) == [("withoutPlace", "21 pods had no place only with us", pods[:NAMED_MAX])]
 
 
 def test_hours_in_which_our_fleet_cost_more_are_counted_to_the_end_of_the_period() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,22 @@ def test_manifests_and_prices_replace_the_recorded_ones(
     assert [found.weight for found in after.node_pools] == [7]
     assert [found.name for found in after.catalogue.default] == ["m.small"]
     assert (simulated[1].consolidates, simulated[1].karpenter_moves_only) == (True, False)
+
+
+@pytest.mark.parametrize(("wait", "is_told"), [("30s", True), ("10m", False), ("Never", False), (None, False)])
+@pytest.mark.usefixtures("simulated")
+def test_a_changed_setting_that_is_shorter_than_a_tick_is_told(
+    wait: str | None, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """None: as recorded."""
+    recorded = WORLD.node_pools[0]
+    before = f"{(recorded.disruption.consolidate_after or timedelta(0)) // timedelta(seconds=1)}s"
+    pool = changed(NODE_POOL, "metadata.name", recorded.name)
+    pool = changed(pool, "spec.disruption.consolidateAfter", wait or before)
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(pool))
+    assert main(["what-if", "--ledger", "x", "-f", str(tmp_path / "a.yaml"), "-o", "json"]) == 0
+    told = "consolidateAfter of 30 s is shorter than the 5 minutes between two decisions" in capsys.readouterr().err
+    assert told == is_told
 
 
 @pytest.mark.parametrize(

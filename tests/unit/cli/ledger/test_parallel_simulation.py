@@ -59,6 +59,18 @@ def test_a_problem_of_the_second_process_ends_the_first(period: PeriodReader) ->
 
 
 @pytest.mark.usefixtures("apart")
+def test_a_bug_of_the_second_process_is_told_with_its_type_and_traceback(period: PeriodReader) -> None:
+    """It was "ended early", with the traceback of a process that nobody had asked for in the middle of the progress."""
+
+    def fails(_: Snapshot) -> Snapshot:
+        raise KeyError("odd")
+
+    with pytest.raises(RuntimeError, match="the second simulation: KeyError: 'odd'") as found:
+        simulated_twice(period, SimulationRules(), SimulationRules(change=fails))
+    assert "in fails" in found.value.__notes__[0]
+
+
+@pytest.mark.usefixtures("apart")
 def test_a_second_process_that_dies_is_told(period: PeriodReader) -> None:
     def dies(_: Snapshot) -> Snapshot:
         raise SystemExit(9)

@@ -70,17 +70,6 @@ def test_a_period_without_records_or_of_several_clusters_is_refused(given: dict[
     assert len(PeriodReader(ledger, asked(cluster="test"))) == 1
 
 
-@pytest.mark.parametrize(
-    ("apart", "left"), [(0, [0, 1, 2, 3, 3.5]), (1, [0, 1, 2, 3, 3.5]), (1.5, [0, 2, 3.5]), (9, [0, 3.5])]
-)
-def test_observations_that_follow_soon_are_left_out_and_the_last_stays(apart: float, left: list[float]) -> None:
-    ledger = MemoryLedger(*(an_entry(f"entry-{hours}", at(hours)) for hours in (0, 1, 2, 3, 3.5)))
-    period = PeriodReader(ledger, asked())
-    period.thinned(timedelta(hours=apart))
-    assert [key.at for key in period._keys] == [at(hours) for hours in left]
-    assert (period.since, period.until) == (at(0), at(3.5))
-
-
 def test_decisions_come_with_their_snapshots_and_those_to_disrupt_with_their_plans() -> None:
     """A snapshot that was current when the period began counts from there."""
     ledger = provisioned(disrupted(MemoryLedger(), at=NOW), at=NOW + timedelta(hours=1))
