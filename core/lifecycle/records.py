@@ -96,7 +96,8 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
         tries: UID of each pod whose eviction failed → its attempts. About 100 bytes per pod; pods that left are dropped.
         escalation_level: The level of a blocked drain that was reported last (`core.lifecycle.draining.escalation`).
         is_final: Whether the removal can no longer be cancelled.
-        ends_at: When AWS takes the instance; its pods wait for replacements until shortly before. None: drain at once.
+        ends_at: When the instance is expected to end; its pods wait for replacements until shortly before. None: drain at once.
+        reclaimed_at: When EC2 takes the instance as it announced; None if it did not, and in rows older than this field.
         replacements: The claims that its pods wait for, as last planned; None while a pod has no place.
         evicted_at: When a pod last left because it was evicted or forced off, None if none has.
         emptied_at: When only volumes were first seen to keep the node; None before, and in rows older than this field.
@@ -124,6 +125,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     held_since_progress: timedelta = timedelta(0)
     tried_at: datetime | None = None
     emptied_at: datetime | None = None
+    reclaimed_at: datetime | None = None
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ import msgspec
 
 from core import labels
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT, is_late_to_initialize
-from core.lifecycle.draining.replacing import reclaimed_at
+from core.lifecycle.draining.deletion import reclaimed_at
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.node_claim import (
     CONSOLIDATABLE,

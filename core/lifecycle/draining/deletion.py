@@ -14,7 +14,7 @@ from core.lifecycle.draining.cancellation import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.model.node_claim import Hold
 from core.model.values import resources
-from core.reasons.termination import TerminationReason
+from core.reasons.termination import RECLAIMED, TerminationReason
 
 
 def leaving(
@@ -23,7 +23,13 @@ def leaving(
     """Return the claim, marked for termination. Its node counts in the budgets if it was ever initialized (Karpenter)."""
     return msgspec.structs.replace(
         record,
-        deletion=Deletion(reason=reason, message=message, asked_at=now, ends_at=ends_at),
+        deletion=Deletion(
+            reason=reason,
+            message=message,
+            asked_at=now,
+            ends_at=ends_at,
+            reclaimed_at=ends_at if reason in RECLAIMED else None,
+        ),
         is_disrupting=record.is_disrupting or record.phase is ClaimPhase.INITIALIZED,
     )
 
@@ -31,20 +37,32 @@ def leaving(
 def expedited(record: ClaimRecord, reason: TerminationReason, message: str, ends_at: datetime | None) -> ClaimRecord:
     """Return a leaving claim with a mandatory or more urgent reason; the same object if nothing changes.
 
-    If its drain may have begun, it does not wait for replacements, even if the instance's end becomes known now.
+    If its drain may have begun, it does not wait for replacements, even if the instance's end becomes known now. That EC2 takes
+    the instance, and when, is kept in any case: its pods that may not be evicted need a node until then (docs/adr/0265).
     """
     deletion = record.deletion
     if deletion is None or deletion.terminated_at is not None:
         return record
     must = is_voluntary(deletion) and reason not in VOLUNTARY
     sooner = ends_at is not None and deletion.ends_at is not None and ends_at < deletion.ends_at
-    if not must and not sooner:
+    announced = [end for end in (reclaimed_at(record), ends_at if reason in RECLAIMED else None) if end is not None]
+    reclaimed = min(announced, default=None)
+    if must or sooner:
+        waits = deletion.tainted_at is None or sooner
+        deletion = msgspec.structs.replace(
+            deletion, reason=reason, message=message, ends_at=ends_at if waits else deletion.ends_at
+        )
+    elif reclaimed == reclaimed_at(record):
         return record
-    waits = deletion.tainted_at is None or sooner
-    deletion = msgspec.structs.replace(
-        deletion, reason=reason, message=message, ends_at=ends_at if waits else deletion.ends_at
-    )
-    return msgspec.structs.replace(record, deletion=deletion)
+    return msgspec.structs.replace(record, deletion=msgspec.structs.replace(deletion, reclaimed_at=reclaimed))
+
+
+def reclaimed_at(record: ClaimRecord) -> datetime | None:
+    """Return when EC2 takes the claim's instance, whatever protects its pods; None if that is not announced."""
+    deletion = record.deletion
+    if deletion is None:
+        return None
+    return deletion.reclaimed_at or (deletion.ends_at if deletion.reason in RECLAIMED else None)
 
 
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:

@@ -11,6 +11,7 @@ from typing import Final
 
 from core import labels
 from core.lifecycle.backoff import SHORTEST, recheck_after
+from core.lifecycle.draining.deletion import reclaimed_at
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.lifecycle.steps import CancelDrain, Wait
@@ -18,7 +19,7 @@ from core.model.plan import Binding
 from core.model.pod import Pod
 from core.pods.disposition import is_reschedulable
 from core.reasons.node import NodeReason
-from core.reasons.termination import RECLAIMED, TerminationReason
+from core.reasons.termination import TerminationReason
 
 SPOT_NOTICE: Final = timedelta(minutes=2)
 """Time from EC2's warning to the end of a spot instance."""
@@ -38,12 +39,6 @@ SHORTEST_DRAIN: Final = timedelta(seconds=45)
 
 LOST_FOR: Final = timedelta(minutes=3)
 """How long after the end of the instance a claim stands for pods that still exist: Kubernetes deletes them after 90 s."""
-
-
-def reclaimed_at(record: ClaimRecord) -> datetime | None:
-    """Return when EC2 takes the claim's instance, whatever protects its pods; None if that is not announced."""
-    deletion = record.deletion
-    return deletion.ends_at if deletion is not None and deletion.reason in RECLAIMED else None
 
 
 def wait_for_successors(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Wait | None:

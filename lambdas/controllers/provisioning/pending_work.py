@@ -11,7 +11,7 @@ import msgspec
 from adapters.observation.expected_pods import awaits_pods
 from adapters.observation.observer import Observer
 from adapters.ports import Clock
-from core.lifecycle.draining.replacing import reclaimed_at
+from core.lifecycle.draining.deletion import reclaimed_at
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.pod import Pod
 from core.pods.disposition import is_pending, is_reschedulable

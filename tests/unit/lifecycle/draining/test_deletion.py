@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+import pytest
 
 from core.lifecycle.draining.deletion import (
     drain_cancelled,
     emptied,
     expedited,
     leaving,
+    reclaimed_at,
     staying,
     tainted,
     terminated,
@@ -50,6 +53,30 @@ def test_a_mandatory_reason_replaces_a_voluntary_one() -> None:
     assert must.deletion is not None
     assert must.deletion.reason == TerminationReason.SPOT_INTERRUPTED
     assert expedited(must, TerminationReason.EXPIRED, "", None) is must
+
+
+@pytest.mark.parametrize("reason", ["Drifted", "Expired", "RebalanceRecommended", "NodeClaimDeleted"])
+@pytest.mark.parametrize("own", [None, NOW + 20 * MINUTE])
+@pytest.mark.parametrize("tainted", [None, MINUTE])
+def test_the_announced_end_of_a_leaving_node_is_known_whatever_it_leaves_for(
+    reason: str, own: datetime | None, tainted: timedelta | None
+) -> None:
+    """Its pods that may not be evicted need a node until EC2 takes the instance, not until our own bound is over."""
+    record, end = a_leaving(reason=reason, ends_at=own, tainted=tainted), NOW + 40 * MINUTE
+    announced = expedited(record, TerminationReason.CAPACITY_BLOCK_ENDS, "", end)
+    assert (reclaimed_at(record), reclaimed_at(announced)) == (None, end)
+    assert expedited(announced, TerminationReason.CAPACITY_BLOCK_ENDS, "", end) is announced
+    assert expedited(announced, TerminationReason.CAPACITY_BLOCK_ENDS, "", end + MINUTE) is announced
+    due = expedited(announced, TerminationReason.SCHEDULED_CHANGE_DUE, "", NOW + MINUTE)
+    assert reclaimed_at(due) == end
+    assert reclaimed_at(expedited(due, TerminationReason.SPOT_INTERRUPTED, "", NOW + 2 * MINUTE)) == NOW + 2 * MINUTE
+
+
+def test_a_row_of_an_earlier_version_has_its_announced_end() -> None:
+    record = a_leaving(reason="SpotInterrupted", ends_at=NOW + HOUR)
+    assert record.deletion is not None
+    assert (record.deletion.reclaimed_at, reclaimed_at(record)) == (None, NOW + HOUR)
+    assert reclaimed_at(a_record()) is None
 
 
 def test_a_claim_that_holds_its_share_or_has_no_machine_is_not_changed() -> None:

@@ -134,7 +134,7 @@ def test_pods_wait_for_the_claims_that_were_planned_for_them() -> None:
 def test_an_earlier_end_counts_and_a_later_one_does_not() -> None:
     """A notice follows a recommendation; events arrive twice and late."""
     waits = a_leaving(reason="RebalanceRecommended", ends_at=SOON)
-    assert expedited(waits, "SpotInterrupted", "", SOON) is waits
+    assert expedited(waits, "ScheduledChangeDue", "", SOON) is waits
     after = expedited(waits, "SpotInterrupted", "", SOON - MINUTE).deletion
     assert after is not None
     assert (after.reason, after.ends_at) == ("SpotInterrupted", SOON - MINUTE)
