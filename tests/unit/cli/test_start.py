@@ -42,7 +42,7 @@ AWS: Final = ("boto3", "botocore", "moto", "urllib3", "requests")
 OURS_AND_LIBRARIES: Final = ("core", "msgspec", "yaml")
 
 OURS: Final = ("core", "installation", "adapters", "lambdas", "simulator", "cli")
-MODULES_MAX: Final = 236
+MODULES_MAX: Final = 238
 """Of our own modules, what a plan needs; a fifth of a millisecond each."""
 SET_AT_CONSTRUCTION: Final = ["GreedyScheduler"]
 """Classes with attributes that they compute from others, which structs take as arguments."""
