@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from ipaddress import IPv4Network, ip_network
+from ipaddress import IPv4Network, collapse_addresses, ip_network
 from typing import Any, Final, NamedTuple
 
 from cli.doctor.account import Account
+from cli.doctor.errors import NotAnsweredError
 from cli.doctor.finding import PROBLEM, AccountFinding
 from cli.doctor.network import EVERYWHERE
 
@@ -25,9 +26,10 @@ class _Callers(NamedTuple):
 
     @classmethod
     def of(cls, account: Account, vpc: Mapping[str, Any]) -> _Callers:
-        """Return those of functions with this `VpcConfig`."""
+        """Return those of functions with this `VpcConfig`. Raises NotAnsweredError."""
         subnets = [str(subnet) for subnet in vpc.get("SubnetIds", ())]
         described = (account.ask("ec2", "DescribeSubnets", SubnetIds=subnets) or {}).get("Subnets", ())
+        _require("subnets", subnets, [str(subnet["SubnetId"]) for subnet in described])
         networks = tuple(IPv4Network(subnet["CidrBlock"]) for subnet in described if subnet.get("CidrBlock"))
         return cls(tuple(str(group) for group in vpc.get("SecurityGroupIds", ())), networks)
 
@@ -42,10 +44,13 @@ def refused(
         account: The account.
         vpc: The functions' `VpcConfig`.
         interfaces: Service → the groups of the endpoint to which calls of the service go.
+
+    Raises:
+        NotAnsweredError: If EC2 leaves out one of the groups or subnets.
     """
     own = [str(group) for group in vpc.get("SecurityGroupIds", ())]
     groups = _described(account, frozenset(own).union(*interfaces.values()))
-    if own and not _lets_out(groups[one] for one in own if one in groups):
+    if own and not _lets_out(groups[one] for one in own):
         says = f"the functions' security groups {', '.join(own)} let no HTTPS out: calls hang"
         return AccountFinding(
             name, PROBLEM, says, f"{_authorizes(account, 'egress', own[0])} --ip-permissions '{_OUT}'"
@@ -54,7 +59,7 @@ def refused(
     shut = {
         service: min(ids)
         for service, ids in sorted(interfaces.items())
-        if ids and callers and not _lets_in([groups[one] for one in sorted(ids) if one in groups], callers)
+        if ids and callers and not _lets_in([groups[one] for one in sorted(ids)], callers)
     }
     if not shut:
         return None
@@ -71,9 +76,17 @@ def _authorizes(account: Account, direction: str, group: str) -> str:
 
 
 def _described(account: Account, groups: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return id → EC2's description of these security groups."""
+    """Return id → EC2's description of these security groups. Raises NotAnsweredError."""
     found = account.ask("ec2", "DescribeSecurityGroups", GroupIds=sorted(groups)) if groups else None
-    return {str(group["GroupId"]): group for group in (found or {}).get("SecurityGroups", ())}
+    described = {str(group["GroupId"]): group for group in (found or {}).get("SecurityGroups", ())}
+    _require("security groups", groups, described)
+    return described
+
+
+def _require(kind: str, asked: Collection[str], described: Collection[str]) -> None:
+    """Require that all are described: one that is not counts neither as open nor as closed. Raises NotAnsweredError."""
+    if left_out := sorted(set(asked).difference(described)):
+        raise NotAnsweredError(f"EC2 does not describe the {kind} {', '.join(left_out)}")
 
 
 def _lets_out(groups: Iterable[Mapping[str, Any]]) -> bool:
@@ -88,7 +101,7 @@ def _lets_in(groups: Iterable[Mapping[str, Any]], callers: _Callers) -> bool:
     if any(rule.get("PrefixListIds") for rule in rules) or not sources.isdisjoint(callers.groups):
         return True
     ranges = [ip_network(one["CidrIp"], strict=False) for rule in rules for one in rule.get("IpRanges", ())]
-    open_to = [found for found in ranges if isinstance(found, IPv4Network)]
+    open_to = list(collapse_addresses(found for found in ranges if isinstance(found, IPv4Network)))
     return bool(callers.networks) and all(
         any(network.subnet_of(found) for found in open_to) for network in callers.networks
     )

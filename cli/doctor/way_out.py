@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from cli.doctor import security_groups
 from cli.doctor.account import Account
+from cli.doctor.errors import NotAnsweredError
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from cli.doctor.network import DEPLOYS, EVERYWHERE
 from cli.doctor.vpc_endpoints import called_interfaces, endpoints_of, missing_services
@@ -79,7 +80,7 @@ def _unreachable(name: str, closed: Mapping[str, RouteTable], missing: list[str]
 
 
 def _tables(account: Account, vpc: Mapping[str, Any]) -> dict[str, RouteTable]:
-    """Return subnet → its route table. A subnet without one has the VPC's main table."""
+    """Return subnet → its route table. A subnet without one has the VPC's main table. Raises NotAnsweredError."""
     described = account.every(
         "ec2",
         "DescribeRouteTables",
@@ -95,7 +96,10 @@ def _tables(account: Account, vpc: Mapping[str, Any]) -> dict[str, RouteTable]:
                 main = read
             if association.get("SubnetId"):
                 own[str(association["SubnetId"])] = read
-    return {str(subnet): own.get(str(subnet), main) for subnet in vpc["SubnetIds"]}
+    tables = {str(subnet): own.get(str(subnet), main) for subnet in vpc["SubnetIds"]}
+    if unknown := [subnet for subnet, table in tables.items() if not table.id]:
+        raise NotAnsweredError(f"EC2 describes no route table of {', '.join(unknown)}")
+    return tables
 
 
 def _table(described: Mapping[str, Any]) -> RouteTable:

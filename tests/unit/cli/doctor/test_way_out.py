@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from cli.doctor import way_out
+from cli.doctor import checks, way_out
 from cli.doctor.account import Account
-from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from installation.network_services import BY_SETTING, GATEWAYS, SERVICES
 from tests.builders import NOW
 
@@ -40,7 +40,8 @@ class Routed(Account):
         self.cluster, self.region, self.stack = "prod", "eu-west-1", "fleetwright-prod"
         self._routes, self._endpoints, self._settings = routes, endpoints or [], settings
         own = {"GroupId": "sg-own", "IpPermissionsEgress": [OPEN] if egress is None else egress}
-        self._groups = [own, *({"GroupId": one, "IpPermissions": rules} for one, rules in (ingress or {}).items())]
+        self.subnets = {"subnet-a", "subnet-b"}
+        self.groups = [own, *({"GroupId": one, "IpPermissions": rules} for one, rules in (ingress or {}).items())]
 
     def is_deployed(self) -> bool:
         return True
@@ -52,9 +53,10 @@ class Routed(Account):
 
     def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
         if operation == "DescribeSecurityGroups":
-            return {"SecurityGroups": [one for one in self._groups if one["GroupId"] in arguments["GroupIds"]]}
+            return {"SecurityGroups": [one for one in self.groups if one["GroupId"] in arguments["GroupIds"]]}
         if operation == "DescribeSubnets":
-            return {"Subnets": [{"CidrBlock": "10.0.1.0/24"}, {"CidrBlock": "10.0.2.0/24"}]}
+            blocks = {"subnet-a": "10.0.1.0/24", "subnet-b": "10.0.2.0/24"}
+            return {"Subnets": [{"SubnetId": one, "CidrBlock": blocks[one]} for one in sorted(self.subnets)]}
         assert arguments["Filters"] == [{"Name": "vpc-id", "Values": [VPC]}]
         if operation == "DescribeVpcEndpoints":
             return {"VpcEndpoints": self._endpoints}
@@ -173,6 +175,8 @@ def addresses(*ranges: str) -> list[dict[str, str]]:
         ([https(UserIdGroupPairs=[{"GroupId": "sg-own"}])], OK),
         ([https(IpRanges=addresses("10.0.0.0/16"))], OK),
         ([https(IpRanges=addresses("10.0.1.0/24")), https(IpRanges=addresses("10.0.2.0/23"))], OK),
+        ([https(IpRanges=addresses("10.0.1.0/25", "10.0.1.128/25")), https(IpRanges=addresses("10.0.2.0/24"))], OK),
+        ([https(IpRanges=addresses("10.0.1.0/25", "10.0.2.0/24"))], PROBLEM),  # half of the first subnet is shut out
         ([https(IpRanges=addresses("10.0.1.0/24"))], PROBLEM),  # the second subnet is shut out
         ([https(PrefixListIds=[{"PrefixListId": "pl-1"}])], OK),
         ([OPEN], OK),
@@ -194,6 +198,22 @@ def test_an_endpoint_lets_the_functions_in(
         assert told.says == "no HTTPS from the functions gets into the endpoint for sqs: calls hang"
         opens = "--group-id sg-endpoint --protocol tcp --port 443 --source-group sg-own"
         assert told.mends == f"aws ec2 authorize-security-group-ingress --region eu-west-1 {opens}"
+
+
+def test_what_ec2_does_not_describe_is_not_called_closed() -> None:
+    """Groups that it left out "let no HTTPS out", with a command that opens them."""
+    present = [endpoint(name, Groups=[{"GroupId": "sg-endpoint"}]) for name in ALWAYS]
+    rules = [https(IpRanges=addresses("10.0.0.0/16"))]
+    account = Routed(routes={"main": [NAT]}, endpoints=present, ingress={"sg-endpoint": rules})
+    assert checks.finding_of("way-out", account, NOW).state == OK
+    account.subnets = {"subnet-a"}
+    told = checks.finding_of("way-out", account, NOW)
+    assert (told.state, told.says) == (UNKNOWN, "EC2 does not describe the subnets subnet-b")
+    account.groups = [one for one in account.groups if one["GroupId"] != "sg-own"]
+    told = checks.finding_of("way-out", account, NOW)
+    assert (told.state, told.says) == (UNKNOWN, "EC2 does not describe the security groups sg-own")
+    told = checks.finding_of("way-out", Routed(routes={"subnet-a": [NAT]}), NOW)
+    assert (told.state, told.says) == (UNKNOWN, "EC2 describes no route table of subnet-b")
 
 
 def test_functions_whose_security_group_lets_nothing_out_are_named() -> None:
