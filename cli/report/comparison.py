@@ -6,19 +6,15 @@ import argparse
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
 
 import msgspec
 
-from cli.ledger.period_reader import PeriodReader, RecordedDecision
+from cli.ledger.period_reader import PeriodReader
 from cli.ledger.storage import open_ledger
 from cli.terminal.progress import Steps as Progress
 from core.counterfactual.fleet_simulation import SimulationRules, simulated_periods
 from core.gc_pause import collector_paused
 from core.model.values.quantity import dollars
-
-SIMULATED_MAX: Final = 160
-"""The most decisions that are simulated, evenly chosen: each takes about as long as a run of `disrupt`."""
 
 Steps = tuple[tuple[datetime, int], ...]
 """Times, and nano-dollars per hour from each on."""
@@ -49,7 +45,7 @@ def compared(ledger: str, steps: Progress) -> Comparison:
         for decision in decisions
         if decision.plan is not None and decision.plan.cost.lower_bound is not None
     )
-    snapshots = [decision.snapshot for decision in _chosen(decisions)]
+    snapshots = [decision.snapshot for decision in decisions]
     steps.total = len(snapshots)
     with collector_paused():
         _, (simulated,) = simulated_periods(
@@ -63,10 +59,3 @@ def sampled(steps: Steps, times: Sequence[datetime]) -> list[float | None]:
     moments = [moment for moment, _ in steps]
     places = [bisect_right(moments, time) for time in times]
     return [round(dollars(steps[place - 1][1]), 4) if place else None for place in places]
-
-
-def _chosen(decisions: Sequence[RecordedDecision]) -> list[RecordedDecision]:
-    """Return all decisions, or `SIMULATED_MAX` at even distances including the last."""
-    if len(decisions) <= SIMULATED_MAX:
-        return list(decisions)
-    return [decisions[(number + 1) * len(decisions) // SIMULATED_MAX - 1] for number in range(SIMULATED_MAX)]

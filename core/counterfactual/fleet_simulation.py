@@ -35,8 +35,8 @@ A busy cluster has a snapshot every minute or two, and in each some node's `cons
 TICKS_PER_PERIOD: Final = 252
 """How many ticks a long period has: those of a week last forty minutes, those of up to 21 hours `TICK`."""
 
-TICKS_MAX: Final = 200
-"""The most decisions between two recorded snapshots."""
+TICKS_MAX: Final = 10_000
+"""The most decisions between two recorded snapshots: more than a month has, at one in each `TICK`."""
 
 
 def tick_of(period: timedelta) -> timedelta:
@@ -156,7 +156,7 @@ class FleetSimulation:
 
     def _next_tick(self) -> datetime | None:
         """Return when nodes may go next, None if never without an event."""
-        if self._looked_at is None:
+        if self._looked_at is None or not self._fleet.claims:
             return None
         due = self._due_at(self._looked_at)
         if self._is_due:

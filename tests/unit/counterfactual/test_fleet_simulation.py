@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 import msgspec
@@ -306,6 +306,29 @@ def test_waves_of_a_target_follow_each_other_as_soon_as_in_a_short_period(budget
     assert found.nodes == 1
     assert found.series[-1][0] == NOW + (20 * MINUTE if budget == "1" else timedelta(0))
     assert found.series == simulated(SimulationRules(), look, minutes=7 * 24 * 60).series
+
+
+def test_a_fleet_without_nodes_has_nothing_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the last node went, the same moment was simulated two hundred times between two snapshots."""
+    moments: list[float] = []
+    steps = FleetSimulation._step
+
+    def noted(simulation: FleetSimulation, now: datetime) -> None:
+        moments.append((now - NOW) / MINUTE)
+        steps(simulation, now)
+
+    monkeypatch.setattr(FleetSimulation, "_step", noted)
+    found = simulated(SimulationRules(), a_look(pods=()), a_look(60, pods=()), minutes=120)
+    assert (found.nodes, moments) == (0, [0, 60])
+
+
+def test_nodes_go_in_the_last_of_many_windows_of_a_quiet_time() -> None:
+    """After two hundred changes of budgets between two snapshots, nothing was decided."""
+    hourly = Budget(nodes="0", schedule="@hourly", duration=59 * MINUTE)
+    disruption = Disruption(budgets=(hourly,), consolidate_after=6 * 24 * HOUR)
+    claims = [msgspec.structs.replace(claim, created_at=NOW, last_pod_event_at=NOW) for claim in a_look().node_claims]
+    found = in_a_week(a_look(node_pools=(a_pool(disruption=disruption),), node_claims=tuple(claims)))
+    assert (found.nodes, found.series[-1][0] - NOW >= 6 * 24 * HOUR) == (1, True)
 
 
 def test_a_pod_that_left_before_it_had_a_place_is_named() -> None:
