@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,12 +14,13 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.slot_assignment import SlotAssignment
 from core.disruption.target.target_fleet import target_fleet
 from core.disruption.target.waves import WAVES_MAX, WavePlanner
-from core.model.catalogue import Catalogue
+from core.model.catalogue import Catalogue, InstanceType
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command
 from core.model.snapshot import Options, Snapshot
+from core.model.values.requirements import Requirement
 from tests.builders import a_node_of, a_pool, a_type
-from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, SMALL, drifted, pod_on, world
+from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, SMALL, TYPES, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, decided, drained, half_full
 
 
@@ -94,6 +96,44 @@ def test_a_new_node_may_cost_more_than_the_first_that_goes_for_it_where_later_wa
     snapshot = world(*nodes, pods=pods, node_pools=(one,), options=WHOLE_WAY, catalogue=market)
     assert going(cutter(snapshot, "n0", "n1", "n2").commands()) == [(1, "n0"), (2, "n1"), (3, "n2")]
     assert cutter(snapshot, "n0", "n1", "n2").commands(waves_max=1) == []
+
+
+DEARER = a_type("dearer", cpu="16", price=0.9)
+"""Dearer than LARGE, and cheaper than it and MIDDLE together."""
+
+
+def test_nodes_by_choice_that_share_a_new_node_with_a_drifted_one_pay_for_their_others() -> None:
+    """Nothing in the drifted node's group had to pay: the other node got a new one at four times its price."""
+    found = cutter(a_drifted_node_beside_another(of_other=MIDDLE), "drifted", "other").commands(waves_max=1)
+    assert going(found) == [(1, "drifted")]
+    assert [claim.instance_types for command in found for claim in command.replacements] == [(MIDDLE.name,)]
+
+
+def test_a_node_by_choice_goes_with_a_drifted_one_where_it_pays_for_its_other_new_node() -> None:
+    """The drifted node's new node is launched in any case: the other node need not pay for that one."""
+    found = cutter(a_drifted_node_beside_another(of_other=DEARER), "drifted", "other").commands(waves_max=1)
+    assert sorted(node for _, node in going(found)) == ["drifted", "other"]
+
+
+def test_a_node_by_choice_that_only_shares_a_drifted_nodes_new_node_goes() -> None:
+    found = cutter(a_drifted_node_beside_another(of_other=SMALL, other_pod=False), "drifted", "other")
+    assert sorted(node for _, node in going(found.commands(waves_max=1))) == ["drifted", "other"]
+
+
+def a_drifted_node_beside_another(*, of_other: InstanceType, other_pod: bool = True) -> Snapshot:
+    """Pods of both nodes fit one new node of type MIDDLE; another pod of the second takes one of type LARGE."""
+    pods = [
+        pod_on("drifted", cpu="2", **only_on(MIDDLE)),
+        pod_on("other", cpu="500m", **only_on(MIDDLE)),
+        *([pod_on("other", "large", cpu="300m", **only_on(LARGE))] if other_pod else []),
+    ]
+    pairs = (drifted(a_node_of(MIDDLE, "drifted")), a_node_of(of_other, "other"))
+    market = Catalogue(default=(*TYPES, DEARER))
+    return world(*pairs, pods=tuple(pods), options=WHOLE_WAY, catalogue=market)
+
+
+def only_on(instance_type: InstanceType) -> dict[str, Any]:
+    return {"node_selector": (Requirement.one_of(labels.INSTANCE_TYPE, instance_type.name),)}
 
 
 def test_a_spot_node_with_few_types_goes_together_with_another() -> None:
