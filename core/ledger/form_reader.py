@@ -33,7 +33,9 @@ class FormReader:
         self._specs = _Parts(PodSpec)
         self._records = _Parts(codec.PodRecord)
         self._pods: dict[tuple[int, int], tuple[Any, Pod]] = {}
-        self._fields = {field.name: _field_reader(field.type) for field in msgspec.structs.fields(Snapshot)}
+        fields = msgspec.structs.fields(Snapshot)
+        self._fields = {field.name: _field_reader(field.type) for field in fields}
+        self._required = tuple(field.name for field in fields if field.required)
 
     def read(self, form: SnapshotForm) -> Snapshot:
         """Return the snapshot with its catalogue.
@@ -45,10 +47,13 @@ class FormReader:
         try:
             body = msgspec.json.decode(envelope.body, type=dict[str, msgspec.Raw])
             given = {name: self._fields[name](raw) for name, raw in body.items() if name in self._fields}
-            pods = self._read_pods(envelope)
+            given |= {"pods": self._read_pods(envelope), "catalogue": self._catalogues(form.catalogue)}
+            missing = [name for name in self._required if name not in given]
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidInputError(f"cannot be read: {error}", subject="document") from error
-        return Snapshot(**{**given, "pods": pods, "catalogue": self._catalogues(form.catalogue)})
+        if missing:
+            raise InvalidInputError(f"cannot be read: it has no `{missing[0]}`", subject="document")
+        return Snapshot(**given)
 
     def _read_pods(self, envelope: codec.Envelope) -> tuple[Pod, ...]:
         specs = self._specs(envelope.specs)

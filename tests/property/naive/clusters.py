@@ -251,12 +251,14 @@ def _node(draw: Random, name: str, kind: InstanceType, pool: NodePool | None) ->
     state = draw.choice(("ready", "ready", "ready", "booting", "launched", "created"))
     reached = {"created": (), "launched": (LAUNCHED,), "booting": (LAUNCHED, REGISTERED)}
     done = reached.get(state, (LAUNCHED, REGISTERED, INITIALIZED))
+    goes = draw.random()
     claim = NodeClaim(
         name=f"{pool.name}-{name}", labels=own, taints=pool.taints, startup_taints=pool.startup_taints,
         resources={"cpu": 500, "memory": GIB, "pods": 2}, node_class=pool.node_class, created_at=NOW,
         provider_id=f"aws:///i-{name}" if state != "created" else "",
         node_name=name if state in ("ready", "booting") else "",
-        deleted_at=NOW if chance(draw, 0.05) else None,
+        deleted_at=NOW if goes < 0.05 else None,
+        ends_at=NOW if goes < 0.025 else None,
         conditions={condition: Condition("True", changed_at=NOW) for condition in done},
         **(shape if state != "created" else {}),
     )  # fmt: skip

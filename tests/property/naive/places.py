@@ -61,6 +61,7 @@ class Place:
     attach_limits: dict[str, int] = field(default_factory=dict)
     claim: PlannedClaim | None = None
     is_leaving: bool = False
+    is_reclaimed: bool = False
     exists: bool = True
 
     def domain(self, key: str) -> str | None:
@@ -143,7 +144,8 @@ def moving_pods(snapshot: Snapshot, places: list[Place]) -> set[str]:
     found = set()
     for place in places:
         if place.is_leaving:
-            found |= {pod.key for pod in place.running if must_move(pod) and not stays(snapshot, pod)}
+            evictable = (pod for pod in place.running if place.is_reclaimed or not stays(snapshot, pod))
+            found |= {pod.key for pod in evictable if must_move(pod)}
     return found
 
 
@@ -211,6 +213,7 @@ def _place(snapshot: Snapshot, name: str, node: Node | None, claim: NodeClaim | 
         running,
         attach_limits=dict(node.attach_limits) if node is not None else {},
         is_leaving=is_leaving,
+        is_reclaimed=claim is not None and claim.ends_at is not None,
         exists=node is not None,
     )
 

@@ -61,6 +61,7 @@ def test_what_two_snapshots_share_is_one_object() -> None:
         (b'"kind":"Snapshot"', b'"kind":"Plan"', "is a Plan, not a Snapshot"),
         (b'"cluster":"', b'"cluster":7,"x":"', "cannot be read: Expected `str`"),
         (b'"namespace":', b'"namespace":7,"x":', "cannot be read: Expected `str`"),
+        (b'"now":', b'"then":', "cannot be read: it has no `now`"),
     ],
 )
 def test_a_damaged_snapshot_is_refused(before: bytes, after: bytes, problem: str) -> None:

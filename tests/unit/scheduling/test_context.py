@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
+import pytest
 
 from core import labels
 from core.model.pod import Owner, PodAffinityTerm
+from core.model.policy import PodDisruptionBudget
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_selector, a_type
 from tests.unit.scheduling.reading import context_of
 
@@ -27,6 +29,28 @@ def test_pods_of_a_node_that_leaves_move_and_its_room_is_gone() -> None:
     assert [pod.name for pod in context.pending] == ["waits"]
     assert [pod.name for pod in context.moving] == ["runs"]
     assert context.leaving == {context.positions["old"]} == {context.positions[claim.name]}
+
+
+@pytest.mark.parametrize(
+    ("ends_at", "moving"), [(None, ["free"]), (NOW + timedelta(minutes=2), ["free", "guarded", "held"])]
+)
+def test_pods_that_may_not_be_evicted_move_only_where_ec2_takes_the_instance(
+    ends_at: datetime | None, moving: list[str]
+) -> None:
+    """Otherwise, they end with the instance, and nodes for their successors are launched only then (ADR 265)."""
+    claim, node = a_node_of(LARGE, "old")
+    claim = msgspec.structs.replace(claim, deleted_at=NOW - timedelta(minutes=1), ends_at=ends_at)
+    budget = PodDisruptionBudget(
+        namespace="default", name="none", selector=a_selector(app="guarded"), max_unavailable="0"
+    )
+    pods = (
+        a_pod("free", node_name="old"),
+        a_pod("held", node_name="old", annotations={labels.DO_NOT_DISRUPT: "true"}),
+        a_pod("guarded", node_name="old", labels={"app": "guarded"}),
+        a_pod("daemon", node_name="old", owners=(Owner("DaemonSet", "d"),)),
+    )
+    context = context_of(types=(LARGE,), nodes=(node,), node_claims=(claim,), pods=pods, budgets=(budget,))
+    assert [pod.name for pod in context.moving] == moving
 
 
 def test_a_price_restricts_a_copy_and_leaves_the_context_as_it_was() -> None:
