@@ -14,8 +14,13 @@ from core.model.snapshot import Snapshot
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 
-_KEPT: Final = (NodeReason.NO_CHEAPER_OPTION, NodeReason.SPOT_TO_SPOT, NodeReason.PODS_UNSCHEDULABLE)
-"""Why a target leaves a node for good."""
+_KEPT: Final = (
+    NodeReason.NO_CHEAPER_OPTION,
+    NodeReason.SPOT_TO_SPOT,
+    NodeReason.PODS_UNSCHEDULABLE,
+    NodeReason.TARGET_WAITS,
+)
+"""Why a target leaves a node, whatever the budgets of its NodePool are."""
 
 
 def blocked_nodes(disruption_pass: DisruptionPass, snapshot: Snapshot) -> tuple[Blocked, ...]:

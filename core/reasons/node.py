@@ -146,6 +146,11 @@ class NodeReason(ReasonCode):
         "It goes in a later wave, after its replacements or the nodes of earlier waves.",
         "Wait, or raise spec.disruption.budgets so that waves are larger.",
     )
+    TARGET_WAITS = (
+        "TargetWaits",
+        "Nothing new is decided about it while the current target waits for pods that it moved and that are starting.",
+        "Wait until the time in the message.",
+    )
     AWAITS_APPROVAL = (
         "AwaitsApproval",
         "A command that removes it waits for a person's approval.",

@@ -16,13 +16,18 @@ from core.disruption.consolidation.domain_change import with_domain_change
 from core.disruption.consolidation.payback import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import valid_commands
-from core.disruption.target.move_price import STARTED_WITHIN
 from core.disruption.target.new_nodes import narrowed_claims
 from core.disruption.target.realization import Realization
 from core.disruption.target.slot_assignment import SlotAssignment
-from core.disruption.target.stored_target_check import continued, kept_by, stored
+from core.disruption.target.stored_target_check import awaited_until, continued, is_too_old, kept_by, stored
 from core.disruption.target.target_fleet import TargetFleet, spot_is_gated, target_fleet
-from core.disruption.target.target_refusals import TOGETHER_ONLY, TargetWaveResult, WaveObjection, refuse_the_rest
+from core.disruption.target.target_refusals import (
+    TOGETHER_ONLY,
+    TargetWaveResult,
+    WaveObjection,
+    refuse_the_rest,
+    waits,
+)
 from core.disruption.target.target_search import SMALL, FoundTarget, TargetSearch
 from core.disruption.target.waves import WAVES_MAX, WavePlanner
 from core.model.plan import Command, PlannedClaim, StoredTarget
@@ -125,25 +130,34 @@ class TargetDecision:
         Then no command could start, and the target cannot be evaluated: the places of the pods of leaving nodes are unknown
             until these are gone.
         """
-        states, snapshot = self._pass.states, self._pass.snapshot
-        if not self._pass.commands and not any(state.is_marked_for_deletion(snapshot) for state in states):
-            return False  # closed budgets may stay closed for days, and a new target may have nodes of other NodePools
-        pairs = zip(fleet.candidates, fleet.must_go, kept_by(snapshot.stored_target, fleet), strict=True)
-        left = [
-            self._pass.budgets.left(
-                candidate.pool.name, TerminationReason.DRIFTED if must_go else TerminationReason.UNDERUTILIZED
-            )
+        snapshot, before = self._pass.snapshot, self._pass.snapshot.stored_target
+        if before is not None and is_too_old(before, snapshot):
+            return False  # a drain may be blocked for days
+        pairs = zip(fleet.candidates, fleet.must_go, kept_by(before, fleet), strict=True)
+        going = [
+            (candidate.pool.name, TerminationReason.DRIFTED if must_go else TerminationReason.UNDERUTILIZED)
             for candidate, must_go, keeps in pairs
             if not keeps
         ]
+        pools = {pool for pool, _ in going}
+        leaving = (s for s in self._pass.states if s.node_pool in pools and s.is_marked_for_deletion(snapshot))
+        if not self._pass.commands and not any(leaving):
+            return False  # closed budgets may stay closed for days, and a new target may have nodes of other NodePools
+        left = [self._pass.budgets.left(pool, reason) for pool, reason in going]
         return bool(left) and all(number == 0 for number in left)
 
     def _awaits_evictions(self, target: Target) -> bool:
-        """Whether the current target has no wave only until pods run that left their nodes a short time ago."""
-        snapshot = self._pass.snapshot
-        recent = any(snapshot.now - moved.moved_at <= STARTED_WITHIN for moved in snapshot.moved_workloads.values())
-        is_leaving = any(state.is_marked_for_deletion(snapshot) for state in self._pass.states)
-        return bool((target.fleet.held & ~target.realization.keeps).any()) and (recent or is_leaving)
+        """Whether the current target has no wave only until pods run that left their nodes a short time ago.
+
+        Then the nodes that it keeps wait, too.
+        """
+        fleet, keeps = target.fleet, target.realization.keeps
+        pairs = list(zip(fleet.candidates, fleet.held, keeps, strict=True))
+        held = [candidate for candidate, is_held, stays in pairs if is_held and not stays]
+        until = awaited_until(held, self._pass)
+        if until is not None:
+            self._objections |= dict.fromkeys((c.name for c, _, stays in pairs if stays), waits(held, until))
+        return until is not None
 
     def _continued(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command]]:
         """Return the current target and its next wave, if it still holds and has one."""

@@ -1,21 +1,26 @@
-"""Checks whether a stored target still holds, and continues it. Only the scheduler runs; no linear program is solved."""
+"""Checks whether a stored target still holds, and continues it or waits. Only the scheduler runs, no linear program."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.stored_targets import PodKinds
-from core.disruption.target.move_price import settings_digest
+from core.disruption.target.move_price import STARTED_WITHIN, settings_digest
 from core.disruption.target.planned_slots import StoredTargetSlots
 from core.disruption.target.realization import Realizations
 from core.disruption.target.target_fleet import TargetFleet
 from core.disruption.target.target_search import FoundTarget
 from core.model.plan import PlannedClaim, StoredDrain, StoredNewNode, StoredSlots, StoredTarget
 from core.model.snapshot import TARGET_AGE_MAX, Snapshot
+from core.model.state_node import StateNode
 from core.packing.problem import Bools
+from core.pods.budget_index import BudgetIndex
 from core.reasons.target import TargetReason
 
 SAVING_LOST: Final = (1, 20)
@@ -43,7 +48,7 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
     keeps = kept_by(stored, fleet)
     if stored.settings != settings_digest(snapshot):
         return Continued(None, TargetReason.SETTINGS_CHANGED)
-    if snapshot.now - stored.made_at > TARGET_AGE_MAX:
+    if is_too_old(stored, snapshot):
         return Continued(None, TargetReason.TOO_OLD)
     if keeps.all():
         return Continued(None, TargetReason.FINISHED)
@@ -60,10 +65,35 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
     return Continued(FoundTarget(found, slots, worth), TargetReason.CONTINUED)
 
 
+def is_too_old(stored: StoredTarget, snapshot: Snapshot) -> bool:
+    """Whether too much time has passed since the target was made."""
+    return snapshot.now - stored.made_at > TARGET_AGE_MAX
+
+
 def kept_by(stored: StoredTarget | None, fleet: TargetFleet) -> Bools:
     """Return [node], whether a stored target leaves it: not one that has drifted meanwhile; without a target, all others."""
     drains = {drain.node for drain in stored.drains} if stored is not None else set()
     return np.array([candidate.name not in drains for candidate in fleet.candidates], dtype=bool) & ~fleet.must_go
+
+
+def awaited_until(held: Sequence[Candidate], disruption_pass: DisruptionPass) -> datetime | None:
+    """Return until when a target waits for these nodes; None if their budgets may stay closed (docs/adr/0260).
+
+    The drain of a node and the move of a workload may close a budget that selects one of their pods for `STARTED_WITHIN`. A
+    node that drains for longer may do so for days.
+    """
+    snapshot, budgets = disruption_pass.snapshot, disruption_pass.budgets.pod_budgets
+    kept = [pod for candidate in held for pod in candidate.state.pods if budgets.not_evicted_now(pod)]
+    closed = BudgetIndex({(b.namespace, b.name): b for pod in kept for b in budgets.guards(pod)}.values())
+    moved = {name: found.moved_at for name, found in snapshot.moved_workloads.items()}
+    begun = [moved[pod.workload] for pod in snapshot.pods if pod.workload in moved and closed.selecting(pod)]
+    begun += [
+        at
+        for state in disruption_pass.states
+        if (at := _drained_at(state, snapshot)) is not None and any(map(closed.selecting, state.pods))
+    ]
+    ends = [at + STARTED_WITHIN for at in begun if abs(snapshot.now - at) < STARTED_WITHIN]
+    return max(ends, default=None)
 
 
 def _promised(stored: StoredTarget, fleet: TargetFleet) -> int:
@@ -71,6 +101,17 @@ def _promised(stored: StoredTarget, fleet: TargetFleet) -> int:
     context = fleet.planner.context
     present = {node.name for node in context.existing_nodes if not node.is_leaving}
     return stored.saving - sum(drain.price for drain in stored.drains if drain.node not in present)
+
+
+def _drained_at(state: StateNode, snapshot: Snapshot) -> datetime | None:
+    """Return when the drain of the node began, None if it has not begun."""
+    if not state.is_marked_for_deletion(snapshot):
+        return None
+    evicted = snapshot.evicted_nodes.get(state.claim_name)
+    if evicted is not None:
+        return evicted.at
+    moments = [one.deleted_at for one in (state.node, state.claim) if one is not None and one.deleted_at is not None]
+    return min(moments, default=None)
 
 
 def stored(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Final, NamedTuple
 
 import msgspec
@@ -53,6 +54,17 @@ class TargetWaveResult(msgspec.Struct, frozen=True, kw_only=True):
     worth: Floats | None = None
     objections: Mapping[str, WaveObjection] = {}
     goes_on: bool = True
+
+
+def waits(held: Iterable[Candidate], until: datetime) -> WaveObjection:
+    """Return why a node stays that the target keeps or does not know, while the target waits for held nodes."""
+    first, *others = sorted(candidate.name for candidate in held)
+    names = f"{first} and {len(others)} more" if others else first
+    text = (
+        f"no other target is made until {until:%Y-%m-%dT%H:%M:%SZ}: "
+        f"PodDisruptionBudgets keep {names} while pods that were moved start"
+    )
+    return WaveObjection(NodeReason.TARGET_WAITS, text)
 
 
 def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left: TargetWaveResult) -> None:
