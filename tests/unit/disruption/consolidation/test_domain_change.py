@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -9,6 +11,9 @@ from core import labels
 from core.disruption import disrupt
 from core.disruption.consolidation.domain_change import with_domain_change
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target import decide
+from core.disruption.target.command_check import valid_commands
+from core.disruption.target.target_refusals import NO_SAVING, WaveObjection
 from core.model.catalogue import InstanceType
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
@@ -109,6 +114,23 @@ def test_no_node_of_another_command_stays_for_a_cheaper_zone() -> None:
     assert {command.reason: launches((command,)) for command in found.commands} == {
         "Drifted": [(AWAY,)], "Underutilized": [(HOME,)],
     }  # fmt: skip
+
+
+def test_a_node_that_stays_in_any_case_costs_no_cheaper_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a node of another command that would go without the cheaper zone is a reason to give it up."""
+    asked: list[list[str]] = []
+
+    def refusing(
+        commands: Sequence[Command], disruption_pass: DisruptionPass, *, worthwhile: int
+    ) -> tuple[list[Command], dict[str, WaveObjection]]:
+        found, objections = valid_commands(commands, disruption_pass, worthwhile=worthwhile)
+        asked.append(sorted(name for command in found for name in command.nodes))
+        return [command for command in found if command.nodes != ("other",)], {**objections, "other": NO_SAVING}
+
+    monkeypatch.setattr(decide, "valid_commands", refusing)
+    plan = disrupt(cluster(spread_pod("home", 1), pod_on("other", cpu="1500m")))
+    assert asked[0] == ["home", "other"]
+    assert [(command.nodes, launches((command,))) for command in plan.commands] == [(("home",), [(AWAY,)])]
 
 
 def drifted_away(snapshot: Snapshot) -> tuple[NodeClaim, Node]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from core import labels
 from core.disruption import disrupt
@@ -12,10 +13,11 @@ from core.disruption.stored_targets import after_commands
 from core.disruption.validation.validation import Validation, ValidCommand
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command, Move
+from core.model.pod import TopologySpread
 from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.refusal import Refusal
-from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_stored_target
+from tests.builders import NOW, ZONES, a_node_of, a_pool, a_selector, a_snapshot, a_stored_target
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     LARGE,
@@ -181,6 +183,25 @@ class TestValidation:
         assert validation.check(first) == ValidCommand(first)
         validation.carry_out(first)
         assert validation.check(second) == ValidCommand(second)
+
+    @pytest.mark.parametrize(("crowd", "holds"), [(0, True), (2, False)])
+    def test_a_new_node_is_in_a_zone_that_admits_its_pod(self, crowd: int, *, holds: bool) -> None:
+        """A new node in another zone would do, but none is launched there: the pod stayed pending beside its own."""
+        web = {"labels": {"app": "web"}, "cpu": "3"}
+        even = TopologySpread(labels.ZONE, 1, selector=a_selector(app="web"))
+        pods = (pod_on("a", spreads=(even,), **web),)
+        command = self.command(world(a_node_of(LARGE, "a"), pods=pods))
+        (claim,) = command.replacements
+        assert (command.method, claim.zones) == ("repack", (ZONES[0],))
+        names = [f"since-{n}" for n in range(crowd)]
+        since = (pod_on(name, **web) for name in names)
+        full = (a_node_of(MIDDLE, name) for name in names)
+        found = checked(command, world(a_node_of(LARGE, "a"), *full, pods=(*pods, *since)))
+        if holds:
+            assert found == command
+        else:
+            assert isinstance(found, Refusal)
+            assert "default/on-a" in found.message
 
     def test_a_cheaper_type_ran_out(self) -> None:
         """A replacement that is no longer available is not waited for."""
