@@ -78,7 +78,13 @@ def _unpreferred(snapshot: Snapshot, places: list[Place], place: Place, pod: Pod
 
 
 class PodRelaxation:
-    """The pod with some of its preferences turned into requirements; all other pods are where the finished plan has them."""
+    """The pod with some of its preferences turned into requirements; all other pods are where the finished plan has them.
+
+    A pod with anti-affinity that was placed after it excuses a preference that was given up, too: a plan does not say in which
+    order it placed its pods, and the judge would have to repeat the planner's queue, in which a pod that gives up a preference
+    or finds no place is tried again later. So a preference that was given up without need, for a domain that such a pod took
+    afterwards, is not found.
+    """
 
     def __init__(self, snapshot: Snapshot, places: list[Place], pod: Pod) -> None:
         self._snapshot = snapshot

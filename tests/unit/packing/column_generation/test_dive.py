@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from core.packing.column_generation.columns import Columns
 from core.packing.column_generation.dive import Diving
@@ -60,3 +61,23 @@ def test_a_search_that_is_done_is_not_continued_by_beam_search() -> None:
     assert diving.is_closed(best)
     assert not diving.is_closed(one_pod_per_machine(a_problem([(1, 1)], [4])))
     assert budget.steps < 20
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_dive_that_is_near_enough_generates_no_columns_and_is_the_last(seed: int) -> None:
+    """Most of a large zone's time would go into columns for the remaining pods of every dive (ADR 261)."""
+    problem = with_large_pods(seed)
+    bound = relax(problem, SETTINGS).lower_bound
+
+    def loads_and_steps(stop_gap_relative: float, **limits: int) -> tuple[int, int]:
+        generation = replace(SETTINGS.column_generation, stop_gap_relative=stop_gap_relative)
+        settings = replace(SETTINGS, column_generation=generation, diving=replace(SETTINGS.diving, **limits))
+        budget = SearchBudget(60)
+        diving = Diving(problem, np.random.default_rng(0), budget, settings)
+        diving.packing([], bound)
+        return len(diving.loads(0.0)), budget.steps
+
+    near, far = 0.08, SETTINGS.column_generation.stop_gap_relative
+    assert loads_and_steps(near) == loads_and_steps(near, pricing_rounds=0) == loads_and_steps(near, idle_dives_max=0)
+    assert loads_and_steps(far) != loads_and_steps(far, pricing_rounds=0)
+    assert loads_and_steps(far)[1] > 3 * loads_and_steps(near)[1]

@@ -88,6 +88,74 @@ def test_zones_that_wait_for_loads_are_packed_when_time_ends(calls: int) -> None
     assert cost(interrupted) <= 1.25 * cost(whole)
 
 
+def searched(**constants: float) -> tuple[int, int, int]:
+    """The cost of a large zone's plan, the steps of sixty that its search takes, and how many loads it passes on."""
+    few_types = replace(DEFAULT_SETTINGS.ruin_and_recreate, promising_types=1)
+    all_pairs = replace(DEFAULT_SETTINGS.two_type, loss_relative_max=1.0)
+    large_zones = LargeZoneSettings(**{"machines_min": 1, **constants})
+    settings = replace(DEFAULT_SETTINGS, large_zones=large_zones, ruin_and_recreate=few_types, two_type=all_pairs)
+    one, budget = SubproblemSearch(three_zones()[0], SearchBudget(), settings), SearchBudget(60)
+    one.advance(1, budget, is_quick=False)
+    return cost([one]), budget.steps, len(one.loads.loads) if one.loads is not None else 0
+
+
+def test_a_large_zone_passes_on_only_loads_that_are_worth_their_price() -> None:
+    """Loads that no plan buys make every other zone's linear programs larger."""
+    loads = [searched(value_for_price_min=share)[2] for share in (0.0, 0.95, 0.99)]
+    assert loads == sorted(set(loads), reverse=True)
+
+
+def test_a_large_zone_stops_near_the_bound() -> None:
+    """Its search takes a tenth of the steps if it may cost a third more than the bound, and costs more."""
+    (near, long, _), (far, short, _) = (searched(stop_gap_relative=gap) for gap in (0.035, 0.3))
+    assert short * 5 < long
+    assert near < far < 1.3 * near
+
+
+def test_a_large_zone_fills_as_many_types_as_its_settings_say() -> None:
+    few, many = (searched(column_pairs_max=pairs)[0] for pairs in (1, 100_000))
+    assert few != many
+
+
+def test_a_large_zone_rounds_as_many_pairs_of_types_as_its_settings_say() -> None:
+    """Each pair takes a step, and its packing has the first columns."""
+    one, three = (searched(pairs_rounded_max=pairs, stop_gap_relative=0.3) for pairs in (1, 3))
+    assert one[1] < three[1]
+    assert one[2] < three[2]
+
+
+def test_zones_with_few_machines_share_no_loads() -> None:
+    """About 37 machines in each of three zones: sharing is cheaper here, and follows the setting."""
+    shared, alone = (
+        search(
+            three_zones(),
+            seed=1,
+            budget=SearchBudget(60),
+            settings=replace(DEFAULT_SETTINGS, large_zones=LargeZoneSettings(machines_min=least)),
+        )
+        for least in (30, 40)
+    )
+    assert [one.is_large_zone for one in (*shared, *alone)] == [True] * 3 + [False] * 3
+    assert cost(shared) < cost(alone)
+
+
+def test_steps_that_a_large_zone_leaves_are_taken_by_nobody() -> None:
+    """Otherwise, small subproblems spend for a thousandth what large zones have saved of the time."""
+    settings = replace(DEFAULT_SETTINGS, large_zones=LargeZoneSettings(machines_min=1, stop_gap_relative=0.3))
+    budget = SearchBudget(600)
+    search(three_zones(), seed=1, budget=budget, settings=settings)
+    assert budget.is_spent
+
+
+def test_a_zone_with_a_model_is_expected_to_end_as_far_from_its_bound() -> None:
+    """It would get the steps of a zone about which nothing is known."""
+    first, second, _ = three_zones()
+    model = SubproblemSearch(first, SearchBudget(), LARGE)
+    model.advance(1, SearchBudget(60), is_quick=False)
+    one, alone = SubproblemSearch(second, SearchBudget(), LARGE, model), SubproblemSearch(second, SearchBudget(), LARGE)
+    assert 0 < one.gap < 0.1 * alone.gap
+
+
 def test_machines_without_a_price_are_not_searched() -> None:
     """The search compares value with price; without prices, the greedy plan stays."""
     subproblem, _ = a_subproblem(types=(a_type("free", cpu="8", memory="64Gi", price=0.0),))

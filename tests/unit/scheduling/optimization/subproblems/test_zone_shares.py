@@ -10,42 +10,51 @@ from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.item_groups import ItemGroup, LaunchOption
 from core.scheduling.optimization.subproblems.zone_shares import ZoneShares
+from core.scheduling.primitives.handles import TypeMask
 from tests.builders import ZONES, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND
 
 A, B = ZONES[:2]
 
 
-def a_cluster(price_in_b: float) -> Snapshot:
+def a_cluster(price_in_b: float, small_costs: float = 1.0) -> Snapshot:
     """Types of three sizes that cost this many times as much in the second zone."""
     return a_snapshot(
-        types=tuple(_type(cpu, price_in_b) for cpu in (2, 4, 8)),
-        pods=(a_pod("p", cpu="500m", memory="1Gi"),),
+        types=tuple(_type(cpu, price_in_b, small_costs if cpu == 2 else 1.0) for cpu in (2, 4, 8)),
+        pods=(a_pod("p", cpu="500m", memory="1Gi"), a_pod("q", cpu="500m", memory="256Mi")),
         node_pools=(a_pool("default", ON_DEMAND),),
     )
 
 
-def pods_by_zone(price_in_b: float) -> tuple[list[list[int]], list[list[int]]]:
-    """[group, zone], of twelve pods that may run in both zones, thirty that must run in the first and ten in the second.
+def pods_by_zone(
+    price_in_b: float, *, fixed: tuple[int, int] = (30, 10), costs_more_in_b: bool = False
+) -> tuple[list[list[int]], list[list[int]]]:
+    """[group, zone], of twelve pods that may run in both zones, and of pods that must run in the first or the second.
 
-    The first two groups are equal in the first zone. By the fluid program, and by size.
+    The first two groups are equal in the first zone. By the fluid program, and by size. If `costs_more_in_b`, pods with a
+    choice may use only the smallest type in the second zone, which costs more for its size in both, and pods that must run
+    there request less memory.
     """
-    snapshot = a_cluster(price_in_b)
+    snapshot = a_cluster(price_in_b, small_costs=1.5 if costs_more_in_b else 1.0)
     context = SchedulingContext(snapshot)
     template, requests = context.templates[0], context.pod_groups.of(snapshot.pods[0]).requests
+    in_second = context.pod_groups.of(snapshot.pods[1]).requests if costs_more_in_b else requests
     in_zone = {
         zone: LaunchOption(0, context.table.with_value(template.offered, labels.ZONE, zone), template.mask)
         for zone in (A, B)
     }
+    single = [TypeMask(1 << position) for position in range(len(snapshot.catalogue.default))]
+    (smallest,) = (mask for mask in single if template.types.names(mask) == ("m-2",))
+    free_in_b = in_zone[B]._replace(allowed=smallest) if costs_more_in_b else in_zone[B]
     free = ItemGroup(requests, (LaunchOption(0, template.offered, template.mask),))
-    first, second = ItemGroup(requests, (in_zone[A],)), ItemGroup(requests, (in_zone[B],))
+    first, second = ItemGroup(requests, (in_zone[A],)), ItemGroup(in_second, (in_zone[B],))
     by_zone = {
         A: {free: free.restricted_to(in_zone[A]), first: first.restricted_to(in_zone[A])},
-        B: {free: free.restricted_to(in_zone[B]), second: second.restricted_to(in_zone[B])},
+        B: {free: free.restricted_to(free_in_b), second: second.restricted_to(in_zone[B])},
     }
     found = ZoneShares(
         context.templates,
-        counts={free: 12, first: 30, second: 10},
+        counts={free: 12, first: fixed[0], second: fixed[1]},
         by_zone=by_zone,
         hostname_capacity={},
         settings=DEFAULT_SETTINGS,
@@ -65,7 +74,20 @@ def test_with_a_cheaper_zone_free_pods_go_there() -> None:
     assert best == [[0, 12], [30, 0], [0, 10]]
 
 
-def _type(cpu: int, price_in_b: float) -> InstanceType:
-    one = a_type(f"m-{cpu}", cpu=str(cpu), memory=f"{4 * cpu}Gi", price=0.05 * cpu, zones=(A,))
-    there = Offering(one.name, B, labels.ON_DEMAND, nanodollars(round(0.05 * cpu * price_in_b, 9)))
+def test_an_even_mix_of_zones_with_different_prices_is_priced() -> None:
+    """The second zone would get three in five of the pods with a choice, at a tenth more."""
+    best, _ = pods_by_zone(price_in_b=1.1, fixed=(20, 20))
+    assert best == [[12, 0], [20, 0], [0, 20]]
+    assert pods_by_zone(price_in_b=1.0, fixed=(20, 20))[0] == [[6, 6], [20, 0], [0, 20]]
+
+
+def test_an_uneven_mix_of_zones_with_equal_types_is_priced() -> None:
+    """Pods with a choice have only a dear type in the second zone: some of them would pay half as much again."""
+    best, _ = pods_by_zone(price_in_b=1.0, costs_more_in_b=True)
+    assert best == [[12, 0], [30, 0], [0, 10]]
+
+
+def _type(cpu: int, price_in_b: float, costs: float) -> InstanceType:
+    one = a_type(f"m-{cpu}", cpu=str(cpu), memory=f"{4 * cpu}Gi", price=0.05 * cpu * costs, zones=(A,))
+    there = Offering(one.name, B, labels.ON_DEMAND, nanodollars(round(0.05 * cpu * costs * price_in_b, 9)))
     return InstanceType(name=one.name, labels=one.labels, capacity=one.capacity, offerings=(*one.offerings, there))
