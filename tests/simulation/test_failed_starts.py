@@ -21,10 +21,10 @@ CALLS = {
     "Client.VolumeLimitExceeded": (3, 3),
     "Client.InstanceInitiatedShutdown": (3, 3),
     "Client.": (3, 3),
-    "Server.InsufficientInstanceCapacity": (7, 9),
-    "Server.SpotInstanceShutdown": (7, 9),
-    "Server.SpotInstanceTermination": (7, 9),
-    "Server.": (7, 9),
+    "Server.InsufficientInstanceCapacity": (7, 10),
+    "Server.SpotInstanceShutdown": (7, 10),
+    "Server.SpotInstanceTermination": (7, 10),
+    "Server.": (7, 10),
 }
 """Code of a rule → CreateFleet calls in ten minutes, for 3 and for 40 pods."""
 
