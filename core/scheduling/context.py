@@ -105,10 +105,8 @@ class SchedulingContext:
         had too many pods there, and commands that came first may have moved the others (docs/adr/0233). A pod whose place is on
         a new node (pod → claim) must go to that node's domains (docs/adr/0252).
         """
-        from core.scheduling.topology.domain_pins import (
-            DomainPins,
-            launched_domains,
-        )  # plans for waiting pods need none
+        # Plans for waiting pods need none.
+        from core.scheduling.topology.domain_pins import DomainPins, launched_domains
 
         pins: dict[str, Requirements] = {}
         released: set[str] = set()

@@ -44,7 +44,8 @@ def queue_of(
                 )
             pending_group.pods.append(pod)
     for pending_group in grouped.values():
-        pending_group.is_released = any(pod.key in context.released for pod in pending_group.pods if context.released)
+        if context.released:
+            pending_group.is_released = any(pod.key in context.released for pod in pending_group.pods)
         if len(pending_group.pods) > 1:
             pending_group.pods.sort(key=_age)
     return sorted(grouped.values(), key=_order)
