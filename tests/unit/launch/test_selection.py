@@ -75,7 +75,7 @@ def test_only_offerings_of_the_claim_are_requested() -> None:
 
 
 def test_an_offering_that_ec2_refused_is_not_requested_again() -> None:
-    """While it counts as unavailable, a request for it is refused once more and costs the pod its next seconds."""
+    """A request for an unavailable offering is refused again, and the pod waits seconds longer."""
     kind = a_type("m5.large", price=0.1)
     refused = tuple(
         msgspec.structs.replace(o, available=(o.zone, o.capacity_type) != (ZONES[0], labels.SPOT))

@@ -1,4 +1,4 @@
-"""Two processes give the answer of one, and the second one's problems are told."""
+"""Two processes give the same answer as one, and report the problems of the second one."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def cost(searches: Iterable[SubproblemSearch]) -> int:
 
 
 def test_the_loads_that_one_zone_finds_serve_the_others() -> None:
-    """Otherwise, each zone spends steps on what another one has found, and ends dearer."""
+    """Otherwise, each zone spends steps on loads that another zone has found, and its plan costs more."""
     first, second, _ = three_zones()
     model = SubproblemSearch(first, SearchBudget(), LARGE)
     model.advance(1, SearchBudget(60), is_quick=False)
