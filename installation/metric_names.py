@@ -54,8 +54,9 @@ FAILED_RUNS: Final = "failedRuns"
 """Runs that raised an error, or were about to be cut off at their timeout."""
 
 DENIED_CALLS: Final = "deniedCalls"
-"""Calls that were refused permanently: permission, quota, a broken reference. Also written by action and resource, with
-the launches that stay refused, on which the alarm `refused-calls` is based."""
+"""Calls that were refused permanently: permission, quota, a broken reference. A missing permission counts though the run
+handles the error. Also written by action and resource, with the launches that stay refused, on which the alarm
+`refused-calls` is based."""
 
 ESTIMATED_PRICES: Final = "estimatedPrices"
 """1 while on-demand prices are estimated, because the list could never be read; written by each run of `refresh_catalogue`."""
@@ -76,6 +77,9 @@ QUOTA_DENIALS: Final = "quotaDenials"
 
 BUDGETS_CLOSED_FOR_A_WEEK: Final = "budgetsClosedForAWeek"
 """NodePools that no node may leave voluntarily, now or at any moment of the last seven days."""
+
+REFUSED_COMMANDS: Final = "refusedCommands"
+"""Commands that the table does not store, because their row is too large: their nodes stay."""
 
 COMMANDS_STARTED: Final = "commandsStarted"
 """Commands that begin. Decisions contain each command twice: when it is decided, and when it begins."""
@@ -121,7 +125,7 @@ ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
         stopped_by(BrakeKind.ZONAL_SHIFT),
         BUDGETS_CLOSED_FOR_A_WEEK,
     ),
-    "nodes-stay": (DRAINS_BLOCKED_FOR_A_DAY, ROLLOUTS_STOPPED),
+    "nodes-stay": (DRAINS_BLOCKED_FOR_A_DAY, ROLLOUTS_STOPPED, REFUSED_COMMANDS),
 }
 """Alarm → the counts that trigger it. No count is in two alarms. `DENIED_CALLS` has an alarm of its own."""
 

@@ -26,6 +26,7 @@ from adapters.ports import (
     TooLargeError,
     TransientError,
 )
+from adapters.runtime.refused_calls import MISSING_PERMISSIONS
 
 _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
     NotFoundError: frozenset(
@@ -108,7 +109,11 @@ def translate(call: str, error: ClientError | BotoCoreError) -> PortError:
         meaning = meaning_of(code, status_of(error))
         if meaning is DeniedError:
             is_too_large = code == _INVALID and message.startswith(_TOO_LARGE)
-            return (TooLargeError if is_too_large else DeniedError)(call, f"{code}: {message}", code=code, said=message)
+            denied = (TooLargeError if is_too_large else DeniedError)(
+                call, f"{code}: {message}", code=code, said=message
+            )
+            MISSING_PERMISSIONS.note(str(denied))
+            return denied
         if issubclass(meaning, TransientError):
             return meaning(call, f"{code}: {message}", answers=1 + retries_of(error.response))
         return meaning(call, f"{code}: {message}")

@@ -19,10 +19,12 @@ from adapters.ports import (
     ThrottledError,
     TransientError,
 )
+from adapters.runtime.refused_calls import MISSING_PERMISSIONS
 from core.manifests.wire.api_resources import Resource
 
 GONE: Final = 410
 UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 _TOO_MANY: Final = 429
 _DETAIL_MAX: Final = 300
@@ -35,7 +37,7 @@ _LONGEST_WAIT: Final = timedelta(minutes=1)
 
 _BY_STATUS: Final[dict[int, type[PortError]]] = {
     UNAUTHORIZED: DeniedError,
-    403: DeniedError,
+    _FORBIDDEN: DeniedError,
     _NOT_FOUND: NotFoundError,
     409: ConflictError,
     GONE: TransientError,
@@ -83,7 +85,10 @@ def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False,
         return ThrottledError(call, detail, _wait(said, retry_after))
     if status >= 500:
         return TransientError(call, detail)
-    return _BY_STATUS.get(status, DeniedError)(call, detail)
+    error = _BY_STATUS.get(status, DeniedError)(call, detail)
+    if status == _FORBIDDEN:
+        MISSING_PERMISSIONS.note(str(error))
+    return error
 
 
 def of_listing(call: str, resource: Resource, status: int, body: bytes) -> PortError:

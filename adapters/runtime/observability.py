@@ -19,7 +19,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from adapters.ports import reason_of
 from adapters.run_report import Decision, RunReport
-from adapters.runtime.refused_calls import RefusedCall, refused_call
+from adapters.runtime.refused_calls import MISSING_PERMISSIONS, RefusedCall, refused_call
 from core.reasons.claim import ClaimReason
 from core.reasons.drain import DrainReason, EvictionReason
 from core.reasons.run import FailureReason
@@ -61,7 +61,8 @@ def reported(work: Work) -> Handler:
     """Return a handler that runs this work and reports on it, whether the run succeeds or fails.
 
     Each decision is logged when it is made, and counts become metrics at the end, or shortly before the run is cut off. A
-    failing run logs the reason in one line and is counted: Lambda's own metric has no reason.
+    failing run logs the reason in one line and is counted: Lambda's own metric has no reason. Missing permissions become
+    metrics though the work handles their errors.
     """
 
     @logger.inject_lambda_context
@@ -69,6 +70,7 @@ def reported(work: Work) -> Handler:
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         report = RunReport(_log)
         counts = _Counts(report)
+        MISSING_PERMISSIONS.begin()
         with _before_the_end(context, counts.write_at_time_out):
             try:
                 work(event, context, report)
@@ -145,7 +147,7 @@ class _Counts:
         with self._lock:
             decisions = tuple(self._report.decisions)
             messages = [*self.denied, *(decision.message for decision in decisions if decision.reason in DENIED)]
-            calls = Counter(map(refused_call, messages))
+            calls = Counter(map(refused_call, messages)) | MISSING_PERMISSIONS.calls()
             standing = Counter(map(refused_call, self._report.refused))
             counts = Counter(f"decisions{decision.kind.capitalize()}" for decision in decisions)
             counts.update(dict(self._report.counts))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
+from threading import Lock
 from typing import Final, NamedTuple
 
 NOT_NAMED: Final = "not named"
@@ -33,6 +35,37 @@ class RefusedCall(NamedTuple):
 
     action: str
     resource: str
+
+
+class MissingPermissions:
+    """What the calls of a run were not permitted, whatever becomes of their errors: no decision reports those that are handled.
+
+    Errors are noted where answers are translated, in any thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._calls: Counter[RefusedCall] = Counter()
+
+    def begin(self) -> None:
+        """Forget what an earlier run noted."""
+        with self._lock:
+            self._calls.clear()
+
+    def note(self, message: str) -> None:
+        """Count the refused call if the message of its error names a permission."""
+        if _OF_AWS.search(message) or _OF_KUBERNETES.search(message):
+            with self._lock:
+                self._calls[refused_call(message)] += 1
+
+    def calls(self) -> Counter[RefusedCall]:
+        """Return how often each was refused."""
+        with self._lock:
+            return self._calls.copy()
+
+
+MISSING_PERMISSIONS: Final = MissingPermissions()
+"""Those of the sandbox's present run."""
 
 
 def refused_call(message: str) -> RefusedCall:

@@ -72,6 +72,11 @@ def test_each_cause_of_an_alarm_is_counted_somewhere() -> None:
     assert unwanted <= set(causes), "a brake without an alarm"
 
 
+def test_a_command_that_is_not_stored_wakes() -> None:
+    """Its nodes stay, each pass decides the same again, and only a decision in the log told it."""
+    assert metric_names.REFUSED_COMMANDS in metric_names.ALARMS["nodes-stay"]
+
+
 def test_a_refused_launch_wakes_once() -> None:
     """It was a cause of another alarm, too, so that two notifications came."""
     causes = [cause for causes in metric_names.ALARMS.values() for cause in causes]

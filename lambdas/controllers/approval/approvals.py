@@ -19,7 +19,7 @@ from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
-from installation.metric_names import PROPOSALS_WAITING
+from installation.metric_names import PROPOSALS_WAITING, REFUSED_COMMANDS
 from lambdas.controllers.decision_events import DecisionEvents
 
 
@@ -171,7 +171,7 @@ class Approvals:
                 report.count(PROPOSALS_WAITING)
                 continue
             except TooLargeError as error:  # the other proposals are stored nevertheless
-                report.count("refusedCommands")
+                report.count(REFUSED_COMMANDS)
                 report.decide(DecisionKind.SKIP, found.id, CommandReason.COMMAND_REFUSED, str(error))
                 continue
             report.count(PROPOSALS_WAITING)

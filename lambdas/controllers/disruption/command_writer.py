@@ -21,6 +21,7 @@ from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
+from installation.metric_names import REFUSED_COMMANDS
 from lambdas.controllers.approval.approvals import CommandsByApproval
 
 
@@ -84,7 +85,7 @@ class CommandWriter:
                 DecisionKind.SKIP, record.id, CommandReason.ALREADY_DECIDED, "an earlier attempt of this run stored it"
             )
         except TooLargeError as error:  # the other commands are stored nevertheless
-            report.count("refusedCommands")
+            report.count(REFUSED_COMMANDS)
             report.decide(DecisionKind.SKIP, record.id, CommandReason.COMMAND_REFUSED, str(error))
             return
         self._work.send([work_on_command(record.id, now)], delay=record.verify_at - now)

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools import Logger, Metrics
+from botocore.exceptions import ClientError
 
-from adapters.ports import DeniedError, TooLargeError, TransientError
+from adapters.aws.errors import translate
+from adapters.kube.errors import of_answer
+from adapters.ports import DeniedError, PortError, TooLargeError, TransientError, reason_of
 from adapters.run_report import RunReport
 from adapters.runtime import observability
 from core.reasons.claim import ClaimReason
@@ -21,6 +24,8 @@ from core.reasons.run import RunReason
 from simulator.clock import VirtualClock
 from simulator.invocation.context import Context
 from tests.builders import NOW
+
+TABLE = "arn:aws:dynamodb:eu-west-1:1:table/t"
 
 
 class HandTimer:
@@ -154,6 +159,66 @@ def test_a_denied_call_is_reported_with_its_action_and_resource(written: StringI
     assert "eks:DescribeCluster" in failed["detail"]
     assert cluster in failed["detail"]
     assert {line["service"] for line in lines if "action" in line} == {"fleetwright-test"}
+
+
+def events_forbidden() -> PortError:
+    said = 'events is forbidden: User "r" cannot create resource "events" in API group "" in the namespace "default"'
+    return of_answer("kube:create events", 403, json.dumps({"message": said}).encode())
+
+
+def mark_forbidden() -> PortError:
+    said = f"User: arn:aws:sts::1:x is not authorized to perform: dynamodb:PutItem on resource: {TABLE}"
+    return translate(
+        "dynamodb:PutItem", ClientError({"Error": {"Code": "AccessDeniedException", "Message": said}}, "PutItem")
+    )
+
+
+@pytest.mark.parametrize(
+    ("refused", "names"),
+    [(events_forbidden, ("kube:create", "events")), (mark_forbidden, ("dynamodb:PutItem", TABLE))],
+)
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_a_missing_permission_is_reported_though_the_run_goes_on_without(
+    refused: Callable[[], PortError], names: tuple[str, str], *, is_decided: bool, written: StringIO
+) -> None:
+    """Events, nominations, bindings and marks are written on a best-effort basis: their refusal rang no alarm."""
+
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        for error in (refused(), refused()):
+            if is_decided:
+                report.decide(DecisionKind.SKIP, "x", reason_of(error), str(error))
+        raise Cut
+
+    lines = run(work, written, Cut)
+    assert metrics_of(lines)["DeniedCalls"] == 2
+    assert [(line["action"], line["resource"]) for line in lines if "action" in line] == [names]
+
+
+def test_a_missing_permission_is_not_reported_by_the_next_run(written: StringIO) -> None:
+    events_forbidden()
+
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        raise Cut
+
+    assert "DeniedCalls" not in metrics_of(run(work, written, Cut))
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (403, 'events "x" is forbidden: unable to create new content in namespace a because it is being terminated'),
+        (403, 'admission webhook "guard.example" denied the request: not today'),
+        (422, 'User "r" cannot create resource "events"'),
+    ],
+)
+def test_a_refusal_that_no_permission_mends_is_not_reported(written: StringIO, status: int, said: str) -> None:
+    """A namespace that is being deleted would wake somebody, and end an update."""
+
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        of_answer("kube:create events", status, json.dumps({"message": said}).encode())
+        raise Cut
+
+    assert "DeniedCalls" not in metrics_of(run(work, written, Cut))
 
 
 def test_an_error_that_is_a_kind_of_denial_counts_as_one(written: StringIO) -> None:
