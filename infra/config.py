@@ -99,6 +99,8 @@ class ClusterConfig(BaseModel):
         follow_zonal_shift: Whether zonal shifts of the cluster pause voluntary disruption; off where the region has no ARC.
         canary_minutes: How long the new version of a function shares the work with the old one before it takes all work; 0: no
             sharing.
+        snap_start: Whether Lambda starts each published version from a snapshot of its loaded modules, which AWS bills for as
+            long as the version exists.
         table_name: A table restored from a copy, used instead of the state stack's table; empty: the state stack's.
         share_capacity: Whether the clusters of the account and region share what they learn about EC2's capacity and prices.
         settings: Settings of the functions, by the names of `installation.settings.Settings`.
@@ -153,6 +155,7 @@ class ClusterConfig(BaseModel):
         BeforeValidator(_number),
         Field(ge=0, le=CANARY_MINUTES_MAX, description=f"a whole number of minutes, at most {CANARY_MINUTES_MAX}"),
     ] = 20
+    snap_start: Annotated[Flag, Field(description="true or false")] = False
     table_name: Annotated[
         str, Field(pattern=r"^([a-zA-Z0-9_.-]{3,255})?$", description="the name of a DynamoDB table")
     ] = ""

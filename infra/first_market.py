@@ -40,11 +40,12 @@ def handler(event: dict[str, Any], context: Any) -> None:
 def problem_of(functions: Any, version: str, context: Any) -> str:
     """Return why the version did not read the market; empty if it did."""
     problem, failures = "", 0
+    later = (functions.exceptions.TooManyRequestsException, functions.exceptions.SnapStartNotReadyException)
     for _ in range(TRIES):
         try:
             answer = functions.invoke(FunctionName=version, Payload=b"{}")
-        except functions.exceptions.TooManyRequestsException:
-            problem = "the function that reads the market is busy: its reserved concurrency is taken"
+        except later:
+            problem = "the function that reads the market is busy: its concurrency is taken, or its snapshot not ready"
         except Exception as error:  # noqa: BLE001 - whatever it is, CloudFormation shows it
             problem, failures = str(error), failures + 1
         else:

@@ -116,6 +116,7 @@ class ProvisionerStack(cdk.Stack):
                 log_retention_days=config.log_retention_days,
                 role_name=config.role_name(spec.name),
                 network=network if spec.name in RULES_OF else None,
+                snap_start=config.snap_start,
             )
             for spec in deployed_functions(is_shadow=config.is_shadow)
         ]

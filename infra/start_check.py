@@ -38,13 +38,14 @@ def handler(event: dict[str, Any], _context: object) -> None:
 
 def problem_of(functions: Any, version: str) -> str:
     """Return why the version cannot start; empty if it can."""
+    later = (functions.exceptions.TooManyRequestsException, functions.exceptions.SnapStartNotReadyException)
     for _ in range(TRIES):
         try:
             answer = functions.invoke(FunctionName=version, Payload=json.dumps(EVENT))
-        except functions.exceptions.TooManyRequestsException:
+        except later:
             time.sleep(PAUSE_SECONDS)
             continue
         except Exception as error:  # noqa: BLE001 - whatever it is, the version must not get traffic
             return str(error)
         return answer["Payload"].read().decode()[:1000] if answer.get("FunctionError") else ""
-    return f"busy for {TRIES * PAUSE_SECONDS:.0f} seconds: its reserved concurrency is taken"
+    return f"busy for {TRIES * PAUSE_SECONDS:.0f} seconds: its concurrency is taken, or its snapshot not ready"

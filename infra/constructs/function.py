@@ -49,6 +49,7 @@ class ProvisionerFunction(Construct):
         log_retention_days: int,
         role_name: str,
         network: PrivateNetwork | None = None,
+        snap_start: bool = False,
     ) -> None:
         super().__init__(scope, spec.name)
         self.spec = spec
@@ -62,7 +63,7 @@ class ProvisionerFunction(Construct):
             description=f"Fleetwright {spec.name}: what this function may do, and nothing else",
         )
         log_group.grant_write(self.role)
-        self.function = self._function(code, environment, log_group)
+        self.function = self._function(code, environment, log_group, snap_start=snap_start)
         self.alias = lambda_.Alias(
             self,
             "Live",
@@ -76,7 +77,12 @@ class ProvisionerFunction(Construct):
             network.take_in(self.function, self.role)
 
     def _function(
-        self, code: lambda_.Code, environment: Mapping[str, str], log_group: logs.ILogGroup
+        self,
+        code: lambda_.Code,
+        environment: Mapping[str, str],
+        log_group: logs.ILogGroup,
+        *,
+        snap_start: bool,
     ) -> lambda_.Function:
         return lambda_.Function(
             self,
@@ -93,6 +99,7 @@ class ProvisionerFunction(Construct):
             reserved_concurrent_executions=self.spec.concurrency,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
+            snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
         )
 
 

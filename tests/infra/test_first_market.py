@@ -30,10 +30,14 @@ class BusyError(Exception):
     """Lambda's TooManyRequestsException."""
 
 
+class NotReadyError(Exception):
+    """Lambda's SnapStartNotReadyException."""
+
+
 class Functions:
     """Lambda: the reader is taken for some calls, then fails for some, and then reads."""
 
-    exceptions = SimpleNamespace(TooManyRequestsException=BusyError)
+    exceptions = SimpleNamespace(TooManyRequestsException=BusyError, SnapStartNotReadyException=NotReadyError)
 
     def __init__(self, *, taken: int = 0, refused: int = 0, failing: int = 0, seconds: float = 5) -> None:
         self.taken, self.refused, self.failing, self.seconds = taken, refused, failing, seconds
@@ -44,7 +48,7 @@ class Functions:
         assert json.loads(Payload) == {}
         if self.taken:
             self.taken -= 1
-            raise BusyError
+            raise BusyError if self.taken % 2 else NotReadyError
         if self.refused:
             self.refused -= 1
             raise PermissionError("AccessDeniedException: not authorized to perform: lambda:InvokeFunction")
@@ -136,7 +140,7 @@ def test_a_deployment_is_done_once_the_market_was_read(
         (Functions(failing=99), "ec2:DescribeInstanceTypes: UnauthorizedOperation"),
         (Functions(failing=99, seconds=300), "ec2:DescribeInstanceTypes: UnauthorizedOperation"),
         (Functions(refused=99), "not authorized to perform: lambda:InvokeFunction"),
-        (Functions(taken=999), "its reserved concurrency is taken"),
+        (Functions(taken=999), "its concurrency is taken"),
     ],
     ids=["denied", "slow", "may not ask", "busy for ever"],
 )

@@ -21,10 +21,14 @@ class BusyError(Exception):
     """Lambda's TooManyRequestsException."""
 
 
+class NotReadyError(Exception):
+    """Lambda's SnapStartNotReadyException."""
+
+
 class Functions:
     """Lambda, whose function is taken for some calls and then answers."""
 
-    exceptions = SimpleNamespace(TooManyRequestsException=BusyError)
+    exceptions = SimpleNamespace(TooManyRequestsException=BusyError, SnapStartNotReadyException=NotReadyError)
 
     def __init__(self, *, error: str = "", taken: int = 0, refuses: Exception | None = None) -> None:
         self.error, self.taken, self.refuses = error, taken, refuses
@@ -35,7 +39,7 @@ class Functions:
             raise self.refuses
         if self.taken:
             self.taken -= 1
-            raise BusyError
+            raise BusyError if self.taken % 2 else NotReadyError
         self.invoked.append((FunctionName, json.loads(Payload)))
         told = {"FunctionError": "Unhandled"} if self.error else {}
         return {"Payload": io.BytesIO(self.error.encode() or b"{}"), **told}
