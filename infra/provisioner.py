@@ -113,10 +113,8 @@ class ProvisionerStack(cdk.Stack):
                 code=code[bundle_of(spec).name],
                 environment={**environment, "POWERTOOLS_SERVICE_NAME": service_name(config.cluster)},
                 failures=queues.failures,
-                log_retention_days=config.log_retention_days,
-                role_name=config.role_name(spec.name),
+                config=config,
                 network=network if spec.name in RULES_OF else None,
-                snap_start=config.snap_start,
             )
             for spec in deployed_functions(is_shadow=config.is_shadow)
         ]

@@ -13,6 +13,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.config import ClusterConfig
 from infra.constructs.private_network import PrivateNetwork
 from infra.constructs.trust import for_this_account
 from installation.wiring import FunctionSpec
@@ -46,24 +47,22 @@ class ProvisionerFunction(Construct):
         code: lambda_.Code,
         environment: Mapping[str, str],
         failures: sqs.IQueue,
-        log_retention_days: int,
-        role_name: str,
+        config: ClusterConfig,
         network: PrivateNetwork | None = None,
-        snap_start: bool = False,
     ) -> None:
         super().__init__(scope, spec.name)
         self.spec = spec
         log_group = logs.LogGroup(self, "Logs", removal_policy=cdk.RemovalPolicy.DESTROY)
-        keep_for(log_group, log_retention_days)
+        keep_for(log_group, config.log_retention_days)
         self.role = iam.Role(
             self,
             "Role",
-            role_name=role_name,
+            role_name=config.role_name(spec.name),
             assumed_by=for_this_account(self, "lambda.amazonaws.com"),
             description=f"Fleetwright {spec.name}: what this function may do, and nothing else",
         )
         log_group.grant_write(self.role)
-        self.function = self._function(code, environment, log_group, snap_start=snap_start)
+        self.function = self._function(code, environment, log_group, snap_start=config.snap_start)
         self.alias = lambda_.Alias(
             self,
             "Live",

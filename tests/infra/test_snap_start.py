@@ -36,7 +36,9 @@ print(json.dumps([*asked, *(["application"] if _Sandbox.current else [])]))
 def at_import(*modules: str, folder: Path = ROOT) -> list[str]:
     command = [sys.executable, "-c", PROBING, f"{folder}{os.sep}", *modules]
     environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join(map(str, dict.fromkeys((folder, ROOT))))}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    ended = subprocess.run(  # noqa: S603 - fixed arguments
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
     return list(json.loads(ended.stdout))
 
 
