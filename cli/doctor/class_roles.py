@@ -1,4 +1,4 @@
-"""Checks the role of nodes of each EC2NodeClass: it exists, the functions may pass it, and its nodes may join the cluster."""
+"""Checks the role of nodes of each EC2NodeClass: it exists, the functions may pass it, its nodes may join and become ready."""
 
 from __future__ import annotations
 
@@ -13,10 +13,22 @@ from cli.doctor.cluster_api import CONFIG_MAPS
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from cli.doctor.network import DEPLOYS, JOINING
 from cli.doctor.node_roles import passed_roles
+from cli.doctor.role_policies import refused, statements
 from core.manifests.wire.api_resources import EC2_NODE_CLASSES
 
 ONLY_ENTRIES: Final = "API"
 """The authentication mode in which the ConfigMap aws-auth does not count."""
+
+NEEDED: Final = {
+    "AmazonEKSWorkerNodePolicy": ("ec2:DescribeInstances",),
+    "AmazonEC2ContainerRegistryPullOnly": (
+        "ecr:BatchGetImage",
+        "ecr:GetAuthorizationToken",
+        "ecr:GetDownloadUrlForLayer",
+    ),
+}
+"""Policy of AWS → what EKS' images need of it: the first to find their node's name, the other to pull kube-proxy and the CNI
+plugin. The plugin's own permissions are left out, since its service account may have them."""
 
 
 class _Problem(NamedTuple):
@@ -80,6 +92,17 @@ def _problems(account: Account, role: str, users: list[str]) -> Iterator[_Proble
         says = f"nodes with the role {role} of {whose} cannot join: it has no access entry of type EC2_LINUX"
         names = f"--cluster-name {account.cluster} --principal-arn {arn} --type EC2_LINUX"
         yield _Problem(says, f"aws eks create-access-entry --region {account.region} {names}")
+    yield from _lacking(account, arn, whose)
+
+
+def _lacking(account: Account, arn: str, whose: str) -> Iterator[_Problem]:
+    """Yield what the policies of the role lack, each with the policy of AWS that has it."""
+    role, granted = arn.rpartition("/")[2], list(statements(account, arn.rpartition("/")[2]))
+    for policy, actions in NEEDED.items():
+        if missing := refused(granted, actions):
+            says = f"the role {role} of {whose} may not {', '.join(missing)}: nodes of EKS' images do not become ready"
+            of_aws = f"arn:{arn.split(':')[1]}:iam::aws:policy/{policy}"
+            yield _Problem(says, f"aws iam attach-role-policy --role-name {role} --policy-arn {of_aws}")
 
 
 def _may_join(account: Account, arn: str) -> bool:

@@ -50,9 +50,9 @@ def _listed(value: Any) -> list[Any]:
 
 def _is_about(statement: Statement, role: LaunchingRole, action: str) -> bool:
     if "NotAction" in statement:
-        is_action = not _matches(statement["NotAction"], action)
+        is_action = not matches(statement["NotAction"], action)
     else:
-        is_action = _matches(statement.get("Action"), action)
+        is_action = matches(statement.get("Action"), action)
     if "NotPrincipal" in statement:
         return is_action and role.arn not in _principals(statement["NotPrincipal"])
     named = {role.arn, "*"}
@@ -69,7 +69,7 @@ def _principals(principal: Any) -> list[str]:
     return _listed(principal.get("AWS") if isinstance(principal, Mapping) else principal)
 
 
-def _matches(patterns: Any, text: str) -> bool:
+def matches(patterns: Any, text: str) -> bool:
     """Whether a pattern of IAM matches: `*` is any text, `?` any character."""
     found = (re.escape(str(pattern)).replace(r"\*", ".*").replace(r"\?", ".") for pattern in _listed(patterns))
     return any(re.fullmatch(pattern, text, re.IGNORECASE) for pattern in found)
@@ -90,7 +90,7 @@ def _condition_holds(operator: str, key: str, values: Any, role: LaunchingRole) 
     value = known(role) if known else ""
     if not value or operator not in (*_EQUALS, *_DIFFERS):
         return None
-    return _matches(values, value) == (operator in _EQUALS)
+    return matches(values, value) == (operator in _EQUALS)
 
 
 def _via_service(role: LaunchingRole) -> str:

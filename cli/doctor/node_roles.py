@@ -10,6 +10,7 @@ from cli.doctor.access_entries import is_shadow
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from cli.doctor.network import DEPLOYS
+from cli.doctor.role_policies import statements
 from installation.stack_names import role_name
 
 PASSES: Final = "iam:PassRole"
@@ -37,7 +38,8 @@ def node_roles(name: str, account: Account, _: datetime) -> AccountFinding:
 
 def passed_roles(account: Account) -> list[str]:
     """Return the ARNs of roles that the functions may pass to instances, sorted."""
-    return sorted({arn for statement in _statements(account) for arn in _passed(statement)})
+    role = role_name(account.stack, account.region, LAUNCHES)
+    return sorted({arn for statement in statements(account, role) for arn in _passed(statement)})
 
 
 def _problem(account: Account, arn: str) -> Iterator[str]:
@@ -47,25 +49,6 @@ def _problem(account: Account, arn: str) -> Iterator[str]:
         yield f"the account has no role {known}"
     elif found != arn:
         yield f"the functions may pass {arn}, and the role is {found}"
-
-
-def _statements(account: Account) -> Iterator[dict[str, Any]]:
-    """Yield the statements of a role that launches: of its own policy, and of those that hold what is too long for it."""
-    role, tokens = role_name(account.stack, account.region, LAUNCHES), ("Marker", "Marker")
-    for name in account.every("iam", "ListRolePolicies", "PolicyNames", tokens, RoleName=role):
-        found = account.ask("iam", "GetRolePolicy", RoleName=role, PolicyName=name) or {}
-        yield from _each(found.get("PolicyDocument"))
-    for policy in account.every("iam", "ListAttachedRolePolicies", "AttachedPolicies", tokens, RoleName=role):
-        arn = policy["PolicyArn"]
-        version = ((account.ask("iam", "GetPolicy", PolicyArn=arn) or {}).get("Policy") or {}).get("DefaultVersionId")
-        said = account.ask("iam", "GetPolicyVersion", PolicyArn=arn, VersionId=version) if version else None
-        yield from _each(((said or {}).get("PolicyVersion") or {}).get("Document"))
-
-
-def _each(document: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the statements of a policy; IAM allows a single one without a list."""
-    stated = (document or {}).get("Statement") or []
-    return [stated] if isinstance(stated, dict) else list(stated)
 
 
 def _passed(statement: dict[str, Any]) -> list[str]:

@@ -28,6 +28,7 @@ class Launching(Account):
         self.roles: dict[str, str] = {"Nodes": f"{ARN}Nodes"}
         self.entries: dict[str, str] = {f"{ARN}Nodes": "EC2_LINUX"}
         self.profiles: dict[str, list[str]] = {}
+        self.granted: dict[str, Any] = {"Effect": "Allow", "Action": ["ec2:Describe*", "ecr:*"], "Resource": "*"}
 
     def is_deployed(self) -> bool:
         return True
@@ -51,6 +52,8 @@ class Launching(Account):
                 return {"accessEntry": {"type": kind}} if kind else None
             case "ListRolePolicies":
                 return {"PolicyNames": ["Own"]}
+            case "GetRolePolicy" if arguments["RoleName"] in self.roles:
+                return {"PolicyDocument": {"Statement": self.granted}}
             case "GetRolePolicy":
                 resources = [f"{ARN}{name}" for name in self._passed]
                 stated = {"Effect": "Allow", "Action": "iam:PassRole", "Resource": resources}
@@ -138,3 +141,33 @@ def test_the_role_of_an_instance_profile_counts(server: ApiServer, url: str) -> 
     assert "has the role Others, which the functions may not pass" in found(account).says
     account.profiles["own"] = ["Nodes"]
     assert found(account).state == OK
+
+
+@pytest.mark.parametrize(
+    ("granted", "missing"),
+    [
+        ({"Effect": "Allow", "Action": "*"}, []),
+        ({"Effect": "Allow", "NotAction": "iam:*"}, []),
+        ({"Effect": "Allow", "Action": ["EC2:describeinstances", "ecr:*"]}, []),
+        ({"Effect": "Allow", "NotAction": "ec2:*"}, ["AmazonEKSWorkerNodePolicy"]),
+        ({"Effect": "Deny", "Action": "*"}, ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]),
+        (
+            {"Effect": "Allow", "Action": ["ec2:DescribeInstances", "ecr:GetAuthorizationToken"]},
+            ["AmazonEC2ContainerRegistryPullOnly"],
+        ),
+    ],
+)
+def test_a_role_without_what_nodes_need_is_named_with_the_policy_of_aws(
+    server: ApiServer, url: str, granted: dict[str, Any], missing: list[str]
+) -> None:
+    """Its nodes are launched, never become ready, and are terminated after a quarter of an hour, again and again."""
+    a_class(server)
+    account = Launching(url)
+    account.granted = granted
+    told = found(account)
+    assert told.state == (PROBLEM if missing else OK), told.says
+    attached = [command.rpartition("/")[2] for command in told.mends.split(" && ") if command]
+    assert attached == missing
+    assert all(
+        part.startswith("aws iam attach-role-policy --role-name Nodes") for part in told.mends.split(" && ")[:1] if part
+    )

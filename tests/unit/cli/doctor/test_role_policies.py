@@ -1,0 +1,58 @@
+"""What the policies of a role allow, asked of IAM: its own, an attached one of the account, one of AWS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from cli.doctor.account import Account
+from cli.doctor.class_roles import NEEDED
+from cli.doctor.role_policies import refused, statements
+from tests.unit.cli.doctor.test_node_roles import TRUST
+
+ACTIONS = [action for actions in NEEDED.values() for action in actions]
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
+        made = boto3.Session(region_name="eu-west-1")
+        made.client("iam").create_role(RoleName="Nodes", AssumeRolePolicyDocument=TRUST)
+        yield made
+
+
+def missing(session: boto3.Session) -> list[str]:
+    return refused(statements(Account(session, "prod", "fleetwright-prod"), "Nodes"), ACTIONS)
+
+
+def test_policies_of_aws_have_what_nodes_need(session: boto3.Session) -> None:
+    iam = session.client("iam")
+    assert missing(session) == ACTIONS
+    for policy in NEEDED:
+        iam.attach_role_policy(RoleName="Nodes", PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
+    assert missing(session) == []
+
+
+def test_the_policy_for_nodes_of_auto_mode_is_not_enough(session: boto3.Session) -> None:
+    arn = "arn:aws:iam::aws:policy/AmazonEKSWorkerNodeMinimalPolicy"
+    session.client("iam").attach_role_policy(RoleName="Nodes", PolicyArn=arn)
+    assert "ec2:DescribeInstances" in missing(session)
+
+
+def test_a_policy_of_the_account_and_one_of_the_role_count(session: boto3.Session) -> None:
+    iam = session.client("iam")
+    documents = [
+        json.dumps({"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": actions, "Resource": "*"}})
+        for actions in (["ecr:*"], "ec2:Describe*")
+    ]
+    own = iam.create_policy(PolicyName="pulls", PolicyDocument=documents[0])["Policy"]["Arn"]
+    iam.attach_role_policy(RoleName="Nodes", PolicyArn=own)
+    assert missing(session) == ["ec2:DescribeInstances"]
+    iam.put_role_policy(RoleName="Nodes", PolicyName="Own", PolicyDocument=documents[1])
+    assert missing(session) == []
