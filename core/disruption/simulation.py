@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from core.disruption.candidates.candidate import Candidate
-from core.model.plan import Move, PlannedClaim
+from core.model.plan import Move, PlannedClaim, StoredNewNode
 from core.model.snapshot import Snapshot
 from core.scheduling.plan_output import SchedulingResults
 from core.scheduling.planner import Planner
@@ -130,7 +130,7 @@ class ReplacementNames:
     def __init__(self, snapshot: Snapshot) -> None:
         self._taken = {claim.name for claim in snapshot.node_claims} | {node.name for node in snapshot.nodes}
 
-    def take(self, claims: Iterable[PlannedClaim]) -> None:
+    def take(self, claims: Iterable[PlannedClaim | StoredNewNode]) -> None:
         """Reserve the names of these claims."""
         self._taken.update(claim.name for claim in claims)
 

@@ -19,7 +19,14 @@ from core.disruption.target.command_check import valid_commands
 from core.disruption.target.new_nodes import narrowed_claims
 from core.disruption.target.realization import Realization
 from core.disruption.target.slot_assignment import SlotAssignment
-from core.disruption.target.stored_target_check import awaited_until, continued, is_too_old, kept_by, stored
+from core.disruption.target.stored_target_check import (
+    awaited_until,
+    continued,
+    joined,
+    kept_by,
+    stored,
+    waiting_pools,
+)
 from core.disruption.target.target_fleet import TargetFleet, spot_is_gated, target_fleet
 from core.disruption.target.target_refusals import (
     TOGETHER_ONLY,
@@ -84,10 +91,9 @@ class TargetDecision:
         if fleet is None:
             return []
         search = TargetSearch(fleet, options.moves, is_gated=self._is_gated)
-        if self._awaits_budgets(fleet):
-            self.kept, self.reason = self._pass.snapshot.stored_target, TargetReason.CONTINUED
-            refuse_the_rest(self._pass, search, TargetWaveResult(keeps=kept_by(self.kept, fleet)))
-            return []
+        waiting = waiting_pools(self._pass, fleet)
+        if waiting:
+            return self._beside(waiting, fleet, search)
         target, found = self._continued(fleet, search)
         keeps = target.realization.keeps if target is not None else None
         if not found and not (target is not None and self._awaits_evictions(target)):
@@ -124,27 +130,22 @@ class TargetDecision:
         self._objections |= dict.fromkeys((c.name for c, is_left in pairs if is_left), TOGETHER_ONLY)
         return now, found, keeps
 
-    def _awaits_budgets(self, fleet: TargetFleet) -> bool:
-        """Whether leaving nodes use up the budgets of all nodes of the current target.
-
-        Then no command could start, and the target cannot be evaluated: the places of the pods of leaving nodes are unknown
-            until these are gone.
-        """
-        snapshot, before = self._pass.snapshot, self._pass.snapshot.stored_target
-        if before is not None and is_too_old(before, snapshot):
-            return False  # a drain may be blocked for days
-        pairs = zip(fleet.candidates, fleet.must_go, kept_by(before, fleet), strict=True)
-        going = [
-            (candidate.pool.name, TerminationReason.DRIFTED if must_go else TerminationReason.UNDERUTILIZED)
-            for candidate, must_go, keeps in pairs
-            if not keeps
-        ]
-        pools = {pool for pool, _ in going}
-        leaving = (s for s in self._pass.states if s.node_pool in pools and s.is_marked_for_deletion(snapshot))
-        if not self._pass.commands and not any(leaving):
-            return False  # closed budgets may stay closed for days, and a new target may have nodes of other NodePools
-        left = [self._pass.budgets.left(pool, reason) for pool, reason in going]
-        return bool(left) and all(number == 0 for number in left)
+    def _beside(self, waiting: frozenset[str], fleet: TargetFleet, search: TargetSearch) -> list[Command]:
+        """Return the commands of NodePools that the current target does not drain, while that target waits for its own."""
+        before, options = self._pass.snapshot.stored_target, self._pass.snapshot.options
+        self.kept, self.reason = before, TargetReason.CONTINUED
+        refuse_the_rest(self._pass, search, TargetWaveResult(keeps=kept_by(before, fleet)))
+        others = target_fleet(self._pass, besides=waiting)
+        if others is None:
+            return []
+        self._pass.names.take(before.new_nodes if before is not None else ())
+        beside = TargetSearch(others, options.moves, is_gated=self._is_gated)
+        target, found, keeps = self._made(others, beside)
+        worth = target.worth if target is not None else None
+        left = TargetWaveResult(keeps=keeps, worth=worth, objections=self._objections, goes_on=bool(found))
+        refuse_the_rest(self._pass, beside, left)
+        self.kept = joined(before, self.kept, fleet) if found else before
+        return found
 
     def _awaits_evictions(self, target: Target) -> bool:
         """Whether the current target has no wave only until pods run that left their nodes a short time ago.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from core.disruption.candidates.candidate import Candidate
@@ -22,6 +24,7 @@ from core.model.state_node import StateNode
 from core.packing.problem import Bools
 from core.pods.budget_index import BudgetIndex
 from core.reasons.target import TargetReason
+from core.reasons.termination import TerminationReason
 
 SAVING_LOST: Final = (1, 20)
 """Share of the remaining saving that may be lost: prices fluctuate, and some nodes become protected."""
@@ -96,6 +99,31 @@ def awaited_until(held: Sequence[Candidate], disruption_pass: DisruptionPass) ->
     return max(ends, default=None)
 
 
+def waiting_pools(disruption_pass: DisruptionPass, fleet: TargetFleet) -> frozenset[str]:
+    """Return the NodePools of the nodes that the current target drains, if leaving nodes use up all their budgets; else none.
+
+    Then no command of the target could start, and it cannot be evaluated: the places of the pods of leaving nodes are unknown
+    until these are gone. Nodes that have drifted are part of it, with or without a stored target.
+    """
+    snapshot, before = disruption_pass.snapshot, disruption_pass.snapshot.stored_target
+    if before is not None and (is_too_old(before, snapshot) or before.settings != settings_digest(snapshot)):
+        return frozenset()  # a drain may be blocked for days
+    pairs = zip(fleet.candidates, fleet.must_go, kept_by(before, fleet), strict=True)
+    going = [
+        (candidate.pool.name, TerminationReason.DRIFTED if must_go else TerminationReason.UNDERUTILIZED)
+        for candidate, must_go, keeps in pairs
+        if not keeps
+    ]
+    pools = frozenset(pool for pool, _ in going)
+    leaving = (s for s in disruption_pass.states if s.node_pool in pools and s.is_marked_for_deletion(snapshot))
+    if not disruption_pass.commands and not any(leaving):
+        return (
+            frozenset()
+        )  # closed budgets may stay closed for days, and a new target may have nodes of other NodePools
+    is_spent = all(disruption_pass.budgets.left(pool, reason) == 0 for pool, reason in going)
+    return pools if is_spent else frozenset()
+
+
 def _promised(stored: StoredTarget, fleet: TargetFleet) -> int:
     """Return the saving that the target planned for the nodes that are not gone yet, in nano-dollars per hour."""
     context = fleet.planner.context
@@ -144,6 +172,27 @@ def stored(
         new_price=sum(claim.price for claim in claims),
         slots=tuple(StoredSlots(kind, node, count) for (kind, node), count in sorted(slots.items())),
         new_nodes=tuple(StoredNewNode(name=claim.name, pods=_counted(claim, kind_of)) for claim in claims),
+    )
+
+
+def joined(waiting: StoredTarget | None, made: StoredTarget | None, fleet: TargetFleet) -> StoredTarget | None:
+    """Return a target that waits and one of other nodes, made beside it, as one; `fleet` has the candidates of both."""
+    if waiting is None or made is None:
+        return waiting or made
+    slots: Counter[tuple[str, str]] = Counter()
+    for slot in (*waiting.slots, *made.slots):
+        slots[slot.kind, slot.node] += slot.pods
+    drains = (*waiting.drains, *made.drains)
+    names = {drain.node for drain in drains}
+    staying = (price for c, price in zip(fleet.candidates, fleet.prices, strict=True) if c.name not in names)
+    return msgspec.structs.replace(
+        waiting,
+        drains=drains,
+        kept_price=int(sum(staying)),
+        drained_price=waiting.drained_price + made.drained_price,
+        new_price=waiting.new_price + made.new_price,
+        slots=tuple(StoredSlots(kind, node, count) for (kind, node), count in sorted(slots.items())),
+        new_nodes=(*waiting.new_nodes, *made.new_nodes),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,16 +61,21 @@ class TargetFleet:
         return TerminationReason.DRIFTED if self.must_go[node] else TerminationReason.UNDERUTILIZED
 
 
-def target_fleet(disruption_pass: DisruptionPass, stored: StoredTarget | None = None) -> TargetFleet | None:
+def target_fleet(
+    disruption_pass: DisruptionPass, stored: StoredTarget | None = None, *, besides: Collection[str] = ()
+) -> TargetFleet | None:
     """Return the nodes that consolidation may remove, and the drifted nodes that go with them; None where there are none.
 
     A node that `stored` drains is among them although PodDisruptionBudgets hold it for now, mostly since pods of the last wave
     are starting: it goes in a later wave (docs/adr/0260). Nodes that have drifted, expire soon or are empty take no pods even
     if they may not go now: they go later. Nodes to which commands of this pass move pods stay, so that no pod moves twice.
+
+    With `besides`, the NodePools for which the stored target waits, these and all nodes of that target are left as they are.
     """
     snapshot, survey = disruption_pass.snapshot, disruption_pass.survey
-    destinations = {move.to for command in disruption_pass.commands for move in command.moves}
-    open_ = [c for c in survey.candidates if c.name not in destinations]
+    reserved = _nodes_of(snapshot.stored_target) if besides else frozenset[str]()
+    staying = {move.to for command in disruption_pass.commands for move in command.moves} | reserved
+    open_ = [c for c in survey.candidates if c.name not in staying and c.pool.name not in besides]
     held = {c.name for c in open_ if stored is not None and _is_held(c, stored, disruption_pass)}
     chosen = [c for c in open_ if _may_go(c, disruption_pass, is_held=c.name in held)]
     if not chosen:
@@ -78,7 +84,7 @@ def target_fleet(disruption_pass: DisruptionPass, stored: StoredTarget | None = 
     positions = context.positions
     chosen.sort(key=lambda candidate: positions[candidate.name])
     planner = disruption_pass.planner.pinned([candidate.name for candidate in chosen])
-    leaving = {positions[name] for name in leaving_later(disruption_pass)}
+    leaving = {positions[name] for name in leaving_later(disruption_pass) | reserved.intersection(positions)}
     not_ready = {node.index for node in context.existing_nodes if not node.state.is_initialized}
     closed = frozenset(leaving | not_ready)
     prices = MovePrices(chosen, snapshot, expiring(disruption_pass))
@@ -96,6 +102,13 @@ def target_fleet(disruption_pass: DisruptionPass, stored: StoredTarget | None = 
         has_buffers=bool(snapshot.buffers),
         held=np.array([candidate.name in held for candidate in chosen], dtype=bool),
     )
+
+
+def _nodes_of(stored: StoredTarget | None) -> frozenset[str]:
+    """Return the nodes that a target drains or has places on."""
+    if stored is None:
+        return frozenset()
+    return frozenset(drain.node for drain in stored.drains) | frozenset(slot.node for slot in stored.slots)
 
 
 def _is_held(candidate: Candidate, stored: StoredTarget, disruption_pass: DisruptionPass) -> bool:

@@ -21,7 +21,7 @@ from core.model.plan import DisruptionPlan, StoredDrain, StoredTarget
 from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import FeatureGates, Options, Snapshot
 from tests.builders import a_node_of, a_pool, a_selector
-from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, SMALL, drifted, pod_on, world
+from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import fleet_of, half_full
 
 ROUNDS_MAX = 10
@@ -75,41 +75,6 @@ def test_a_target_whose_budgets_are_used_up_waits_without_a_new_search(monkeypat
     assert (plan.commands, plan.target_reason) == ((), "TargetContinued")
     assert plan.target is not None
     assert plan.target.made_at == snapshot.now
-
-
-def under_way_beside_small(*, blocked_in: str) -> Snapshot:
-    """A target whose pool has no more budget, a node that a pod keeps from leaving, and a node of another pool that saves."""
-    ample = a_pool("other", ON_DEMAND, disruption=Disruption(budgets=(Budget("100%"),)))
-    snapshot, _ = under_way(half_full(8, at_once=2))
-    small, leaving = a_node_of(SMALL, "small", pool="other"), a_node_of(SMALL, "leaving", pool=blocked_in)
-    lost = [a_node_of(MIDDLE, name, is_ready=False) for name in ("x", "y")]
-    guard = pod_on("leaving", cpu="900m", annotations={labels.DO_NOT_DISRUPT: "true"})
-    pairs = [small, leaving, *lost]
-    return msgspec.structs.replace(
-        snapshot,
-        node_pools=(*snapshot.node_pools, ample),
-        nodes=(*snapshot.nodes, *(node for _, node in pairs)),
-        node_claims=(*snapshot.node_claims, *(claim for claim, _ in pairs)),
-        pods=(*snapshot.pods, pod_on("small", cpu="100m"), guard),
-        marked_for_deletion=(leaving[0].name,),
-    )
-
-
-@pytest.mark.parametrize(
-    ("blocked_in", "later", "goes"),
-    [
-        ("default", timedelta(hours=6), False),
-        ("default", timedelta(hours=6, seconds=1), True),
-        ("other", timedelta(minutes=1), True),
-    ],
-)
-def test_a_blocked_drain_keeps_nodes_of_other_pools_for_as_long_as_a_target_lasts_and_only_in_its_own_pools(
-    blocked_in: str, later: timedelta, *, goes: bool
-) -> None:
-    """A drain may be blocked for days, and no other node of the cluster went meanwhile."""
-    snapshot = under_way_beside_small(blocked_in=blocked_in)
-    plan = disrupt(msgspec.structs.replace(snapshot, now=snapshot.now + later))
-    assert [command.nodes for command in plan.commands] == [("small",)] * goes
 
 
 def guarded(allowed: int) -> tuple[PodDisruptionBudget, ...]:
