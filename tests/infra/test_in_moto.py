@@ -29,9 +29,11 @@ MADE = {
     "AWS::IAM::Role",
     "AWS::Lambda::Function",
     "AWS::Lambda::Version",
+    "AWS::Logs::LogGroup",
+    "AWS::SNS::Topic",
     "AWS::SSM::Parameter",
 }
-"""Kinds that the functions' settings name and moto makes; it makes schedule groups only when asked directly."""
+"""Kinds of their own that moto makes; it makes schedule groups only when asked directly."""
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +43,7 @@ class Account:
 
     def __init__(self, templates: dict[str, dict[str, Any]]) -> None:
         self.session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
+        self._groups: dict[str, list[str]] = {}
         self._create("fleetwright", templates)
         self._create("fleetwright-fleetwright-state", templates)
         self._create("fleetwright-fleetwright", templates)
@@ -68,6 +71,15 @@ class Account:
         found = self.session.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
         return [json.loads(message["Body"]) for message in found.get("Messages", ())]
 
+    def destroy(self, name: str) -> None:
+        """Delete a stack as CloudFormation does: a group with its schedules, too, and nothing that is kept on purpose."""
+        for group in self._groups.pop(name, ()):
+            scheduler = self.session.client("scheduler")
+            for schedule in scheduler.list_schedules(GroupName=group)["Schedules"]:
+                scheduler.delete_schedule(GroupName=group, Name=schedule["Name"])
+            scheduler.delete_schedule_group(Name=group)
+        self.session.client("cloudformation").delete_stack(StackName=name)
+
     def _create(self, name: str, templates: dict[str, dict[str, Any]]) -> None:
         template = templates[name]
         resources = {i: _without_code(r) for i, r in template["Resources"].items() if r["Type"] in MADE}
@@ -79,7 +91,9 @@ class Account:
         )
         for resource in template["Resources"].values():
             if resource["Type"] == "AWS::Scheduler::ScheduleGroup":
-                self.session.client("scheduler").create_schedule_group(Name=resource["Properties"]["Name"])
+                group = resource["Properties"]["Name"]
+                self.session.client("scheduler").create_schedule_group(Name=group)
+                self._groups.setdefault(name, []).append(group)
 
 
 def _without_code(resource: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +102,8 @@ def _without_code(resource: dict[str, Any]) -> dict[str, Any]:
     if resource["Type"] == "AWS::Lambda::Function":
         properties["Code"] = {"ZipFile": "pass"}
         properties.pop("LoggingConfig", None)
-    return {"Type": resource["Type"], "Properties": properties}
+    kept = {"DeletionPolicy": resource["DeletionPolicy"]} if "DeletionPolicy" in resource else {}
+    return {"Type": resource["Type"], "Properties": properties, **kept}
 
 
 @pytest.fixture

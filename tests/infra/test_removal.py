@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from lambdas.handlers import provision
-from tests.fakes.lab import a_pending_pod
+from lambdas.handlers import provision, reconcile
+from tests.aws_commands import aws_call, aws_commands
+from tests.fakes.lab import a_node_pool, a_pending_pod
 from tests.infra.conftest import ROOT
 from tests.infra.policies import actions_of, statements_of
 from tests.infra.test_in_moto import Account
@@ -46,8 +47,10 @@ REMOVED_BY: Final = {
 
 @pytest.mark.parametrize("stack", KEPT)
 def test_all_goes_with_its_stack_but_what_is_kept_on_purpose(templates: dict[str, dict[str, Any]], stack: str) -> None:
-    kept = {r["Type"] for r in templates[stack]["Resources"].values() if r.get("DeletionPolicy") == "Retain"}
-    assert kept == KEPT[stack]
+    policies = ("DeletionPolicy", "UpdateReplacePolicy")
+    for policy in policies:
+        kept = {r["Type"] for r in templates[stack]["Resources"].values() if r.get(policy, "Delete") != "Delete"}
+        assert kept == KEPT[stack], policy
 
 
 def test_whatever_functions_make_is_removed_by_somebody(templates: dict[str, dict[str, Any]]) -> None:
@@ -77,34 +80,66 @@ def account(templates: dict[str, dict[str, Any]]) -> Iterator[Account]:
 
 
 @pytest.mark.slow  # `make lint-templates` runs it
-def test_a_destroyed_installation_leaves_nothing_but_its_data(account: Account) -> None:
+def test_a_removal_as_on_the_page_leaves_nothing(account: Account) -> None:
+    """Functions launch a node and keep schedules; the stacks are deleted in the page's order, with the page's commands."""
     lab = account.lab
-    lab.kubernetes.put(a_pending_pod("p"))
-    account.use("provision")
-    provision.handler({}, Context())
+    window = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "2h"}
+    lab.kubernetes.put(a_pending_pod("p"), a_node_pool(disruption={"budgets": [window]}))
+    for function, handler in (("provision", provision.handler), ("reconcile", reconcile.handler)):
+        account.use(function)
+        handler({}, Context())
     before = remains(account.session)
-    assert all(before.values())
-    cloudformation = account.session.client("cloudformation")
-    cloudformation.delete_stack(StackName="fleetwright-fleetwright")
-    left = remains(account.session)
-    assert {kind: found for kind, found in left.items() if found} == {
-        "buckets": before["buckets"],
-        "tables": before["tables"],
-    }
+    assert sorted(kind for kind, found in before.items() if not found) == []
+    account.destroy("fleetwright-fleetwright")
+    left = {kind: found for kind, found in remains(account.session).items() if found}
+    assert left == {"buckets": before["buckets"], "tables": before["tables"]}
+    stacks = PAGE.read_text(encoding="utf-8").partition("## The stacks")[2].partition("Check that nothing remains")[0]
+    steps = re.split(r"^\d\. ", stacks, flags=re.MULTILINE)
+    the_state, the_shared = steps[3], steps[4]
+    play(account, the_state, "fleetwright-fleetwright-state")
+    bucket = next(iter(remains(account.session)["buckets"]))
+    account.destroy("fleetwright")
+    play(account, the_shared, "fleetwright", bucket=bucket)
+    assert {kind: found for kind, found in remains(account.session).items() if found} == {}
+
+
+def play(account: Account, step: str, stack: str, **known: str) -> None:
+    """Run the commands of a step, with names in place of its capital letters."""
+    session, names, unprotected = account.session, {"bucket": "", "table": "", **known}, set[str]()
+    for written in aws_commands(step):
+        command = written.replace("fleetwright-CLUSTER-state", stack)
+        command = command.replace("TABLE", names["table"]).replace("BUCKET", names["bucket"])
+        call = aws_call(command)
+        if (call.service, call.operation) == ("s3", "rb"):
+            bucket = session.resource("s3").Bucket(names["bucket"])
+            bucket.objects.delete()
+            bucket.delete()
+        elif call.operation == "UpdateTerminationProtection":  # moto has none
+            unprotected.add(call.arguments["StackName"])
+            assert call.arguments["EnableTerminationProtection"] is False
+        elif call.operation == "DeleteStack":
+            assert call.arguments["StackName"] in unprotected
+            account.destroy(call.arguments["StackName"])
+        else:
+            method = re.sub(r"(?<!^)(?=[A-Z])", "_", call.operation).lower()
+            answer = getattr(session.client(call.service), method)(**call.arguments)
+            for resource in answer.get("StackResources", ()):
+                names |= {resource["ResourceType"].rpartition("::")[2].lower(): resource["PhysicalResourceId"]}
 
 
 def remains(session: boto3.Session) -> dict[str, list[str]]:
     """What an account has of all that the templates make and moto knows."""
     versions = session.client("lambda").list_functions(FunctionVersion="ALL")["Functions"]
-    try:
-        mode = [session.client("ssm").get_parameter(Name="/fleetwright/fleetwright/mode")["Parameter"]["Value"]]
-    except ClientError:
-        mode = []
+    groups = session.client("scheduler").list_schedule_groups()["ScheduleGroups"]
     return {
         "functions": [function["FunctionArn"] for function in versions],
         "roles": [role["RoleName"] for role in session.client("iam").list_roles()["Roles"]],
         "queues": session.client("sqs").list_queues().get("QueueUrls", []),
-        "mode": mode,
+        "topics": [topic["TopicArn"] for topic in session.client("sns").list_topics()["Topics"]],
+        "log groups": [group["logGroupName"] for group in session.client("logs").describe_log_groups()["logGroups"]],
+        "parameters": [found["Name"] for found in session.client("ssm").describe_parameters()["Parameters"]],
+        "schedules": [found["Name"] for found in session.client("scheduler").list_schedules()["Schedules"]],
+        "schedule groups": [group["Name"] for group in groups if group["Name"] != "default"],
         "buckets": [bucket["Name"] for bucket in session.client("s3").list_buckets()["Buckets"]],
         "tables": session.client("dynamodb").list_tables()["TableNames"],
     }

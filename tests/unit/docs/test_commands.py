@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from cli.__main__ import COMMANDS, whole_parser
+from tests.aws_commands import aws_call, aws_commands
 
 ROOT: Final = Path(__file__).parents[3]
 PAGES: Final = [
@@ -56,3 +57,19 @@ def test_every_target_on_a_page_is_one_of_the_makefile() -> None:
     known = set(re.findall(r"^([a-z][a-z0-9-]*):", makefile, re.MULTILINE))
     told = {first or second for page in PAGES for first, second in TARGETS.findall(page.read_text(encoding="utf-8"))}
     assert sorted(told - known) == []
+
+
+def test_every_call_of_aws_on_a_page_is_one_that_aws_knows() -> None:
+    """Nothing here was tried on AWS: an operation or an option that it does not have would end a reader's removal halfway."""
+    written = [command for page in PAGES for command in aws_commands(page.read_text(encoding="utf-8"))]
+    assert len(written) > 30
+    for command in written:
+        aws_call(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["ec2 describe-templates", "dynamodb delete-table --table T", "nothing list", "eks wait cluster-ready"]
+)
+def test_a_call_that_aws_does_not_know_is_noticed(command: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(command)):
+        aws_call(command)

@@ -1,4 +1,4 @@
-"""The page shows what the doctor prints of an account in which much is missing, and of one that is ready."""
+"""Pages show what the doctor prints of an account in which much is missing, of one that is ready, and of a new cluster."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.unit.cli.doctor.test_cluster import install
 from tests.unit.cli.doctor.test_node_roles import a_role, roles_may_be_passed
 
 PAGE: Final = Path(__file__).parents[4] / "docs" / "how-to" / "deploy.md"
+TUTORIAL: Final = PAGE.parents[1] / "tutorials" / "first-cluster.md"
 REGION: Final = "eu-west-1"
 
 
@@ -49,9 +50,9 @@ def concurrency(session: boto3.Session, limit: int, free: int) -> None:
     answer(session, "lambda.GetAccountSettings", {"AccountLimit": limits})
 
 
-def output_on_the_page(number: int) -> str:
+def output_on_the_page(number: int, page: Path = PAGE) -> str:
     """An output of the doctor on the page."""
-    return re.findall(r"```\n(CHECK .*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[number]
+    return re.findall(r"```\n(CHECK .*?)```", page.read_text(encoding="utf-8"), re.DOTALL)[number]
 
 
 def test_an_account_in_which_much_is_missing(
@@ -84,3 +85,15 @@ def test_an_account_that_is_ready(
     told = capsys.readouterr().out
     assert datetime.now(UTC).strftime("%Y-") in told
     assert re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-27 09:45", told) == output_on_the_page(1)
+
+
+def test_a_new_cluster_of_the_tutorial(session: boto3.Session, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A reader compares line by line, and a check that the page lacks looks like a fault."""
+    missing = {"Error": {"Code": "ValidationError", "Message": "Stack with id fleetwright-demo does not exist"}}
+    answer(session, "cloudformation.DescribeStacks", missing, 400)
+    answer(session, "eks.ListAccessEntries", {"accessEntries": []})
+    a_cluster(session, endpoint=url, accessConfig={"authenticationMode": "API_AND_CONFIG_MAP"})
+    concurrency(session, 1000, 1000)
+    a_role(session, "AWSServiceRoleForEC2Spot")
+    assert main(["doctor", "--cluster", "demo", "--region", REGION]) == 1
+    assert capsys.readouterr().out == output_on_the_page(0, TUTORIAL)
