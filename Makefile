@@ -124,7 +124,8 @@ PEER ?=
 SIM ?=
 PACKAGE ?=
 COLD_START ?=
-docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json BENCH=build/bench.json DISRUPTION=build/bench-disruption.json PEER=build/e2e-peer.json SIM=build/sim.json PACKAGE=build/package.json COLD_START=build/cold-start.json
+COST ?=
+docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json BENCH=build/bench.json DISRUPTION=build/bench-disruption.json PEER=build/e2e-peer.json SIM=build/sim.json PACKAGE=build/package.json COLD_START=build/cold-start.json COST=build/cost.json
 	$(if $(FIGURES),cp $(FIGURES) docs/figures.json)
 	$(if $(BENCH),cp $(BENCH) docs/benchmarks.json)
 	$(if $(DISRUPTION),cp $(DISRUPTION) docs/bench-disruption.json)
@@ -132,6 +133,7 @@ docs: setup ## Write the reference pages and the CustomResourceDefinitions from 
 	$(if $(SIM),cp $(SIM) docs/sim.json)
 	$(if $(PACKAGE),cp $(PACKAGE) docs/package.json)
 	$(if $(COLD_START),cp $(COLD_START) docs/cold-start.json)
+	$(if $(COST),cp $(COST) docs/cost.json)
 	$(BIN)/python -m tests.reference
 	$(BIN)/python -m tests.access.page
 	$(BIN)/python -m tests.template_checks.partitions_page

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from benchmarks.bundle_page import sizes, starts
 from benchmarks.disruption.page import figures as disruption_figures
+from benchmarks.operations.cost_page import costs
 from benchmarks.page import figures as benchmark_figures
 from simulator.campaign.page import figures as campaign_figures
 from tests.e2e.peer.page import PICTURE, drawn
@@ -32,6 +33,7 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], str]], ...]]
     ("bench-disruption.json", "reference/disruption-benchmark.md", disruption_figures),
     (PEER, "reference/e2e-peer.md", peer_figures),
     ("sim.json", "engineering/fault-campaign.md", campaign_figures),
+    ("cost.json", "explanation/costs.md", costs),
     ("package.json", "explanation/costs.md", sizes),
     ("cold-start.json", "explanation/costs.md", starts),
 )

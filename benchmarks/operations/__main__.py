@@ -17,7 +17,7 @@ CALCULATED: Final = 5000
 
 
 def main() -> None:
-    """Write build/cost.json and build/cost-parts.json, or the two pictures in build/dashboards."""
+    """Write build/cost.json, or the two pictures in build/dashboards."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("cost", "dashboards"))
     parser.add_argument(
@@ -42,8 +42,7 @@ def _cost(sizes: list[int], further: int) -> None:
     if len(measured) > 1:
         parts[f"{further} (calculated)"] = calculated(further, measured)
     sums = {name: round(sum(part.values()), 2) for name, part in parts.items()}
-    (BUILD / "cost.json").write_text(json.dumps(sums, indent=1) + "\n")
-    (BUILD / "cost-parts.json").write_text(json.dumps(parts, indent=1) + "\n")
+    (BUILD / "cost.json").write_text(json.dumps(parts, indent=1) + "\n")
     for name, part in parts.items():
         print(name, sums[name], *(f"{what}={dollars}" for what, dollars in part.items()))
 

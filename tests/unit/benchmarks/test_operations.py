@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import timedelta
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.operations import bill, clusters
+from benchmarks.operations.cost_page import GOALS, costs, total
 from benchmarks.operations.pictures import PERIOD, in_periods, with_gaps
 from simulator.scenario.scenario import read_scenario
 from tests.builders import NOW
+from tests.figures import DOCS
 
 
 def test_sums_are_added_and_levels_are_not() -> None:
@@ -52,3 +55,22 @@ def test_a_larger_cluster_costs_what_the_line_of_the_two_largest_says() -> None:
         1000: {"table": 10.0, "metrics": 3.0},
     }
     assert bill.calculated(5000, measured) == {"table": 50.0, "metrics": 3.0}
+
+
+def test_the_costs_on_the_page_are_below_their_goals() -> None:
+    kept = json.loads((DOCS / "cost.json").read_text(encoding="utf-8"))
+    assert {name: total(kept[name]) <= goal for name, goal in GOALS.items()} == dict.fromkeys(GOALS, True)
+    assert kept["idle"]["alarms"] == pytest.approx(bill.watched() * bill.ALARM), "measured with other alarms"
+
+
+def test_the_table_of_costs_has_what_costs_something() -> None:
+    run = {
+        "idle": {"table": 0.5, "storage": 0.0, "logs": 0.0},
+        "5000 (calculated)": {"table": 9, "storage": 0.0, "logs": 1},
+    }
+    assert costs(run).splitlines()[2:] == [
+        "| | table | logs | sum | goal |",
+        "| --- | --- | --- | --- | --- |",
+        "| no nodes | 0.50 | 0.00 | 0.50 | 2 |",
+        "| 5,000 nodes, calculated | 9.00 | 1.00 | 10.00 |  |",
+    ]

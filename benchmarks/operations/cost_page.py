@@ -1,0 +1,31 @@
+"""Writes the table of docs/explanation/costs.md about what the functions cost a month."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+GOALS: Final = {"idle": 2.0, "1000": 40.0}
+"""Cluster → dollars a month, without the audit log."""
+
+
+def costs(run: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the table of `make cost`: a row for each cluster, a column for each part that costs something."""
+    parts = [part for part in next(iter(run.values())) if any(found[part] for found in run.values())]
+    head = (f"| | {' | '.join(parts)} | sum | goal |", f"|{' --- |' * (len(parts) + 3)}")
+    rows = (
+        f"| {_named(name)} | {' | '.join(f'{found[part]:.2f}' for part in parts)} | {total(found):.2f} "
+        f"| {f'{GOALS[name]:.0f}' if name in GOALS else ''} |"
+        for name, found in run.items()
+    )
+    return "\n".join(("Dollars a month, without the audit log and the dashboards:", "", *head, *rows))
+
+
+def total(parts: Mapping[str, float]) -> float:
+    """Return what a cluster costs."""
+    return round(sum(parts.values()), 2)
+
+
+def _named(name: str) -> str:
+    nodes, _, how = name.partition(" ")
+    return "no nodes" if nodes == "idle" else f"{int(nodes):,} nodes{f', {how[1:-1]}' if how else ''}"
