@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from adapters.aws.service import BRIEF, PATIENT, QUICK
-from adapters.aws.session import EnvironmentSession, Session
+from adapters.aws.session import EnvironmentSession
 from adapters.aws.sqs import SqsQueue
 from adapters.composition.market_adapters import MarketAdapters
 from adapters.ports import (
@@ -18,6 +18,7 @@ from adapters.ports import (
     CloudProvider,
     FunctionQueues,
     Kubernetes,
+    Session,
     Topic,
 )
 from adapters.runtime.clock import pause
@@ -177,7 +178,7 @@ class Adapters(MarketAdapters):
     @cached_property
     def kubernetes(self) -> Kubernetes:
         """Client of the API server."""
-        from adapters.kube.connect import kubernetes_of
+        from adapters.composition.cluster_api import kubernetes_of
 
         return kubernetes_of(self._session, self.settings.cluster_name, self.clock)
 

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from adapters.aws.service import QUICK
-from adapters.aws.session import Session
-from adapters.ports import Clock
+from adapters.ports import Clock, Session
 from adapters.store import ProposalStore, SweepLog, Targets
 from installation.settings import Settings
 

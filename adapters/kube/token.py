@@ -10,8 +10,7 @@ from typing import Any, Final
 from botocore.model import ServiceId
 from botocore.signers import RequestSigner
 
-from adapters.aws.session import Session
-from adapters.ports import Clock, DeniedError
+from adapters.ports import Clock, DeniedError, Session
 
 PREFIX: Final = "k8s-aws-v1."
 CLUSTER_HEADER: Final = "x-k8s-aws-id"

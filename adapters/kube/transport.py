@@ -9,6 +9,7 @@ import urllib3
 
 from adapters.kube import errors
 from adapters.kube.pool import Endpoint, pool_of
+from adapters.ports import PortError
 from core.version import VERSION
 
 CONNECT_SECONDS: Final = 3.0
@@ -49,6 +50,10 @@ class Answer(NamedTuple):
     status: int
     body: bytes
     retry_after: str = ""
+
+    def error(self, call: str) -> PortError:
+        """Return the error for an unsuccessful answer."""
+        return errors.of_answer(call, self.status, self.body, retry_after=self.retry_after)
 
 
 class Transport:

@@ -17,13 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from adapters.aws.dynamodb.records import packed, partition_of
-from adapters.aws.dynamodb.shards import shard_partition
-from adapters.aws.dynamodb.table import key, number
-from adapters.store.unreadable_rows import CLAIMS
-from benchmarks.scale.cluster import COMMAND, Cluster, claim, command, instance_id, instance_xml, node_name
+from benchmarks.scale.cluster import Cluster, claim, command, instance_id, instance_xml, node_name
+from benchmarks.scale.rows import rows_of
 from core.api.objects import JsonObject
-from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 
@@ -48,23 +44,12 @@ class World:
         self._by_path = {resource.path(): resource for resource in kinds.ALL}
         self._nodes = {node_name(index): index for index in range(cluster.nodes)}
         self._rows: dict[str, list[JsonObject]] = {}
-        self._row: dict[tuple[str, str], JsonObject] = {}
-        for index in range(cluster.nodes):
-            record = claim(index)
-            self._add(shard_partition(CLUSTER, CLAIMS, record.name), record.name, record)
-        self._add(partition_of(CLUSTER, "commands"), COMMAND, command())
+        claims, commands = rows_of(CLUSTER, [claim(index) for index in range(cluster.nodes)], [command()])
+        for row in claims:  # a command in progress would keep `disrupt` from deciding, so no query finds it
+            self._rows.setdefault(row["pk"]["S"], []).append(row)
+        self._row = {(row["pk"]["S"], row["sk"]["S"]): row for row in (*claims, *commands)}
         for resource in kinds.ALL:
             self.pages(resource)
-
-    def _add(self, partition: str, name: str, record: ClaimRecord | CommandRecord) -> None:
-        item = {
-            **key(partition, name),
-            "version": number(record.version),
-            "body": packed(msgspec.json.encode(record)),
-        }
-        self._row[partition, name] = item
-        if isinstance(record, ClaimRecord):  # a command in progress would keep `disrupt` from deciding
-            self._rows.setdefault(partition, []).append(item)
 
     def pages(self, resource: Resource) -> list[bytes]:
         """A whole list, page by page, compressed."""
@@ -111,7 +96,7 @@ class World:
                 self.counts["RCU"] += 1
                 return {"Item": found} if found else {}
             case "UpdateItem":
-                return {"Attributes": {**asked["Key"], "fence": number(1)}}
+                return {"Attributes": {**asked["Key"], "fence": {"N": "1"}}}
             case _:
                 return {}
 
@@ -131,7 +116,7 @@ class World:
         last = page[-1] if page else None
         is_end = last is None or last is ordered[-1]
         return {"Items": page} | (
-            {} if is_end or last is None else {"LastEvaluatedKey": key(last["pk"]["S"], last["sk"]["S"])}
+            {} if is_end or last is None else {"LastEvaluatedKey": {"pk": last["pk"], "sk": last["sk"]}}
         )
 
     def ec2(self, form: dict[str, list[str]]) -> str:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from adapters.aws.dynamodb.table import DynamoTable
-from adapters.aws.read_only_table import ReadOnlyTable
-from adapters.aws.service import QUICK
-from adapters.composition.adapters import Adapters
-from adapters.kube.connect import kubernetes_of
+from adapters.composition.cluster_api import kubernetes_of
+from adapters.composition.operator_adapters import ReadOnlyAdapters
 from adapters.observation.cluster_state import ClusterState
 from adapters.observation.observer import Observer
 from adapters.ports import Clock, Kubernetes, Listing, NotFoundError, PortError
@@ -147,12 +143,3 @@ class GivenObjects:
         if fields or labels:
             raise NotFoundError(f"list {resource.plural}", "objects that were read before cannot be selected")
         return Listing(tuple(self._objects.get(resource, ())))
-
-
-class ReadOnlyAdapters(Adapters):
-    """The functions' own adapters, on a table that refuses writes."""
-
-    @cached_property
-    def table(self) -> DynamoTable:
-        """The table for readers."""
-        return ReadOnlyTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name)

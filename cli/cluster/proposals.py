@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from adapters.aws.dynamodb.proposals import DynamoProposals
-from adapters.aws.dynamodb.table import DynamoTable
-from adapters.aws.service import QUICK
+from adapters.composition.adapters import Adapters
 from adapters.ports import ConflictError, PortError
+from adapters.runtime.clock import SystemClock
 from cli.cluster.installation import Installation
 from cli.errors import InputError
 from core.approval.proposal import Proposal, ProposalVerdict
@@ -39,8 +38,7 @@ class OpenProposals:
         if installation.settings.approval_rule() is None:
             hint = "set `mode: approve` in the context of the deployment"
             raise InputError(f"the functions of {installation.stack} wait for no approval", hint=hint)
-        table = DynamoTable(installation.session.client("dynamodb", config=QUICK), installation.settings.table_name)
-        self._store = DynamoProposals(table, installation.settings.cluster_name)
+        self._store = Adapters(installation.settings, installation.session, SystemClock()).proposals
 
     def all(self) -> tuple[Proposal, ...]:
         """Return every proposal of the last days, the oldest first."""

@@ -12,7 +12,7 @@ from cli.arguments import REGION_DEFAULT, add_filenames
 from cli.errors import DONE, InputError
 
 if TYPE_CHECKING:
-    from adapters.aws.market import AwsMarket
+    from adapters.ports import CatalogueSource
 
 _EPILOG: Final = """examples:
   fleetwright catalog fetch --region eu-west-1 --to eu-west-1.json.gz
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def market_of(region: str, profile: str | None) -> AwsMarket:
+def market_of(region: str, profile: str | None) -> CatalogueSource:
     """Return the market reader: the functions' own adapter, so that the file equals their input.
 
     Raises:
@@ -74,17 +74,12 @@ def market_of(region: str, profile: str | None) -> AwsMarket:
     import boto3
     from botocore.exceptions import BotoCoreError
 
-    from adapters.aws.market import AwsMarket, pricing_region
-    from adapters.aws.service import PATIENT, AwsService
-    from adapters.runtime.clock import SystemClock
+    from adapters.composition.operator_adapters import market_reader
 
     try:
-        session = boto3.Session(profile_name=profile, region_name=region)
-        ec2 = AwsService(session.client("ec2", config=PATIENT))
-        pricing = AwsService(session.client("pricing", region_name=pricing_region(region), config=PATIENT))
+        return market_reader(boto3.Session(profile_name=profile, region_name=region), region)
     except BotoCoreError as error:
         raise InputError(str(error), source="--profile" if profile else "--region") from error
-    return AwsMarket(ec2, pricing, region=region, clock=SystemClock())
 
 
 def _write(written: bytes, target: Path | None) -> None:

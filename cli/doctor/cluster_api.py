@@ -7,12 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from adapters.aws.session import Session
-from adapters.kube.errors import UNAUTHORIZED, of_answer
-from adapters.kube.pool import Endpoint
-from adapters.kube.token import EksToken, presigner
-from adapters.kube.transport import Transport
-from adapters.ports import PortError
+from adapters.composition.cluster_api import transport_to
+from adapters.ports import PortError, Session
 from adapters.runtime.clock import SystemClock
 from cli.doctor.errors import NotAllowedError, NotAnsweredError
 from core.manifests.wire.api_resources import Resource
@@ -26,6 +22,7 @@ BINDINGS: Final = Resource(
 )
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 
+_UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 
@@ -39,8 +36,7 @@ class ClusterApi:
 
     def __init__(self, session: Session, cluster: str, described: Callable[[], dict[str, Any]]) -> None:
         self._described = described
-        token = EksToken(presigner(session, cluster=cluster), SystemClock())
-        self._transport = Transport(self._endpoint, token)
+        self._transport = transport_to(session, cluster, self._address, SystemClock())
         self._unreachable = ""
 
     def version(self) -> str:
@@ -75,17 +71,18 @@ class ClusterApi:
             return None
         if answer.status == _FORBIDDEN:
             raise NotAllowedError(call)
-        if answer.status == UNAUTHORIZED:
+        if answer.status == _UNAUTHORIZED:
             raise NotAnsweredError("no access entry of the cluster is for these credentials: use those of kubectl")
         if answer.status >= 300:
-            raise NotAnsweredError(str(of_answer(call, answer.status, answer.body)))
+            raise NotAnsweredError(str(answer.error(call)))
         try:
             return msgspec.json.decode(answer.body, type=dict[str, Any])
         except msgspec.MsgspecError as error:
             raise NotAnsweredError(f"{call}: the answer is not that of an API server") from error
 
-    def _endpoint(self) -> Endpoint:
+    def _address(self) -> tuple[str, str]:
+        """Return the server's URL and its certificate authority."""
         described = self._described()
         if not described.get("endpoint"):
             raise NotAnsweredError("the cluster has no endpoint yet")
-        return Endpoint(described["endpoint"], (described.get("certificateAuthority") or {}).get("data") or "")
+        return described["endpoint"], (described.get("certificateAuthority") or {}).get("data") or ""

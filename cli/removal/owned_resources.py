@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from adapters.aws.node_class.owned_profiles import OwnedProfiles
-from adapters.aws.service import PATIENT, AwsService
 from adapters.composition.adapters import Adapters
+from adapters.composition.operator_adapters import aws_calls, owned_profiles
 from adapters.observation.karpenter_presence import KarpenterPresence
-from adapters.ports import ConflictError, JsonObject, NotFoundError
+from adapters.ports import AwsCalls, ConflictError, JsonObject, NotFoundError
 from adapters.runtime.clock import SystemClock
 from core import labels
 from core.brakes.brake import Action
@@ -66,14 +65,14 @@ class OwnedResources:
         ec2, iam: The services that are called beyond what functions call.
     """
 
-    def __init__(self, adapters: Adapters, ec2: AwsService, iam: AwsService) -> None:
+    def __init__(self, adapters: Adapters, ec2: AwsCalls, iam: AwsCalls) -> None:
         self.clock, self.pause = adapters.clock, adapters.pause
         self.cluster = adapters.settings.cluster_name
         self._kubernetes, self._stores, self._cloud = adapters.kubernetes, adapters.stores, adapters.cloud
         self._brakes = adapters.brakes
         self._karpenter = KarpenterPresence(adapters.kubernetes, adapters.clock)
         self._ec2 = ec2
-        self._profiles = OwnedProfiles(iam, cluster=self.cluster, region=adapters.region)
+        self._profiles = owned_profiles(iam, cluster=self.cluster, region=adapters.region)
 
     def hindrances(self) -> list[str]:
         """Return what prevents the removal now, each with advice. Raises PortError."""
@@ -173,8 +172,5 @@ class OwnedResources:
 def open_owned_resources(installation: Installation) -> OwnedResources:
     """Open the resources of an installation; no call is made yet."""
     session = installation.session
-    return OwnedResources(
-        Adapters(installation.settings, session, SystemClock()),
-        AwsService(make=lambda: session.client("ec2", config=PATIENT)),
-        AwsService(make=lambda: session.client("iam", config=PATIENT)),
-    )
+    adapters = Adapters(installation.settings, session, SystemClock())
+    return OwnedResources(adapters, aws_calls(session, "ec2"), aws_calls(session, "iam"))

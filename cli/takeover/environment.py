@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from adapters.aws.service import PATIENT, AwsService, longest
 from adapters.brakes.brake_reader import FRESH_FOR
 from adapters.composition.adapters import Adapters
+from adapters.composition.operator_adapters import LONGEST_CALL, aws_calls
 from adapters.observation.cluster_state import ClusterState
 from adapters.observation.karpenter_presence import KarpenterPresence
 from adapters.observation.observer import Observer
-from adapters.ports import ConflictError, Instance, JsonObject, PortError
+from adapters.ports import AwsCalls, ConflictError, Instance, JsonObject, PortError
 from adapters.runtime.clock import SystemClock
 from cli.errors import InputError
 from core import labels
@@ -30,7 +30,7 @@ from core.model.snapshot import Snapshot
 if TYPE_CHECKING:
     from cli.cluster.installation import Installation
 
-SETTLED_AFTER: Final = FRESH_FOR + longest(PATIENT)
+SETTLED_AFTER: Final = FRESH_FOR + LONGEST_CALL
 """How long after `stop` no function acts any more: they reread the switch at this interval and finish calls in progress."""
 
 TRIES: Final = 5
@@ -45,7 +45,7 @@ class TakeoverEnvironment:
         ec2, ssm: The services that are called beyond what functions call.
     """
 
-    def __init__(self, adapters: Adapters, ec2: AwsService, ssm: AwsService) -> None:
+    def __init__(self, adapters: Adapters, ec2: AwsCalls, ssm: AwsCalls) -> None:
         self.settings, self.clock = adapters.settings, adapters.clock
         self.cluster = adapters.settings.cluster_name
         self.kubernetes, self.cloud, self.stores = adapters.kubernetes, adapters.cloud, adapters.stores
@@ -138,11 +138,7 @@ def open_environment(installation: Installation) -> TakeoverEnvironment:
     """Open the environment of an installation; no call is made yet."""
     session = installation.session
     adapters = Adapters(installation.settings, session, SystemClock())
-    return TakeoverEnvironment(
-        adapters,
-        AwsService(make=lambda: session.client("ec2", config=PATIENT)),
-        AwsService(make=lambda: session.client("ssm", config=PATIENT)),
-    )
+    return TakeoverEnvironment(adapters, aws_calls(session, "ec2"), aws_calls(session, "ssm"))
 
 
 @contextmanager

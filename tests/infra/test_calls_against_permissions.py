@@ -11,7 +11,7 @@ from typing import Any, Final
 import boto3
 import pytest
 
-from adapters.kube.connect import kubernetes_of
+from adapters.composition.cluster_api import kubernetes_of
 from core.manifests.wire import api_resources
 from installation.cluster_roles import RULES_OF, group_of, verbs
 from installation.wiring import BY_NAME

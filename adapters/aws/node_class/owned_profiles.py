@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from adapters.aws.service import AwsService
-from adapters.ports import JsonObject, TransientError
+from adapters.ports import AwsCalls, JsonObject, TransientError
 
 PAGES_MAX: Final = 100
 """The most pages of a hundred instance profiles; an account has at most a thousand, unless its quota was raised."""
@@ -20,7 +19,7 @@ def path_of(cluster: str, region: str) -> str:
 class OwnedProfiles:
     """The profiles below the path of one cluster and region."""
 
-    def __init__(self, iam: AwsService, *, cluster: str, region: str) -> None:
+    def __init__(self, iam: AwsCalls, *, cluster: str, region: str) -> None:
         self._iam = iam
         self._path = path_of(cluster, region)
 

@@ -46,7 +46,7 @@ class Store:
 
 
 def opened(store: Store, monkeypatch: pytest.MonkeyPatch, *, rule: object = "all") -> OpenProposals:
-    monkeypatch.setattr(module, "DynamoProposals", lambda *_: store)
+    monkeypatch.setattr(module, "Adapters", lambda *_: SimpleNamespace(proposals=store))
     settings = SimpleNamespace(approval_rule=lambda: rule, table_name="t", cluster_name="prod")
     session = SimpleNamespace(client=lambda *_, **__: None)
     installation: Any = SimpleNamespace(cluster="prod", stack="own", settings=settings, session=session)

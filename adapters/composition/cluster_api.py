@@ -1,16 +1,17 @@
-"""Assembles the client for an EKS cluster."""
+"""Creates the clients of an EKS cluster's API server."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from adapters.aws.eks import EksCluster
 from adapters.aws.service import QUICK, AwsService
-from adapters.aws.session import Session
 from adapters.kube.client import HttpKubernetes
 from adapters.kube.pool import Endpoint
 from adapters.kube.rate_limit import RateLimit
 from adapters.kube.token import EksToken, presigner
 from adapters.kube.transport import Transport
-from adapters.ports import Clock
+from adapters.ports import Clock, Session
 
 
 def kubernetes_of(session: Session, cluster: str, clock: Clock) -> HttpKubernetes:
@@ -23,3 +24,11 @@ def kubernetes_of(session: Session, cluster: str, clock: Clock) -> HttpKubernete
 
     token = EksToken(presigner(session, cluster=cluster), clock)
     return HttpKubernetes(Transport(endpoint, token, RateLimit()))
+
+
+def transport_to(session: Session, cluster: str, address: Callable[[], tuple[str, str]], clock: Clock) -> Transport:
+    """Return what sends single requests to the EKS cluster of this name, with the session's credentials; none is sent yet.
+
+    `address` returns the server's URL and its certificate authority, as EKS describes them.
+    """
+    return Transport(lambda: Endpoint(*address()), EksToken(presigner(session, cluster=cluster), clock))
