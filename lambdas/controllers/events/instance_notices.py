@@ -22,7 +22,8 @@ from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.events.interruption import Interruption, Interruptions, has_ended_early
+from lambdas.controllers.events.interruption import Interruptions, has_ended_early
+from lambdas.controllers.events.interruption_events import Interruption
 from lambdas.controllers.launching.failed_starts import FailedStarts
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 from lambdas.controllers.sweeps.instances.unclaimed import untracked

@@ -7,8 +7,6 @@ instance whose node never joined, since EC2 is asked for the cause, which the ne
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Final
 
@@ -23,7 +21,7 @@ from adapters.store import UnreadableRow, UnreadableRowError
 from core import labels
 from core.brakes.brake import Action
 from core.lifecycle.draining.deletion import expedited
-from core.lifecycle.draining.replacing import REPLACED_WITHIN, SPOT_NOTICE
+from core.lifecycle.draining.replacing import REPLACED_WITHIN
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.scheduled_changes import is_due
 from core.model.catalogue import OfferingKey
@@ -32,14 +30,8 @@ from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.events.interruption_events import Interruption, is_end, read_event
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
-
-_STATES: Final = {
-    "stopping": TerminationReason.INSTANCE_STOPPED,
-    "stopped": TerminationReason.INSTANCE_STOPPED,
-    "shutting-down": TerminationReason.INSTANCE_TERMINATED,
-    "terminated": TerminationReason.INSTANCE_TERMINATED,
-}
 
 _ANNOUNCED: Final = frozenset(
     {
@@ -50,21 +42,6 @@ _ANNOUNCED: Final = frozenset(
     }
 )
 """Reasons of notices about running instances. Each is announced once: `reconcile` cannot find an ignored notice."""
-
-
-class Interruption(msgspec.Struct, frozen=True):
-    """The content of an interruption event.
-
-    Attributes:
-        reason: The reason for removing the claims.
-        ends_at: When the instances end, or are expected to; None if they are gone, or may end at any moment.
-        said: EC2's reason, empty if unknown.
-    """
-
-    reason: TerminationReason
-    instance_ids: tuple[str, ...]
-    ends_at: datetime | None = None
-    said: str = ""
 
 
 class Interruptions:
@@ -209,58 +186,8 @@ class Interruptions:
 
 def has_ended_early(record: ClaimRecord, reason: TerminationReason) -> bool:
     """Whether the event reports the end of an instance whose node has not joined and whose claim is not leaving."""
-    is_ended = reason in _STATES.values()
-    return is_ended and record.phase is ClaimPhase.LAUNCHED and record.deletion is None
+    return is_end(reason) and record.phase is ClaimPhase.LAUNCHED and record.deletion is None
 
 
 def _message(record: ClaimRecord, found: Interruption) -> str:
     return f"instance {record.instance_id}: {found.said}" if found.said else f"instance {record.instance_id}"
-
-
-def read_event(event: Any) -> Interruption | None:
-    """Return the interruption in an EventBridge event, None for any other event."""
-    if not isinstance(event, dict) or not isinstance(event.get("detail"), dict):
-        return None
-    detail: dict[str, Any] = event["detail"]
-    kind = (event.get("source"), event.get("detail-type"))
-    instance, noticed_at = str(detail.get("instance-id", "")), _moment(event.get("time"))
-    if kind == ("aws.ec2", "EC2 Spot Instance Interruption Warning"):
-        return Interruption(TerminationReason.SPOT_INTERRUPTED, (instance,), noticed_at and noticed_at + SPOT_NOTICE)
-    if kind == ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"):
-        return Interruption(
-            TerminationReason.RESERVATION_INTERRUPTED, (instance,), noticed_at and noticed_at + SPOT_NOTICE
-        )
-    if kind == ("aws.ec2", "EC2 Instance Rebalance Recommendation"):
-        return Interruption(
-            TerminationReason.REBALANCE_RECOMMENDED, (instance,), noticed_at and noticed_at + REPLACED_WITHIN
-        )
-    if kind == ("aws.ec2", "EC2 Instance State-change Notification"):
-        reason = _STATES.get(str(detail.get("state", "")).lower())
-        return Interruption(reason, (instance,)) if reason else None
-    if kind == ("aws.health", "AWS Health Event"):
-        return _scheduled_change(detail)
-    return None
-
-
-def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
-    """Return the change of instances that a Health event announces; None if it is about something else, past or cancelled."""
-    if detail.get("service") != "EC2" or detail.get("eventTypeCategory") != "scheduledChange":
-        return None
-    if detail.get("statusCode") == "closed":
-        return None
-    entities = detail.get("affectedEntities") or ()
-    instances = tuple(str(entity.get("entityValue", "")) for entity in entities)
-    return Interruption(TerminationReason.SCHEDULED_CHANGE, instances, _moment(detail.get("startTime")))
-
-
-def _moment(written: Any) -> datetime | None:
-    """Parse a time in EventBridge's (RFC 3339) or Health's (RFC 1123) format to UTC; None if it is neither."""
-    if not isinstance(written, str):
-        return None
-    for parse in (datetime.fromisoformat, parsedate_to_datetime):
-        try:
-            found = parse(written)
-        except ValueError:
-            continue
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    return None

@@ -18,18 +18,18 @@ from core.lifecycle.binding.chains import in_chains
 from core.lifecycle.binding.eligibility import accepts_bindings, covers_plan, is_seen_by_kubelet
 from core.lifecycle.binding.holding import is_hold_over, may_have_a_turn
 from core.lifecycle.binding.placed_pods import PlacedPods
-from core.lifecycle.binding.turn import BindingTurn, DecidedBinding, next_turn
+from core.lifecycle.binding.turn import DecidedBinding, next_turn
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import STARTED, waits_for
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import api_resources as kinds
 from core.model.node import Node
-from core.model.pod import Pod
 from core.reasons.binding import BindingReason
 from core.reasons.decision import DecisionKind
 from installation.settings import Settings
 from lambdas.controllers.batches.binding.binding_events import BindingEvents
 from lambdas.controllers.batches.binding.binding_writer import BindingWriter, WrittenBindings
+from lambdas.controllers.batches.binding.turn_end import TurnEnd, turn_end
 from lambdas.controllers.nodes.node_lists import readable
 
 NEXT_TURN: Final = timedelta(seconds=1)
@@ -134,7 +134,7 @@ class PodBinder:
         report.count("boundPods", len(written.bound))
         report.count("boundByOthers", written.taken)
         report.count("refusedBindings", sum(len(pods) for pods in written.refusals.values()))
-        ends = {record.name: _end(record, node, turn, written, waiting) for record, node in held}
+        ends = {record.name: turn_end(record, node, turn, written, waiting) for record, node in held}
         has_ended = self._store(held, ends, written, records, report)
         now = self._clock.now()
         is_stalled = bool(held) and all(now - record.phase_since >= STALLED_AFTER for record, _ in held)
@@ -154,7 +154,7 @@ class PodBinder:
     def _store(
         self,
         held: Sequence[tuple[ClaimRecord, Node]],
-        ends: Mapping[str, _End],
+        ends: Mapping[str, TurnEnd],
         written: WrittenBindings,
         records: Iterable[ClaimRecord],
         report: RunReport,
@@ -191,20 +191,6 @@ class _IdleTurn(msgspec.Struct, frozen=True):
     served: frozenset[str]
 
 
-class _End(msgspec.Struct, frozen=True):
-    """The result of a turn for one claim.
-
-    Attributes:
-        left: Unbound pods, with the objection of each.
-        may_go_on: Whether one of them waits for a further turn.
-        is_again: Whether a decided binding was not written, so that another turn is certain.
-    """
-
-    left: tuple[tuple[Pod, BindingReason], ...] = ()
-    may_go_on: bool = False
-    is_again: bool = False
-
-
 def _held(
     records: Iterable[ClaimRecord], names: frozenset[str], nodes: Mapping[str, Node], now: datetime
 ) -> list[tuple[ClaimRecord, Node]]:
@@ -222,30 +208,6 @@ def _held(
 
 def _has_turn(record: ClaimRecord) -> bool:
     return record.phase is ClaimPhase.REGISTERED and record.deletion is None and not record.is_bound
-
-
-def _end(
-    record: ClaimRecord,
-    node: Node,
-    turn: BindingTurn,
-    written: WrittenBindings,
-    waiting: Mapping[str, Pod],
-) -> _End:
-    if not covers_plan(record, node):
-        pods = [waiting[key] for key in record.plan.pods if key in waiting]
-        return _End(tuple((pod, BindingReason.SMALLER_THAN_PLANNED) for pod in pods))
-    done = {binding.pod.key for binding in written.bound}
-    unwritten = [
-        binding.pod for binding in turn.bindings if binding.claim == record.name and binding.pod.key not in done
-    ]
-    left = turn.left.get(record.name, ())
-    refusals = written.refusals.get(record.name, {})
-    refused = tuple((pod, BindingReason.BINDING_REFUSED) for pod in unwritten if pod.key in refusals)
-    again = tuple((pod, BindingReason.TOPOLOGY_SPREAD) for pod in unwritten if pod.key not in refusals)
-    if written.is_refused(record.name):
-        return _End((*left, *((pod, BindingReason.BINDING_REFUSED) for pod in unwritten)))
-    waits = any(reason in AWAITS_OTHERS for _, reason in left)
-    return _End((*left, *refused, *again), may_go_on=waits or bool(again), is_again=bool(again))
 
 
 def _after(record: ClaimRecord, now: datetime, *, has_new_pods: bool) -> ClaimRecord:

@@ -13,7 +13,7 @@ from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.scheduled_changes import BEGINS_BEFORE, DUE_BEFORE, SPREAD
 from core.manifests.wire import api_resources as kinds
-from lambdas.controllers.events.interruption import read_event
+from lambdas.controllers.events.interruption_events import read_event
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 

@@ -12,7 +12,7 @@ from core import labels
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import OfferingKey
 from installation.wiring import ENDING_STATES
-from lambdas.controllers.events.interruption import read_event
+from lambdas.controllers.events.interruption_events import read_event
 from tests.fakes.lab import Lab, a_pending_pod
 
 

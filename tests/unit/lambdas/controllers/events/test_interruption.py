@@ -18,7 +18,7 @@ from core.lifecycle.records import ClaimRecord
 from core.lifecycle.scheduled_changes import DUE_BEFORE
 from core.model.catalogue import Offering, OfferingKey
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.events.interruption import Interruption, read_event
+from lambdas.controllers.events.interruption_events import Interruption, read_event
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
 
