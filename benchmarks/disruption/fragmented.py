@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final
 
-from benchmarks.workloads.manifests import (
-    CAPACITY_TYPE,
-    HOSTNAME,
-    INSTANCE_TYPE,
-    ZONE,
-    Workload,
-    required_terms,
-    requirement,
-    spread,
-)
+from benchmarks.disruption.fragmented_objects import AGENT, agents, allocatable, node_and_claim, node_pool, pod
+from benchmarks.workloads.manifests import HOSTNAME, ZONE, Workload, required_terms, spread
 from core.api.objects import JsonObject
 
 _ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
@@ -30,21 +21,6 @@ _RULES: Final = {"": 78, "zone-spread": 8, "host-spread": 6, "apart": 8}
 _HOSTNAME_MAX: Final = {"apart": 1, "host-spread": 3}
 _PODS_PER_NODE: Final = 11
 _TRIES_PER_POD: Final = 8
-_AGENT: Final = {"cpu": 120, "memory": 96}
-_SUFFIXES: Final[dict[str, int | Fraction]] = {
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-    "m": Fraction(1, 1000),
-    "k": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-}
-_NODES_SINCE: Final = "2026-11-18T00:00:00Z"
-_PODS_SINCE: Final = "2026-11-19T00:00:00Z"
-_CLASS_REF: Final = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-
 FEW_PROTECTED: Final = 0.004
 MANY_PROTECTED: Final = 0.02
 """Shares of pods with do-not-disrupt, which protect one node in 25 or one in five."""
@@ -80,7 +56,7 @@ class _Service:
         self.hosts[place.name] = self.hosts.get(place.name, 0) + 1
         self.pods += 1
         spec = {**self._rules(), "nodeName": place.name}
-        return _pod(
+        return pod(
             f"{self.name}-{self.pods - 1}",
             "shop",
             ("ReplicaSet", self.name),
@@ -145,19 +121,19 @@ def fragmented(nodes: int, seed: int, catalogue: JsonObject, *, protected: float
     known = _plain(catalogue)
     shapes = [kind for kind in known["instanceTypes"] if _is_small(kind["name"])]
     services = [_service(draw, number) for number in range(max(25, nodes * 2 // 5))]
-    cluster: list[JsonObject] = [_node_pool(), _agents()]
+    cluster: list[JsonObject] = [node_pool(), agents()]
     pods: list[JsonObject] = []
     places: list[_Place] = []
     for number in range(nodes):
         kind, zone, name = draw.choice(shapes), draw.choice(_ZONES), f"node-{number:04d}"
-        cluster += _node_and_claim(name, kind, zone, draw.choices(("on-demand", "spot"), (3, 2))[0])
+        cluster += node_and_claim(name, kind, zone, draw.choices(("on-demand", "spot"), (3, 2))[0])
         pods.append(
-            _pod(
+            pod(
                 f"agent-{number:04d}",
                 "kube-system",
                 ("DaemonSet", "agent"),
-                _AGENT["cpu"],
-                _AGENT["memory"],
+                AGENT["cpu"],
+                AGENT["memory"],
                 {"nodeName": name},
             )
         )
@@ -182,8 +158,8 @@ def _service(draw: random.Random, number: int) -> _Service:
 
 
 def _place(name: str, kind: JsonObject, zone: str, goal: float) -> _Place:
-    left = _allocatable(kind)
-    cpu, memory = float(left["cpu"]) * 1000 - _AGENT["cpu"], float(left["memory"]) / 2**20 - _AGENT["memory"]
+    left = allocatable(kind)
+    cpu, memory = float(left["cpu"]) * 1000 - AGENT["cpu"], float(left["memory"]) / 2**20 - AGENT["memory"]
     return _Place(name, zone, cpu * goal, memory * goal, int(kind["capacity"]["pods"]) - 1)
 
 
@@ -202,118 +178,3 @@ def _plain(catalogue: JsonObject) -> JsonObject:
 def _is_small(name: str) -> bool:
     family, size = name.split(".")
     return family in _FAMILIES and size in _SIZES
-
-
-def _amount(text: str) -> Fraction:
-    """A quantity in base units."""
-    for suffix, factor in _SUFFIXES.items():
-        if text.endswith(suffix):
-            return Fraction(text[: -len(suffix)]) * factor
-    return Fraction(text)
-
-
-def _allocatable(kind: JsonObject) -> dict[str, Fraction]:
-    overhead = kind.get("overhead", {})
-    return {name: _amount(str(text)) - _amount(str(overhead.get(name, "0"))) for name, text in kind["capacity"].items()}
-
-
-def _pod(
-    name: str,
-    namespace: str,
-    owner: tuple[str, str],
-    cpu: int,
-    memory: int,
-    spec: JsonObject,
-    *,
-    is_protected: bool = False,
-) -> JsonObject:
-    kind, owned_by = owner
-    requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
-    reference = {"apiVersion": "apps/v1", "kind": kind, "name": owned_by, "uid": f"uid-{owned_by}", "controller": True}
-    metadata = {
-        "name": name,
-        "namespace": namespace,
-        "uid": f"uid-{namespace}-{name}",
-        "creationTimestamp": _PODS_SINCE,
-        "labels": {"app": owned_by},
-        "annotations": {"karpenter.sh/do-not-disrupt": "true"} if is_protected else {},
-        "ownerReferences": [reference],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": [{"name": "main", "image": "main", "resources": {"requests": requests}}], **spec},
-        "status": {"phase": "Running", "startTime": _PODS_SINCE, "conditions": [_condition("Ready")]},
-    }
-
-
-def _node_and_claim(name: str, kind: JsonObject, zone: str, capacity_type: str) -> list[JsonObject]:
-    left = {
-        resource: f"{int(amount * 1000)}m" if resource == "cpu" else str(int(amount))
-        for resource, amount in _allocatable(kind).items()
-    }
-    labels = {key: values[0] for key, values in kind["requirements"].items() if values}
-    labels |= {
-        INSTANCE_TYPE: kind["name"],
-        ZONE: zone,
-        CAPACITY_TYPE: capacity_type,
-        "karpenter.sh/nodepool": "default",
-    }
-    labels |= {
-        "karpenter.sh/registered": "true",
-        "karpenter.sh/initialized": "true",
-        "karpenter.k8s.aws/ec2nodeclass": "default",
-    }
-    shape, provider = {"capacity": kind["capacity"], "allocatable": left}, f"aws:///{zone}/i-{name}"
-    node = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels | {HOSTNAME: name}, "creationTimestamp": _NODES_SINCE},
-        "spec": {"providerID": provider},
-        "status": {**shape, "conditions": [_condition("Ready")]},
-    }
-    conditions = [_condition(one) for one in ("Launched", "Registered", "Initialized", "Ready", "Consolidatable")]
-    claim = {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodeClaim",
-        "metadata": {"name": f"default-{name}", "labels": labels, "creationTimestamp": _NODES_SINCE},
-        "spec": {"requirements": [], "nodeClassRef": _CLASS_REF, "expireAfter": "720h"},
-        "status": {**shape, "nodeName": name, "providerID": provider, "conditions": conditions},
-    }
-    return [node, claim]
-
-
-def _condition(kind: str) -> JsonObject:
-    return {"type": kind, "status": "True", "reason": kind, "lastTransitionTime": _NODES_SINCE}
-
-
-def _node_pool() -> JsonObject:
-    requirements = [
-        requirement("kubernetes.io/arch", "In", "amd64"),
-        requirement("karpenter.k8s.aws/instance-cpu", "Lt", "65"),
-    ]
-    disruption = {
-        "consolidationPolicy": "WhenEmptyOrUnderutilized",
-        "consolidateAfter": "0s",
-        "budgets": [{"nodes": "10%"}],
-    }
-    template = {"spec": {"nodeClassRef": _CLASS_REF, "requirements": requirements}}
-    spec = {"template": template, "disruption": disruption}
-    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"}, "spec": spec}
-
-
-def _agents() -> JsonObject:
-    requests = {"cpu": f"{_AGENT['cpu']}m", "memory": f"{_AGENT['memory']}Mi"}
-    containers = [{"name": "main", "image": "main", "resources": {"requests": requests}}]
-    labels = {"app": "agent"}
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {"containers": containers, "tolerations": [{"operator": "Exists"}]},
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "agent", "namespace": "kube-system"},
-        "spec": {"selector": {"matchLabels": labels}, "template": template},
-    }

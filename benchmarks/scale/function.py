@@ -20,7 +20,8 @@ import boto3
 from adapters.composition.adapters import Adapters
 from adapters.ports import JsonObject
 from adapters.runtime.clock import SystemClock
-from benchmarks.scale.cluster import COMMAND, NOW, claim_name, instance_id
+from benchmarks.scale.names import NOW, claim_name, instance_id
+from benchmarks.scale.records import COMMAND
 from benchmarks.scale.server import CLUSTER
 from core.catalogue.build import CatalogueBuilder
 from core.catalogue.facts import MarketFacts

@@ -17,7 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from benchmarks.scale.cluster import Cluster, claim, command, instance_id, instance_xml, node_name
+from benchmarks.scale.cluster import Cluster, instance_xml
+from benchmarks.scale.names import instance_id, node_name
+from benchmarks.scale.records import claim, command
 from benchmarks.scale.rows import rows_of
 from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
