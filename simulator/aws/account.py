@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from installation import wiring
-from installation.settings import Settings
-from simulator.aws.brakes import KILL_SWITCH, PAUSING_ALARM, OperatorBrakes
+from simulator.aws.brakes import OperatorBrakes
 from simulator.aws.bucket import Bucket
 from simulator.aws.dynamodb.requests import Schema
 from simulator.aws.dynamodb.table import Table
@@ -26,9 +25,9 @@ from simulator.aws.ec2.reservations import DEFAULT, Reservation, Reservations
 from simulator.aws.ec2.templates import Templates
 from simulator.aws.ec2.vcpu_quotas import VcpuQuotas
 from simulator.aws.ec2.writes import EC2Writes
-from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange, Pool
 from simulator.aws.fault_answers import DENIED_CODE
+from simulator.aws.installation import ACCOUNT_ID, BUCKET, GROUP, NODE_ROLE, TABLE, TOPIC, describe_cluster, settings_in
 from simulator.aws.instance_profiles import InstanceProfiles
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.queues import Queues
@@ -44,17 +43,8 @@ from simulator.invocation.faults import Faults, MessageFaults
 from simulator.invocation.latency import latency
 from simulator.record import Recorder
 
-ACCOUNT_ID: Final = "123456789012"
-CLUSTER: Final = "fleetwright"
-NODE_ROLE: Final = "FleetwrightNodeRole"
-KUBERNETES_VERSION: Final = "1.32"
-
-_TABLE: Final = "fleetwright"
-_BUCKET: Final = "fleetwright"
-_GROUP: Final = "fleetwright"
-_TOPIC: Final = "fleetwright"
 _SCHEMA: Final = Schema(
-    table=_TABLE,
+    table=TABLE,
     partition_key=wiring.TABLE.partition_key,
     sort_key=wiring.TABLE.sort_key,
     expiry=wiring.TABLE.expiry,
@@ -99,7 +89,7 @@ class Account:
         self.images = Images(clock)
         self.brakes = OperatorBrakes(clock, self.images.get_parameter, region.zone_ids)
         self.queues = Queues(clock, stream(seed, "messages"), around.message_faults.carry, ACCOUNT_ID, region.name)
-        self.schedules = Schedules(clock, _GROUP)
+        self.schedules = Schedules(clock, GROUP)
         self.table = Table(clock, _SCHEMA, around.spend, stream(seed, "table"))
         self._profiles = InstanceProfiles(clock, ACCOUNT_ID, (NODE_ROLE,))
         self._templates = Templates(clock, stream(seed, "templates"))
@@ -112,13 +102,13 @@ class Account:
         self._fleets = self._made_fleets(around)
         self._prices = PriceListCalls(clock, self.exchange, region.shapes, region.name)
         self._calls = InstanceCalls(self.instances, self.exchange, self.network.vpc_id, self._age)
-        self._bucket = Bucket(clock, _BUCKET)
-        self.topics = Topics(ACCOUNT_ID, region.name, _TOPIC)
+        self._bucket = Bucket(clock, BUCKET)
+        self.topics = Topics(ACCOUNT_ID, region.name, TOPIC)
         urls = {queue.name: self.queues.create(queue.name, queue.max_receives) for queue in wiring.QUEUES}
         self.wire.answer_with(self._answers())
         self.wire.listen(EC2Writes(recorder).see)
         self.session = Session(self.wire, region.name, stream(seed, "tokens"), validates=validates)
-        self.settings = _settings(region, urls, self.topics.arn)
+        self.settings = settings_in(region, urls, self.topics.arn)
 
     def _made_fleets(self, around: Surroundings) -> Fleets:
         checks = LaunchChecks(
@@ -189,7 +179,7 @@ class Account:
             "iam:RemoveRoleFromInstanceProfile": self._profiles.remove_role,
             "iam:DeleteInstanceProfile": self._profiles.delete,
             "iam:ListInstanceProfiles": self._profiles.list_all,
-            "eks:DescribeCluster": _describe_cluster,
+            "eks:DescribeCluster": describe_cluster,
             "cloudwatch:DescribeAlarms": self.brakes.describe_alarms,
             "arc-zonal-shift:GetManagedResource": self.brakes.get_managed_resource,
             "s3:GetObject": self._bucket.get,
@@ -229,41 +219,3 @@ def _zone_ids(region: Region) -> dict[str, str]:
     return {
         zone: region.zone_ids.get(zone) or f"{prefix}-az{number}" for number, zone in enumerate(region.zones, start=1)
     }
-
-
-def _describe_cluster(request: dict[str, Any]) -> dict[str, Any]:
-    if request["name"] != CLUSTER:
-        raise AwsError("ResourceNotFoundException", f"No cluster found for name: {request['name']}.", 404)
-    return {
-        "cluster": {
-            "name": CLUSTER,
-            "arn": f"arn:aws:eks:us-east-1:{ACCOUNT_ID}:cluster/{CLUSTER}",
-            "version": KUBERNETES_VERSION,
-            "endpoint": "https://cluster.simulated.invalid",
-            "certificateAuthority": {"data": "c2ltdWxhdGVk"},
-            "kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16", "ipFamily": "ipv4"},
-            "status": "ACTIVE",
-        }
-    }
-
-
-def _settings(region: Region, urls: Mapping[str, str], topic_arn: str) -> Settings:
-    """Return the functions' settings for an account of this region. `urls`: the queues', by name."""
-    return Settings(
-        bind_pods=True,
-        cluster_name=CLUSTER,
-        table_name=_TABLE,
-        bucket_name=_BUCKET,
-        wake_up_queue_url=urls[wiring.WAKE_UPS.name],
-        work_queue_url=urls[wiring.WORK.name],
-        look_queue_url=urls[wiring.RUN_REQUESTS.name],
-        schedule_group=_GROUP,
-        schedule_role_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/fleetwright-schedules",
-        kill_switch_parameter=KILL_SWITCH,
-        pausing_alarms=PAUSING_ALARM,
-        zonal_shift_cluster_arn=f"arn:aws:eks:{region.name}:{ACCOUNT_ID}:cluster/{CLUSTER}",
-        surge_restarts=True,
-        keep_ledger=False,
-        approval_topic_arn=topic_arn,
-        disrupt_function_arn=f"arn:aws:lambda:{region.name}:{ACCOUNT_ID}:function:disrupt",
-    )

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from simulator.campaign import call_sites
-from simulator.campaign.call_sites import CRASHES
 from simulator.campaign.chances import NONE
+from simulator.campaign.crash_schedule import CRASHES
 from simulator.campaign.directed import directed, directed_plans, recorded_plan
 from simulator.campaign.report import line, report
 from simulator.campaign.runs import play_all

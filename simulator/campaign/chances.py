@@ -9,7 +9,8 @@ from typing import Final
 
 import msgspec
 
-from simulator.campaign.call_sites import Meetings, WorldCrashes
+from simulator.campaign.call_sites import Meetings
+from simulator.campaign.crash_schedule import WorldCrashes
 from simulator.clock import VirtualClock
 from simulator.invocation import calls, faults
 from simulator.invocation.calls import Fault

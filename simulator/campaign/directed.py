@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from simulator.campaign.call_sites import CRASHES, Crash, Meetings, Site, recorded
+from simulator.campaign.call_sites import Meetings, Site, recorded
 from simulator.campaign.chances import NONE
+from simulator.campaign.crash_schedule import CRASHES, Crash
 from simulator.campaign.trial import Outcome, Plan
 
 

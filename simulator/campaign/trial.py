@@ -12,18 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from simulator.aws.errors import AwsError
-from simulator.campaign.call_sites import (
-    CRASHES,
-    Crash,
-    Meetings,
-    Site,
-    WorldCrashes,
-    aimed,
-    attempted,
-    recorded,
-    scheduled,
-)
+from simulator.campaign.call_sites import Meetings, Site, recorded
 from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, FaultPeriod, Intensity, draw_fault_periods
+from simulator.campaign.crash_schedule import CRASHES, Crash, WorldCrashes, aimed, attempted, scheduled
 from simulator.campaign.ledger_watch import WRITE, draw_ledger_outages, watch_ledger
 from simulator.campaign.remains import read_remains
 from simulator.campaign.worlds import DrawnWorld, draw_world

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from installation.wiring import TABLE
-from simulator.aws.account import CLUSTER
+from simulator.aws.installation import CLUSTER
 
 Item = dict[str, Any]
 

@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 
 from adapters.ports import NotFoundError
 from core.errors import FleetwrightError
-from simulator.aws.account import ACCOUNT_ID, Account
+from simulator.aws.account import Account
 from simulator.aws.ec2.boot import Boot
 from simulator.aws.ec2.instance import Instance, is_spot
 from simulator.aws.ec2.instances import STATUS_CHECK
 from simulator.aws.ec2.reservations import Reservation
 from simulator.aws.exchange import Selection
+from simulator.aws.installation import ACCOUNT_ID
 from simulator.cluster import Cluster
 from simulator.cluster.objects import name_of
 from simulator.invocation import calls

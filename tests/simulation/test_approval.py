@@ -20,7 +20,7 @@ from cli.commands.approve import _table
 from cli.schemas import ANSWERS
 from cli.terminal.output import rfc3339
 from core.reasons.command import CommandReason
-from simulator.aws.account import CLUSTER
+from simulator.aws.installation import CLUSTER
 from simulator.run import Result, run
 from simulator.world import World, open_world
 from tests.shown import is_told, shown

@@ -9,19 +9,10 @@ from random import Random
 import msgspec
 import pytest
 
-from simulator.campaign import call_sites
-from simulator.campaign.call_sites import (
-    CRASHES,
-    Crash,
-    Record,
-    WorldCrashes,
-    aimed,
-    attempted,
-    recorded,
-    scheduled,
-    seldom,
-)
+from simulator.campaign import call_sites, crash_schedule
+from simulator.campaign.call_sites import Record, recorded, seldom
 from simulator.campaign.chances import LATE, Chances, Intensity
+from simulator.campaign.crash_schedule import CRASHES, Crash, WorldCrashes, aimed, attempted, scheduled
 from simulator.campaign.page import figures
 from simulator.campaign.report import report
 from simulator.campaign.trial import plan_of, play
@@ -46,15 +37,19 @@ def sites(monkeypatch: pytest.MonkeyPatch) -> Record:
 
 def read(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this be what was recorded last."""
-    monkeypatch.setattr(call_sites, "recorded", lambda: record)
-    for name in ("cycle", "rare_cycle", "seldom", "turns", "rare_turns"):
-        monkeypatch.setattr(call_sites, name, cache(getattr(call_sites, name).__wrapped__))
+    for module in (call_sites, crash_schedule):
+        monkeypatch.setattr(module, "recorded", lambda: record)
+    anew = cache(vars(call_sites.seldom)["__wrapped__"])
+    for module in (call_sites, crash_schedule):
+        monkeypatch.setattr(module, "seldom", anew)
+    for name in ("cycle", "rare_cycle", "turns", "rare_turns"):
+        monkeypatch.setattr(crash_schedule, name, cache(getattr(crash_schedule, name).__wrapped__))
 
 
 def test_functions_die_at_all_sites_before_and_after(sites: Record) -> None:
     """If this failed, some call would never be crashed at, however many seeds are played."""
     for number in range(3):
-        crashes = [crash for _, together in call_sites.cycle(number) for crash in together]
+        crashes = [crash for _, together in crash_schedule.cycle(number) for crash in together]
         assert sorted(crash.site for crash in crashes) == sorted(sites.sites())
         assert all(set(crash.kinds) == set(CRASHES) for crash in crashes)
 
@@ -89,7 +84,7 @@ def test_some_seeds_aim_at_the_rarest_sites_in_the_course_that_was_recorded(
 
 def test_all_rare_sites_are_aimed_at_in_two_hundred_seeds() -> None:
     """If this failed, `.ci/run` would leave it to luck whether functions die there."""
-    wanted = {site for site, worlds_with in seldom() if worlds_with < call_sites.RARE * len(recorded().worlds)}
+    wanted = {site for site, worlds_with in seldom() if worlds_with < crash_schedule.RARE * len(recorded().worlds)}
     assert {crash.site for turn in range(25) for crash in aimed(turn)[1]} == wanted
 
 
@@ -120,7 +115,7 @@ def test_seldom_sites_are_looked_out_for_as_often_as_they_are_rare() -> None:
     """If this failed, a hundred heavy seeds would meet some of them seldom and others in each world."""
     looks = Counter(crash.site for turn in range(100) for crash in attempted(turn))
     met = [looks[site] * worlds_with / len(recorded().worlds) for site, worlds_with in seldom()]
-    usual = 100 * call_sites.MET_TOGETHER / len(recorded().worlds)
+    usual = 100 * crash_schedule.MET_TOGETHER / len(recorded().worlds)
     assert met
     assert all(usual / 3 <= often < 2 * usual for often in met)
 
@@ -136,9 +131,10 @@ def test_functions_die_at_two_calls_of_a_planned_site_and_of_one_that_nobody_kno
 
 def test_laps_begin_again(sites: Record) -> None:
     """If this failed, the seeds of a later campaign would take minutes to plan, or miss sites."""
-    assert scheduled(len(call_sites.turns())) == scheduled(0)
+    assert scheduled(len(crash_schedule.turns())) == scheduled(0)
     assert all(
-        call_sites.rare_cycle(number) == call_sites.rare_cycle(number + call_sites.CYCLES) for number in range(3)
+        crash_schedule.rare_cycle(number) == crash_schedule.rare_cycle(number + crash_schedule.CYCLES)
+        for number in range(3)
     )
     assert plan_of(10**9).crashes
 

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from simulator.campaign import __main__ as campaign
-from simulator.campaign.call_sites import CRASHES, Crash, Meetings, Record, Site
+from simulator.campaign.call_sites import Meetings, Record, Site
+from simulator.campaign.crash_schedule import CRASHES, Crash
 from simulator.campaign.directed import directed, directed_plans, recorded_plan
 from simulator.campaign.page import figures
 from simulator.campaign.report import line, report

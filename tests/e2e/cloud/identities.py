@@ -12,7 +12,7 @@ from moto.sts.models import AssumedRole, sts_backends
 
 from installation.cluster_roles import RULES_OF, group_of
 from installation.wiring import FUNCTIONS, FunctionSpec
-from simulator.aws.account import ACCOUNT_ID
+from simulator.aws.installation import ACCOUNT_ID
 
 ADMIN_KEY: Final = "FLEETWRIGHTADMIN"
 """The access key for setting the account up. Letters only: DynamoDB Local accepts no other characters."""

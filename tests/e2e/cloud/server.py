@@ -23,7 +23,6 @@ from moto.sqs.models import SQSBackend
 from installation import wiring
 from installation.settings import Settings
 from installation.wiring import FunctionSpec
-from simulator.aws.account import ACCOUNT_ID, CLUSTER, NODE_ROLE
 from simulator.aws.ec2.describe import InstanceCalls
 from simulator.aws.ec2.fleet import Fleets
 from simulator.aws.ec2.images import Images
@@ -33,6 +32,7 @@ from simulator.aws.ec2.reservations import Reservations
 from simulator.aws.ec2.vcpu_quotas import VcpuQuotas
 from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange
+from simulator.aws.installation import ACCOUNT_ID, CLUSTER, NODE_ROLE
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.region import Region, builtin_region
 from simulator.draws import stream
