@@ -13,8 +13,8 @@ from cli.answers.plan_document import API_VERSION
 from cli.answers.proven_minimum import minimum_answer
 from cli.terminal.output import counted, rfc3339
 from core.api.objects import JsonObject
-from core.counterfactual.fleet_simulation import RecordedPeriod, SimulatedPeriod
 from core.counterfactual.recorded_fleet import RecordedFleetResult
+from core.counterfactual.simulated_period import RecordedPeriod, SimulatedPeriod
 from core.model.values.quantity import dollars
 
 LONG_WAIT: Final = timedelta(minutes=2)

@@ -11,7 +11,7 @@ from cli.answers.plan_document import API_VERSION
 from cli.terminal import output
 from cli.terminal.output import counted, rfc3339
 from core.api.objects import JsonObject
-from core.counterfactual.fleet_simulation import RecordedPeriod, SimulatedPeriod
+from core.counterfactual.simulated_period import RecordedPeriod, SimulatedPeriod
 from core.model.values.quantity import dollars
 
 _NAMED_MAX: Final = 5

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
+from cli.cluster.named_fields import (
+    ACCOUNT,
+    ACCOUNTS,
+    ADDRESS,
+    AMOUNT,
+    ANY_ADDRESS,
+    DRIVERS,
+    GROUPS,
+    HEADERS,
+    KEY_LISTS,
+    KEYED,
+    KUBELET,
+    LABEL_MAPS,
+    LEFT_OUT,
+    NAMES,
+    NAMESPACES,
+    PROVISIONED_BY,
+    QUANTITIES,
+    RENAMED_ANNOTATIONS,
+    SELECTOR,
+    SOURCES,
+)
 from cli.cluster.public_names import (
     has_public_text,
     has_public_values,
@@ -28,70 +49,6 @@ from core.manifests.wire.buffer import ACTIVE_CAPACITY
 
 Rename = Callable[[str], str]
 """Name → its replacement."""
-
-_NAMES: Final = frozenset(
-    {
-        *(
-            "name",
-            "nodeName",
-            "nominatedNodeName",
-            "claimName",
-            "volumeName",
-            "storageClassName",
-            "persistentVolumeName",
-        ),
-        *("priorityClassName", "uid", "schedulerName", "id", "instanceProfile", "imageID", "role"),
-        *("kmsKeyID", "snapshotID", "ssmParameter"),
-    }
-)
-"""Fields whose text names a user's object."""
-
-_LABEL_MAPS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "tags"})
-_SELECTOR: Final = "selector"
-"""A selector: a map of labels in Services and ReplicationControllers, an object elsewhere."""
-
-_KEYED: Final = frozenset({"key", "topologyKey"})
-_KEY_LISTS: Final = frozenset({"matchLabelKeys", "mismatchLabelKeys"})
-_QUANTITIES: Final = frozenset({"requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources"})
-_LEFT_OUT: Final = frozenset({"userData", "message", "context", "kubeletUserData"})
-_GROUPS: Final = ("apiVersion", "apiGroup", "group")
-_ACCOUNTS: Final = frozenset({"owner", "ownerID"})
-_DRIVERS: Final = frozenset({"driver", "provisioner"})
-_KUBELET: Final = "kubelet"
-"""An open object: decisions read numbers and amounts of it, and its other texts name hosts, files, images and networks."""
-
-_HEADERS: Final = "staticPodURLHeader"
-"""A setting of the kubelet that may hold a password."""
-
-_NUMBER: Final = r"[0-9]{1,11}(?:\.[0-9]{1,9})?"
-_AMOUNT: Final = re.compile(
-    rf"[+-]?(?:{_NUMBER}(?:%|[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{{1,2}})?|(?:{_NUMBER}(?:h|ms|us|µs|μs|ns|m|s)){{1,6}})"
-)
-"""A number, a quantity, a share or a duration, in the units of Kubernetes and Go. Longer numbers may be an account's."""
-
-_ADDRESS: Final = "192.0.2.1"
-"""Replaces a cluster's addresses (RFC 5737: for documentation)."""
-
-_ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - all addresses, as Kubernetes writes them
-ACCOUNT: Final = re.compile(r"\d{12}")
-"""The id of an account."""
-
-_RENAMED_ANNOTATIONS: Final = frozenset(
-    {
-        labels.CLAIM,
-        labels.MADE_BY_HAND,
-        labels.NODEPOOL_HASH,
-        labels.NODECLASS_HASH,
-        "volume.beta.kubernetes.io/storage-class",
-    }
-)
-"""Annotations that name an object or contain a hash. Hashes are only compared; real ones would confirm guesses."""
-
-_PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
-_SOURCES: Final = frozenset({"awsElasticBlockStore", "local", "hostPath"})
-"""Sources of volumes, of which decisions read only the presence."""
-
-_NAMESPACES: Final = "namespaces"
 
 
 def _images(node_class: JsonObject) -> list[str]:
@@ -136,7 +93,7 @@ class ObjectRenaming:
 
     def _fields(self, value: JsonObject) -> Iterator[tuple[str, Any]]:
         for key, inner in value.items():
-            if key in _LEFT_OUT:
+            if key in LEFT_OUT:
                 continue
             yield key, self._field(value, key, inner)
 
@@ -149,13 +106,13 @@ class ObjectRenaming:
 
     def _map(self, key: str, inner: JsonObject) -> JsonObject:
         is_flat = not any(isinstance(value, dict) for value in inner.values())
-        if key in _SOURCES:
+        if key in SOURCES:
             return {"path": "left-out"}
-        if key == _KUBELET:
+        if key == KUBELET:
             return {own: self._setting(inner, own, value) for own, value in inner.items()}
-        if key in _LABEL_MAPS or (key == _SELECTOR and all(isinstance(value, str) for value in inner.values())):
+        if key in LABEL_MAPS or (key == SELECTOR and all(isinstance(value, str) for value in inner.values())):
             return {self._key(own): self._tag(own, text) for own, text in inner.items()}
-        if (key in _QUANTITIES and is_flat) or (key == "resources" and _is_amounts(inner)):
+        if (key in QUANTITIES and is_flat) or (key == "resources" and _is_amounts(inner)):
             return {self._resource(own): amount for own, amount in inner.items()}
         if key == "annotations":
             texts = ((own, self._annotation(own, text)) for own, text in inner.items())
@@ -164,7 +121,7 @@ class ObjectRenaming:
 
     def _setting(self, parent: JsonObject, key: str, value: Any) -> Any:
         """Return a setting of the kubelet, of whose texts only amounts are shown."""
-        if key == _HEADERS:
+        if key == HEADERS:
             return {}
         if isinstance(value, dict):
             return {self._setting_key(own): self._setting(value, own, inner) for own, inner in value.items()}
@@ -172,7 +129,7 @@ class ObjectRenaming:
             return (
                 self._list(parent, key, value) if key == "clusterDNS" else [self._setting({}, "", one) for one in value]
             )
-        if not isinstance(value, str) or _AMOUNT.fullmatch(value):
+        if not isinstance(value, str) or AMOUNT.fullmatch(value):
             return value
         return self._text(parent, key, value) if key in ("apiVersion", "kind") else self._any(value)
 
@@ -182,43 +139,43 @@ class ObjectRenaming:
     def _text(self, parent: JsonObject, key: str, text: str) -> str:
         if key == "namespace" and text:
             return self._namespace(text)
-        if key in _KEYED:
+        if key in KEYED:
             return self._key(text)
         if key == "value" and "key" in parent:
             return self._value(str(parent["key"]), text)
-        if key in _GROUPS:
+        if key in GROUPS:
             return text if is_public_group(text) else self._any(text)
-        if key in _ACCOUNTS:
+        if key in ACCOUNTS:
             return self._account(text)
-        if key in _DRIVERS:
+        if key in DRIVERS:
             return self._driver(text)
         if key == "provisioningStrategy":
             return text if text == ACTIVE_CAPACITY else self._any(text)
         if key in ("kind", "type", "reason"):
             return self._word(parent, key, text)
         if key == "hostIP":
-            return text if text in _ANY_ADDRESS else self._any(text)
-        return self._any(text) if key in _NAMES or key == "providerID" else text
+            return text if text in ANY_ADDRESS else self._any(text)
+        return self._any(text) if key in NAMES or key == "providerID" else text
 
     def _word(self, parent: JsonObject, key: str, text: str) -> str:
         """Return a kind, or a condition's type or reason; a pseudonym if its group or type is the user's own."""
         if key == "kind":
-            group = next((str(parent[name]) for name in _GROUPS if name in parent), "")
+            group = next((str(parent[name]) for name in GROUPS if name in parent), "")
             return text if is_public_group(group) else self._any(text)
         own = str(parent.get("type", ""))
         return self._any(text) if "status" in parent and "/" in own and not is_public_key(own) else text
 
     def _list(self, parent: JsonObject, key: str, inner: list[Any]) -> list[Any]:
-        if key == _NAMESPACES:
+        if key == NAMESPACES:
             return [self._namespace(text) for text in inner]
-        if key in _KEY_LISTS or key == "finalizers":
+        if key in KEY_LISTS or key == "finalizers":
             return [self._key(text) for text in inner]
         if key == "values":
             return [self._value(str(parent.get("key", "")), text) for text in inner]
         if key == "drivers":
             return [{**driver, "name": self._driver(driver["name"])} for driver in inner]
         if key == "clusterDNS":
-            return [_ADDRESS for _ in inner]
+            return [ADDRESS for _ in inner]
         return [self._mapping(found) if isinstance(found, dict) else found for found in inner]
 
     def _key(self, key: str) -> str:
@@ -239,9 +196,9 @@ class ObjectRenaming:
         return self._name(text) if ACCOUNT.fullmatch(text) else text
 
     def _annotation(self, key: str, text: str) -> str | None:
-        if key in _RENAMED_ANNOTATIONS:
+        if key in RENAMED_ANNOTATIONS:
             return self._name(text)
-        if key == _PROVISIONED_BY:
+        if key == PROVISIONED_BY:
             return self._driver(text)
         if key == labels.RESERVATION_PLACES:
             places = _read(text)

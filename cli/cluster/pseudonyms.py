@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from cli.cluster.object_renaming import ACCOUNT, ObjectRenaming, Rename
+from cli.cluster.named_fields import ACCOUNT
+from cli.cluster.object_renaming import ObjectRenaming, Rename
 from core.api.objects import JsonObject
 
 _AWS_ID: Final = re.compile(r"(subnet|sg|ami|cr|pg|snap)-[0-9a-z]+")

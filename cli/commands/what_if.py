@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.ledger.opening import opened_ledger
     from cli.ledger.parallel_simulation import simulated_twice
     from cli.ledger.period_reader import PeriodReader
-    from core.counterfactual.fleet_simulation import SimulationRules
+    from core.counterfactual.simulated_period import SimulationRules
     from core.gc_pause import collector_paused
 
     overrides = _overrides(arguments)

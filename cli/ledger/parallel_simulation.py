@@ -18,7 +18,7 @@ import msgspec
 from cli.ledger.period_reader import PeriodReader
 from cli.terminal.progress import progress
 from core.counterfactual import fleet_simulation
-from core.counterfactual.fleet_simulation import RecordedPeriod, SimulatedPeriod, SimulationRules
+from core.counterfactual.simulated_period import RecordedPeriod, SimulatedPeriod, SimulationRules
 from core.errors import FleetwrightError, InvalidInputError
 from core.ledger.form_reader import FormReader, SnapshotForm
 from core.model.snapshot import Snapshot

@@ -14,7 +14,8 @@ from cli.terminal.progress import Steps
 from core.api.objects import JsonObject
 from core.cost_report.instance_hours import lives
 from core.cost_report.report import ReportBuilder, ReportedDecision
-from core.counterfactual.fleet_simulation import SimulationRules, simulated_periods
+from core.counterfactual.fleet_simulation import simulated_periods
+from core.counterfactual.simulated_period import SimulationRules
 from core.ledger.log import LogEntry, by_decision, log_entry
 from core.model.snapshot import Snapshot
 

@@ -13,8 +13,9 @@ from cli.ledger.period_reader import PeriodReader
 from cli.terminal.progress import Steps
 from core.api.objects import JsonObject
 from core.counterfactual.fleet_minimum import fleet_minimum
-from core.counterfactual.fleet_simulation import SimulationRules, simulated_periods
+from core.counterfactual.fleet_simulation import simulated_periods
 from core.counterfactual.recorded_fleet import RecordedFleet
+from core.counterfactual.simulated_period import SimulationRules
 from core.model.snapshot import Snapshot
 from core.pools.observed_pools import as_acting
 

@@ -12,7 +12,8 @@ import msgspec
 from cli.ledger.period_reader import PeriodReader
 from cli.ledger.storage import open_ledger
 from cli.terminal.progress import Steps as Progress
-from core.counterfactual.fleet_simulation import SimulationRules, simulated_periods
+from core.counterfactual.fleet_simulation import simulated_periods
+from core.counterfactual.simulated_period import SimulationRules
 from core.gc_pause import collector_paused
 from core.model.values.quantity import dollars
 

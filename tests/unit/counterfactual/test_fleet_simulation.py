@@ -9,15 +9,10 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from core.counterfactual.fleet_simulation import (
-    FleetSimulation,
-    SimulatedPeriod,
-    SimulationRules,
-    simulated_periods,
-    tick_of,
-)
+from core.counterfactual.fleet_simulation import FleetSimulation, simulated_periods, tick_of
 from core.counterfactual.overrides import Overrides
 from core.counterfactual.simulated_fleet import SimulatedFleet
+from core.counterfactual.simulated_period import SimulatedPeriod, SimulationRules
 from core.errors import InvalidInputError
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import StoredDrain, StoredTarget

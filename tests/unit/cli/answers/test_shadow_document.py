@@ -11,9 +11,9 @@ import pytest
 from cli.answers.shadow_document import BOOT, LONG_WAIT, NAMED_MAX, shadow_document
 from core.api.objects import JsonObject
 from core.counterfactual.broken_rules import BrokenRule
-from core.counterfactual.fleet_simulation import RecordedPeriod, SimulatedPeriod
 from core.counterfactual.recorded_fleet import RecordedFleetResult
 from core.counterfactual.simulated_fleet import Placement
+from core.counterfactual.simulated_period import RecordedPeriod, SimulatedPeriod
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 DOLLAR = 1_000_000_000

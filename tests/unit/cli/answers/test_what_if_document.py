@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cli.answers.what_if_document import what_if_document, what_if_markdown, what_if_table
-from core.counterfactual.fleet_simulation import RecordedPeriod, SimulatedPeriod
+from core.counterfactual.simulated_period import RecordedPeriod, SimulatedPeriod
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 DOLLAR = 1_000_000_000

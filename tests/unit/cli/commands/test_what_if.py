@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from cli.__main__ import main
-from core.counterfactual.fleet_simulation import RecordedPeriod, SimulationRules
+from core.counterfactual.simulated_period import RecordedPeriod, SimulationRules
 from tests.builders import NOW
 from tests.unit.api.objects import NODE_CLASS, NODE_POOL, changed
 from tests.unit.cli.answers.test_what_if_document import RECORDED, THEN

@@ -115,6 +115,12 @@ def test_an_id_that_names_none_or_several_is_refused(wanted: str, problem: str) 
             f"it has those from {ago(days=60):%Y-%m-%dT%H:%M:%SZ} to {ago(hours=1):%Y-%m-%dT%H:%M:%SZ}",
         ),
     ],
+    ids=[
+        "empty-ledger",
+        "other-cluster",
+        "other-time-of-a-cluster",
+        "other-time",
+    ],  # no moment is part of a test's name
 )
 def test_an_empty_answer_says_what_the_ledger_has(
     ledger: MemoryLedger, arguments: dict[str, Any], problem: str, hint: str

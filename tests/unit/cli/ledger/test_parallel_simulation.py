@@ -12,7 +12,7 @@ from cli.ledger import parallel_simulation
 from cli.ledger.parallel_simulation import simulated_twice
 from cli.ledger.period_reader import PeriodReader
 from core.counterfactual import fleet_simulation
-from core.counterfactual.fleet_simulation import SimulationRules
+from core.counterfactual.simulated_period import SimulationRules
 from core.errors import InvalidInputError
 from core.model.snapshot import Snapshot
 from tests.builders import NOW

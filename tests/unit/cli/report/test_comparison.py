@@ -12,7 +12,7 @@ import pytest
 from cli.report import comparison
 from cli.report.comparison import Comparison, sampled
 from cli.terminal.progress import Steps
-from core.counterfactual.fleet_simulation import SimulationRules
+from core.counterfactual.simulated_period import SimulationRules
 from core.model.plan import DisruptionCost
 from core.model.values.quantity import nanodollars
 
