@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +17,6 @@ from core.packing.search_settings import DEFAULT_SETTINGS, SearchSettings
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.diagnosis import Diagnosis
 from core.scheduling.explanation.findings import PodFinding
-from core.scheduling.explanation.pod_offers import PodOffer, pod_offers
 from core.scheduling.greedy.solution import Solution
 from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.optimization.optimizer import default_steps, improved
@@ -28,6 +28,9 @@ from core.scheduling.replanning.ec2_limits import (
     planned_within_ec2_limits,
 )
 from core.scheduling.replanning.greedy_plans import Drains, drained, greedy, planned
+
+if TYPE_CHECKING:
+    from core.scheduling.explanation.pod_offers import PodOffer
 
 
 class Planner:
@@ -156,6 +159,8 @@ class Planner:
 
     def offers(self, pod_key: str) -> list[PodOffer]:
         """Return the prices of new nodes for a pod alone that needs a place, the cheapest first."""
+        from core.scheduling.explanation.pod_offers import pod_offers
+
         context = self._context
         found = next((pod for pod in (*context.pending, *context.moving) if pod.key == pod_key), None)
         return [] if found is None else pod_offers(context, context.pod_groups.of(found))

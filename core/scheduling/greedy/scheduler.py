@@ -20,8 +20,9 @@ from core.scheduling.pods.pending_pods import is_virtual
 from core.scheduling.pods.pod_group import PendingGroup, RelaxationStep, with_all_preferences
 from core.scheduling.primitives.handles import NO_CLAIMS, ClaimMask
 from core.scheduling.primitives.resource_vector import Vector, minus
+from core.scheduling.topology.departures import NO_DEPARTURES, Departures
 from core.scheduling.topology.domain_choice import DomainChoice
-from core.scheduling.topology.domain_counts import NO_DEPARTURES, Departures, DomainCounts
+from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology_group import AFFINITY
 
 

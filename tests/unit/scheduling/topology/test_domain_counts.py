@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.model.pod import HONOR, IGNORE, NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread
+from core.model.pod import HONOR, IGNORE, NodeSelectorTerm, PodAffinityTerm, TopologySpread
 from core.model.values.requirements import Requirement
 from core.scheduling.capacity.claim_profile import ClaimProfile, ClaimProfiles
-from core.scheduling.pods.pod_group import PodSignature
-from core.scheduling.topology.domain_counts import ALL_CLAIMS, Departures, DomainCounts
+from core.scheduling.topology.departures import Departures
+from core.scheduling.topology.domain_counts import ALL_CLAIMS, DomainCounts
 from core.scheduling.topology.topology_group import INVERSE
-from tests.builders import NOW, ZONES, a_node_of, a_pod, a_selector, a_type
+from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, group_of
 
 TYPE = a_type("m")
@@ -258,23 +258,3 @@ def test_a_copy_counts_for_itself_on_nodes_too() -> None:
     copy = world.counts.copy()
     world.record("", claim=1)
     assert (copy.barred_claims(world.rule), world.counts.barred_claims(world.rule)) == (0b01, 0b11)
-
-
-class TestDepartures:
-    """Pods of nodes that a plan removes count where they are until they are placed elsewhere."""
-
-    def of(self, *pods: Pod) -> tuple[Departures, PodSignature]:
-        world = World(1, anti_affinity=(APART,))
-        signature = world.group.signature
-        return Departures.of((2, 0), [(signature, pod, 0) for pod in pods]), signature
-
-    def test_are_counted_by_node_and_terminating_ones_apart(self) -> None:
-        pods = [a_pod("a"), a_pod("b"), a_pod("c", deleted_at=NOW)]
-        found, signature = self.of(*pods)
-        assert found.positions == (0, 2)
-        assert list(found.counted(signature, with_ending=False)) == [(0, 2)]
-        assert list(found.counted(signature, with_ending=True)) == [(0, 2), (0, 1)]
-
-    def test_of_no_pods_count_nothing(self) -> None:
-        found, signature = self.of()
-        assert list(found.counted(signature, with_ending=True)) == []
