@@ -148,7 +148,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "pendingPods": Metric("Count", "How many pods wait for a node?"),
     "unschedulablePods": Metric("Count", "How many of them can no NodePool help?"),
     "auditLagSeconds": Metric("Seconds", "How late does the audit log reach us?"),
-    "claims": Metric("Count", "How many nodes do we look after, booting ones included?"),
+    "claims": Metric("Count", "How many nodes do we manage, booting ones included?"),
     "instances": Metric("Count", "How many instances run with our tag?"),
     "fleetMillidollarsPerHour": Metric("None", "What does the fleet cost an hour?"),
     "plannedMicrodollars": Metric("None", "What do the new nodes of a plan cost an hour?"),

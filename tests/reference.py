@@ -172,7 +172,7 @@ def launch_errors() -> str:
         "When it is over one launch asks again and the others wait for its answer: a success ends the pause for all. A change "
         "of the EC2NodeClass ends it at once. Missing capacity pauses an EC2NodeClass only after three requests in a row that "
         "found none; before that the single offerings are avoided.",
-        "## Who hears of it",
+        "## Who is informed",
         "*condition*: `LaunchDenied` of the EC2NodeClass and its NodePools. Its reason is EC2's code; its message has action, "
         "EC2's message, what to do and the time of the next attempt. *pods*: an event `FailedScheduling` of each pod that "
         "would have a node otherwise, with the code `LaunchDenied` or `NoOfferingAvailable`. The alarm `refused-calls` goes "

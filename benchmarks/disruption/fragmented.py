@@ -117,7 +117,7 @@ def fragmented(nodes: int, seed: int, catalogue: JsonObject, *, protected: float
         catalogue: The types; those of the families c, m and r without accelerators are used.
         protected: The share of pods with do-not-disrupt.
     """
-    draw = random.Random(f"fragmented-{seed}")  # noqa: S311 - dice, not secrets
+    draw = random.Random(f"fragmented-{seed}")  # noqa: S311 - a benchmark, not secrets
     known = _plain(catalogue)
     shapes = [kind for kind in known["instanceTypes"] if _is_small(kind["name"])]
     services = [_service(draw, number) for number in range(max(25, nodes * 2 // 5))]

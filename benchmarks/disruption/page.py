@@ -10,7 +10,7 @@ from benchmarks.page import markdown_table
 _CLUSTERS: Final = ("cluster", "before $/h", "bound $/h", "of it untouchable")
 _WAYS: Final = (
     "cluster", "way", "$/h", "x bound", "program x bound", "x Karpenter's $/h", "moves", "x Karpenter's moves",
-    "most moves of a pod", "waves", "first look s", "next look s",
+    "most moves of a pod", "waves", "first decision s", "next decision s",
 )  # fmt: skip
 
 

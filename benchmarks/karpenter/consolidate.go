@@ -20,7 +20,7 @@ import (
 // joined is when nodes that a command launches came to be: long enough ago for every consolidateAfter.
 var joined = metav1.NewTime(time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC))
 
-// accept is a Validator that waits for nothing: nothing changes between a decision and its second look here.
+// accept is a Validator that waits for nothing: nothing changes here between a decision and its validation.
 type accept struct{}
 
 func (accept) Validate(_ context.Context, c disruption.Command, _ time.Duration) (disruption.Command, error) {

@@ -11,7 +11,7 @@ from core.model.catalogue import Offering
 from core.model.node_claim import ObjectRef
 from core.model.plan import Command, PlannedClaim
 
-COMMAND: Final = "second-look"
+COMMAND: Final = "consolidation"
 _GIB: Final = 1024**3
 
 

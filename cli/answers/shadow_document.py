@@ -178,6 +178,6 @@ def _assumptions(fleet: RecordedFleetResult, period: timedelta) -> list[str]:
         "EC2 has capacity for what was not refused, and takes no spot instance of ours back; prices are those of each snapshot",
         "pods come and go as recorded, seen at the next snapshot: within a minute, which counts as a wait with us",
         "evictions are those by choice (condition DisruptionReason, our commands); pods of nodes that vanished are apart",
-        "violations are looked for by code that decides nothing: budgets, PodDisruptionBudgets, do-not-disrupt",
+        "violations are found by code that decides nothing: budgets, PodDisruptionBudgets, do-not-disrupt",
         f"with us, {pace(period)}",
     ]

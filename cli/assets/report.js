@@ -97,7 +97,7 @@
   };
   const compared = [
     ["karpenter", "with Karpenter's moves: our planner launches, only its own moves let nodes go, and they happen at once", "with Karpenter's moves", css("--spot")],
-    ["minimum", "proven minimum: no fleet for the pods of the last look of disrupt costs less", "proven minimum", css("--reserved")],
+    ["minimum", "proven minimum: no fleet for the pods of disrupt's last decision costs less", "proven minimum", css("--reserved")],
   ].filter(([key]) => data[key]);
   const build = () => {
     for (const plot of plots.splice(0)) plot.destroy();

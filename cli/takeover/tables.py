@@ -104,7 +104,7 @@ def _next_of_adoption(document: JsonObject) -> str:
     elif waiting or states["failed"]:
         lines.append("The rest is unchanged: run the command again.")
     elif document["acting"]:
-        lines.append(f"`fleetwright resume --cluster {cluster}` lets the functions look after them.")
+        lines.append(f"`fleetwright resume --cluster {cluster}` lets the functions manage them.")
     return "\n".join(lines)
 
 

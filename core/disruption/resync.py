@@ -35,7 +35,7 @@ def next_period(period: timedelta | None) -> timedelta:
 def next_known_moment(snapshot: Snapshot) -> datetime | None:
     """Return the next moment at which time alone may release a node that is kept now; None if there is none.
 
-    Budget windows are not included: a schedule starts a pass when they open. Nor is expiry, which disruption does not decide.
+    Budget windows are not included: a schedule starts a pass when they open. Neither is expiry: disruption does not decide it.
     """
     return min((moment for moment in _moments(snapshot) if moment > snapshot.now), default=None)
 

@@ -32,7 +32,7 @@ def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
         return codec.encode_plan(schedule(bounded, clock))
     if entry.function == DISRUPT:
         return codec.encode_disruption_plan(disrupt(bounded, deadline=clock))
-    raise InvalidInputError(f"nobody knows how {entry.function!r} decides", subject=f"ledger entry {entry.id}")
+    raise InvalidInputError(f"{entry.function!r} is not a function that decides", subject=f"ledger entry {entry.id}")
 
 
 def differences(before: bytes, after: bytes) -> list[str]:

@@ -84,7 +84,7 @@ class Wire:
         Raises:
             AwsError: If the service answers with an error.
             ReadTimeoutError: If no answer comes.
-            CrashError: If the function dies here.
+            CrashError: If the function crashes here.
         """
         self.spend(self._latency(call.name))
         fault = self._faults.take(call.name)

@@ -1,7 +1,7 @@
 """Judges disruption commands: each pod of their nodes must find a place.
 
-Expiry does not count: like Karpenter's, it makes no plan. Nor does a pod count whose NodePool is at its limits: another pod has
-taken the planned place, which Kubernetes does not reserve, and no further node may be launched.
+Expiry does not count: like Karpenter's, it makes no plan. A pod whose NodePool is at its limits does not count, either: another
+pod has taken the planned place, which Kubernetes does not reserve, and no further node may be launched.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Call(msgspec.Struct, kw_only=True):
 
 
 class CrashError(BaseException):
-    """The function dies here; a BaseException, so that its own `except Exception` does not catch it."""
+    """The function crashes here; a BaseException, so that its own `except Exception` does not catch it."""
 
 
 class TimeoutExpiredError(CrashError):

@@ -27,7 +27,7 @@ _BREAKER: Final = "breaker#"
 
 
 class DynamoBrakes:
-    """`HeldBrakes` and `Breakers` of `adapters.brakes.ports`, and a `adapters.brakes.brake_reader.Source` for both."""
+    """`HeldBrakes` and `Breakers` of `adapters.brakes.ports`, and an `adapters.brakes.brake_reader.Source` for both."""
 
     name = "the brakes in the table"
 

@@ -45,8 +45,8 @@ def is_held(node: Node) -> bool:
 def may_hold(record: ClaimRecord) -> bool:
     """Whether kube-scheduler may be kept off the claim's node until its pods are bound.
 
-    Not if an agent that may not tolerate our taint must run first: one that removes a startup taint, or a device plugin. Nor if
-    the claim replaces nodes: their pods are not waiting, but are evicted once the node is open.
+    Not if an agent that may not tolerate our taint must run first: one that removes a startup taint, or a device plugin. Not
+    if the claim replaces nodes, either: their pods do not wait, but are evicted once the node is open.
     """
     if record.command:
         return False

@@ -182,7 +182,7 @@ class Approvals:
             self._events.proposed(proposal)
 
     def _announced(self, proposal: Proposal, report: RunReport) -> Proposal:
-        """Publish the proposal if nobody has heard of it yet; after a failure, the next pass tries again.
+        """Publish the proposal if it has not been published yet; after a failure, the next pass tries again.
 
         A proposal with a verdict needs no announcement: the person knows it.
         """
