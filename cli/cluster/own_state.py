@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from adapters.composition.cli_adapters import ReadOnlyAdapters
 from adapters.composition.cluster_api import kubernetes_of
-from adapters.composition.operator_adapters import ReadOnlyAdapters
 from adapters.observation.cluster_state import ClusterState
 from adapters.observation.observer import Observer
 from adapters.ports import Clock, Kubernetes, Listing, NotFoundError, PortError

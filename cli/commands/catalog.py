@@ -74,7 +74,7 @@ def market_of(region: str, profile: str | None) -> CatalogueSource:
     import boto3
     from botocore.exceptions import BotoCoreError
 
-    from adapters.composition.operator_adapters import market_reader
+    from adapters.composition.cli_adapters import market_reader
 
     try:
         return market_reader(boto3.Session(profile_name=profile, region_name=region), region)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from adapters.composition.adapters import Adapters
-from adapters.composition.operator_adapters import aws_calls, owned_profiles
+from adapters.composition.cli_adapters import aws_calls, owned_profiles
 from adapters.observation.karpenter_presence import KarpenterPresence
 from adapters.ports import AwsCalls, ConflictError, JsonObject, NotFoundError
 from adapters.runtime.clock import SystemClock

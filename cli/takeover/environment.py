@@ -11,7 +11,7 @@ import msgspec
 
 from adapters.brakes.brake_reader import FRESH_FOR
 from adapters.composition.adapters import Adapters
-from adapters.composition.operator_adapters import LONGEST_CALL, aws_calls
+from adapters.composition.cli_adapters import LONGEST_CALL, aws_calls
 from adapters.observation.cluster_state import ClusterState
 from adapters.observation.karpenter_presence import KarpenterPresence
 from adapters.observation.observer import Observer

@@ -39,9 +39,9 @@ def read(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this be what was recorded last."""
     for module in (call_sites, crash_schedule):
         monkeypatch.setattr(module, "recorded", lambda: record)
-    anew = cache(vars(call_sites.seldom)["__wrapped__"])
+    seldom_now = cache(vars(call_sites.seldom)["__wrapped__"])
     for module in (call_sites, crash_schedule):
-        monkeypatch.setattr(module, "seldom", anew)
+        monkeypatch.setattr(module, "seldom", seldom_now)
     for name in ("cycle", "rare_cycle", "turns", "rare_turns"):
         monkeypatch.setattr(crash_schedule, name, cache(getattr(crash_schedule, name).__wrapped__))
 

@@ -33,7 +33,6 @@ DATA_ONLY = {
         )
     ),
     "core.counterfactual.proven_minimum",
-    "core.counterfactual.simulated_period",
     "core.manifests.wire.affinity",
     "core.lifecycle.facts",
     "core.lifecycle.steps",
