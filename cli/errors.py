@@ -20,7 +20,7 @@ class InputError(FleetwrightError):
     Attributes:
         problem: What is wrong, with the object and the field if known.
         source: The file, or `-` for standard input; empty if there is none.
-        index: The document's index in its file, from 0; None if not applicable.
+        index: The document's index in its file, from 0, which messages count from 1; None if not applicable.
         place: Line and column, if the text itself is malformed.
         hint: What to do next; empty if the problem says it.
     """
@@ -36,6 +36,6 @@ class InputError(FleetwrightError):
         super().__init__(problem, source, index, place, hint)
 
     def __str__(self) -> str:
-        where = [self.source or "", "" if self.index is None else f"document {self.index}", self.place]
+        where = [self.source or "", "" if self.index is None else f"document {self.index + 1}", self.place]
         text = ": ".join(part for part in (*where, self.problem) if part)
         return f"{text}\nhint: {self.hint}" if self.hint else text

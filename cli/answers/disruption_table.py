@@ -26,7 +26,7 @@ def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _summary(document),
         _commands(document["commands"]),
         _blocked(document["blocked"], shows_all=shows_all),
-        _budgets(document["budgets"]),
+        _budgets(document["budgets"], has_commands=bool(document["commands"])),
         time_limit_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),
     ]
@@ -123,8 +123,8 @@ def _such_as(reason: str, by_message: Mapping[str, Sequence[str]]) -> str:
     return f"{len(rest) + 1} nodes stay [{reason}], such as {first}: {next(iter(by_message))}\n  {named}"
 
 
-def _budgets(budgets: Mapping[str, Mapping[str, int | None]]) -> str:
-    """Return how many nodes may go now; reasons with the same number are joined."""
+def _budgets(budgets: Mapping[str, Mapping[str, int | None]], *, has_commands: bool) -> str:
+    """Return how many nodes of each NodePool may go now; reasons with the same number are joined."""
     pools = []
     for pool, by_reason in sorted(budgets.items()):
         numbers: dict[int | None, list[str]] = {}
@@ -135,8 +135,11 @@ def _budgets(budgets: Mapping[str, Mapping[str, int | None]]) -> str:
             for left, reasons in numbers.items()
         ]
         pools.append(f"{pool} {', '.join(parts)}")
-    return style.styled(output.wrapped(f"budgets before these commands: {'; '.join(pools)}"), "dim") if pools else ""
+    if not pools:
+        return ""
+    when = "before these commands" if has_commands else "now"
+    return style.styled(output.wrapped(f"nodes that NodePools' budgets let go {when}: {'; '.join(pools)}"), "dim")
 
 
 def _number(left: int | None) -> str:
-    return "unlimited" if left is None else str(left)
+    return "any number" if left is None else str(left)

@@ -10,7 +10,7 @@ from cli.schemas.answer import JsonAnswer
 
 
 class ProblemAnswer(msgspec.Struct, kw_only=True):
-    """One finding; `document` counts from 0, line and column from 1."""
+    """One finding; `document` counts from 0, unlike in messages; line and column from 1."""
 
     severity: Literal["error", "warning"]
     code: str

@@ -70,7 +70,7 @@ def as_junit(findings: Sequence[Finding], *, objects: int) -> str:
 def _line(finding: Finding) -> str:
     document = finding.document
     place = document.source if finding.line is None else f"{document.source}:{finding.line}:{finding.column}"
-    inside = f"document {document.index}" + (f", {document.item}" if document.item else "")
+    inside = f"document {document.index + 1}" + (f", {document.item}" if document.item else "")
     is_warning = finding.severity is Severity.WARNING
     mark = f"{style.styled('warning', 'yellow')}: " if is_warning else ""
     subject = f"{finding.kind} {finding.name or 'without a name'}"

@@ -40,7 +40,7 @@ def repeated_objects(documents: Sequence[Document]) -> Iterator[Finding]:
         group = group_and_version(document.object)[0]
         known = first.setdefault((document.source, group, document.kind, document.namespace, document.name), document)
         if known is not document:
-            message = f"is given in document {known.index} already; the last one counts"
+            message = f"is given in document {known.index + 1} already; the last one counts"
             yield finding_in(document, Code.DUPLICATE, "metadata.name", message, severity=Severity.WARNING)
 
 

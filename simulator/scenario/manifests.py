@@ -56,8 +56,8 @@ def read_manifests(path: Path) -> list[Document]:
     found = [document for file in files for document in read_documents(file)]
     for document in found:
         if not document.object.get("kind") or not (document.object.get("metadata") or {}).get("name"):
-            raise InvalidInputError("has no kind or no name", subject=f"{document.path}, document {document.index}")
-        check_version(document.object, f"{document.path}, document {document.index}")
+            raise InvalidInputError("has no kind or no name", subject=f"{document.path}, document {document.index + 1}")
+        check_version(document.object, f"{document.path}, document {document.index + 1}")
     return found
 
 
@@ -88,7 +88,7 @@ def read_documents(path: Path) -> list[Document]:
         if value is None:
             continue
         if not isinstance(value, dict):
-            raise InvalidInputError("is not an object", subject=f"{path}, document {index}")
+            raise InvalidInputError("is not an object", subject=f"{path}, document {index + 1}")
         found += [Document(path, index, item) for item in _unfolded(value)]
     return found
 

@@ -83,7 +83,7 @@ def test_a_bad_object_is_reported_with_the_next_step(tmp_path: Path, capsys: Cap
     file.write_text("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec: {template: {spec: {}}}")
     assert main(["plan", "-f", str(file)]) == 2
     told = capsys.readouterr().err
-    assert "document 0: NodePool a: spec.template.spec." in told
+    assert "document 1: NodePool a: spec.template.spec." in told
     assert f"hint: `fleetwright validate -f '{file}'` lists every problem" in told
 
 
@@ -100,7 +100,7 @@ def test_a_workloads_field_is_named_by_its_path_in_the_workload(tmp_path: Path, 
     assert main(["plan", "-f", str(tmp_path)]) == 2
     assert path in capsys.readouterr().err
     assert main(["validate", "-f", str(tmp_path)]) == 1
-    assert f"{tmp_path / 'a.yaml'}:13:13: document 0: {path}\n" in capsys.readouterr().out
+    assert f"{tmp_path / 'a.yaml'}:13:13: document 1: {path}\n" in capsys.readouterr().out
 
 
 def test_validate_checks_pods_too(tmp_path: Path, capsys: Capture) -> None:

@@ -52,7 +52,9 @@ def test_nodes_that_stay_for_the_same_reason_share_an_entry() -> None:
     assert "36 nodes stay [Budget]: the disruption budgets" in text
     assert "  n0, n1, n2 +33" in text
     assert "n35" in disruption_table(document, shows_all=True)
-    assert "general 1; gpu unlimited for Empty, 0 for Underutilized" in text
+    budgets = "general 1; gpu any number for Empty, 0 for Underutilized"
+    assert f"nodes that NodePools' budgets let go now: {budgets}" in text
+    assert "budgets let go before these commands: general 1" in disruption_table(a_document(a_command(NODES)))
 
 
 def test_waves_and_names_are_shown_where_there_are_any() -> None:

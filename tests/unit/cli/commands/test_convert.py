@@ -58,7 +58,7 @@ def test_one_object_that_cannot_be_converted_stops_all(tmp_path: Path, capsys: p
     assert main(["convert", "-f", file]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert f"{file}: document 1: AWSNodeTemplate default: spec.launchTemplate" in err
+    assert f"{file}: document 2: AWSNodeTemplate default: spec.launchTemplate" in err
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_an_object_without_kind_or_version_is_no_input(
     for command, code in (("validate", 1), ("convert", 2), ("plan", 2), ("consolidate", 2)):
         assert main([command, "-f", file]) == code
         out, err = capsys.readouterr()
-        assert f"document 1: {said}" in (out if command == "validate" else err)
+        assert f"document 2: {said}" in (out if command == "validate" else err)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_kind_that_karpenters_groups_do_not_have_is_no_input(
 ) -> None:
     """Validate called it an error, plan skipped it with a warning and planned without the NodePool, and convert printed it."""
     file = write(tmp_path / "a.yaml", CONFIG_MAP, {**NODE_POOL, "kind": "NodePol"})
-    expected = "document 1: NodePol default: apiVersion: karpenter.sh/v1 has no kind NodePol (did you mean "
+    expected = "document 2: NodePol default: apiVersion: karpenter.sh/v1 has no kind NodePol (did you mean "
     for command, code in (("validate", 1), ("convert", 1), ("plan", 2), ("consolidate", 2), ("explain x", 2)):
         assert main([*command.split(), "-f", file]) == code
         out, err = capsys.readouterr()
@@ -126,7 +126,7 @@ def test_an_object_that_is_not_valid_in_v1_stops_all(
     out, err = capsys.readouterr()
     assert out == ""
     assert (
-        f"{file}: document 1: NodePool {given['metadata']['name']}: spec.template.spec.requirements[0].operator" in err
+        f"{file}: document 2: NodePool {given['metadata']['name']}: spec.template.spec.requirements[0].operator" in err
     )
 
 

@@ -164,7 +164,7 @@ def test_a_bad_object_stops_the_command_before_planning(cluster: list[str], caps
     assert main(["plan", *cluster, "-o", "json"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    for part in ("bad.yaml", "document 0", "Pod bad", "spec.tolerations[0].operator"):
+    for part in ("bad.yaml", "document 1", "Pod bad", "spec.tolerations[0].operator"):
         assert part in captured.err
 
 

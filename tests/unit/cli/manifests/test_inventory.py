@@ -86,17 +86,17 @@ spec: {template: {spec: {nodeClassRef: {name: old}, requirements: []}}}
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("apiVersion: v1\nmetadata: {name: a}", ("document 0", "kind: is required")),
-        ("apiVersion: v1\nkind: [Pod]", ("document 0", "kind: must be text")),
-        ("apiVersion: v1\nkind: 5\nmetadata: {name: a}", ("document 0", "object a: kind: must be text")),
-        ("apiVersion: 1\nkind: Foo\nmetadata: {name: a}", ("document 0", "Foo a: apiVersion: must be text")),
-        ("apiVersion: v1\nkind: Pod", ("document 0", "Pod without a name", "metadata.name: is missing")),
+        ("apiVersion: v1\nmetadata: {name: a}", ("document 1", "kind: is required")),
+        ("apiVersion: v1\nkind: [Pod]", ("document 1", "kind: must be text")),
+        ("apiVersion: v1\nkind: 5\nmetadata: {name: a}", ("document 1", "object a: kind: must be text")),
+        ("apiVersion: 1\nkind: Foo\nmetadata: {name: a}", ("document 1", "Foo a: apiVersion: must be text")),
+        ("apiVersion: v1\nkind: Pod", ("document 1", "Pod without a name", "metadata.name: is missing")),
         (
             (
                 "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n"
                 "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: shop}\nspec: {containers: 3}"
             ),
-            ("x.yaml", "document 1", "Pod shop/b", "spec.containers"),
+            ("x.yaml", "document 2", "Pod shop/b", "spec.containers"),
         ),
         (
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: -1}",
@@ -114,4 +114,4 @@ def test_a_bad_object_is_named_with_file_document_and_field(text: str, parts: tu
 def test_an_object_of_a_version_that_does_not_exist_is_refused(kind: str) -> None:
     """The message was `spec.template: is required` for a Provisioner, and a Deployment of apps/v9 was read as of v1."""
     found = fault(f"apiVersion: karpenter.sh/v9\nkind: {kind}\nmetadata: {{name: a}}")
-    assert found.startswith(f"x.yaml: document 0: {kind} a: apiVersion: karpenter.sh/v9 has no {kind}; allowed: ")
+    assert found.startswith(f"x.yaml: document 1: {kind} a: apiVersion: karpenter.sh/v9 has no {kind}; allowed: ")

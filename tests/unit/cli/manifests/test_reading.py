@@ -98,11 +98,11 @@ def test_anchors_and_merge_keys_work() -> None:
 @pytest.mark.parametrize(
     ("text", "source", "parts"),
     [
-        (POD % "a" + "---\nkind: [", "x.yaml", ("x.yaml", "document 1", "line 6", "not YAML")),
+        (POD % "a" + "---\nkind: [", "x.yaml", ("x.yaml", "document 2", "line 6", "not YAML")),
         ('{"kind": }', "x.json", ("x.json", "line 1, column 10", "not JSON")),
-        ("- a\n- b\n", "x.yaml", ("document 0", "is a list")),
-        ("just words", "x.yaml", ("document 0", "is a text")),
-        ('{"kind": "List", "items": [3]}', "x.yaml", ("document 0", "items[0]", "is a number")),
+        ("- a\n- b\n", "x.yaml", ("document 1", "is a list")),
+        ("just words", "x.yaml", ("document 1", "is a text")),
+        ('{"kind": "List", "items": [3]}', "x.yaml", ("document 1", "items[0]", "is a number")),
         ("a: \x00", "x.yaml", ("not YAML",)),
     ],
 )
@@ -162,27 +162,27 @@ def test_a_pair_of_surrogates_is_one_character() -> None:
         (
             "a.yaml",
             "kind: Pod\nmetadata: {name: a, name: b}\nspec: {}\nspec: {}\n",
-            f"document 0: line 2, column 21: Pod b: metadata.name: {TWICE} (and 1 other key): readers differ",
+            f"document 1: line 2, column 21: Pod b: metadata.name: {TWICE} (and 1 other key): readers differ",
         ),
         (
             "a.json",
             '{"kind": "Pod", "metadata": {"name": "z"}}\n{"kind": "Pod",\n "metadata": {"name": "a", "name": "b"}}',
-            f"document 1: line 3, column 28: Pod b: metadata.name: {TWICE}: readers differ",
+            f"document 2: line 3, column 28: Pod b: metadata.name: {TWICE}: readers differ",
         ),
         (
             "a.json",
             '{"kind": "Pod",\t"kind": "Node"}',
-            f"document 0: line 1, column 17: Node without a name: kind: {TWICE}",
+            f"document 1: line 1, column 17: Node without a name: kind: {TWICE}",
         ),
         (
             "-",
             '{"kind": "Pod", "kind": "Node"}',
-            f"document 0: line 1, column 17: Node without a name: kind: {TWICE}",
+            f"document 1: line 1, column 17: Node without a name: kind: {TWICE}",
         ),
         (
             "a.json",
             '{"kind": "\\u007f\x7f", "kind": "Node"}',
-            f"document 0: line 1, column 21: Node without a name: kind: {TWICE}",
+            f"document 1: line 1, column 21: Node without a name: kind: {TWICE}",
         ),
     ],
 )
@@ -208,9 +208,9 @@ def test_keys_that_objects_of_other_kinds_repeat_are_one_warning_a_file(
     problem = f"metadata.labels[a.b/c]: {TWICE}"
     place = "line 3, column 40"
     assert first == (
-        f"warning: {tmp_path}/a.yaml: document 0: {place}: ConfigMap a: {problem} (and 1 other key): the last one counts"
+        f"warning: {tmp_path}/a.yaml: document 1: {place}: ConfigMap a: {problem} (and 1 other key): the last one counts"
     )
-    assert second == f"warning: {tmp_path}/b.yaml: document 0: {place}: ConfigMap d: {problem}: the last one counts"
+    assert second == f"warning: {tmp_path}/b.yaml: document 1: {place}: ConfigMap d: {problem}: the last one counts"
 
 
 @pytest.mark.parametrize(
@@ -218,21 +218,21 @@ def test_keys_that_objects_of_other_kinds_repeat_are_one_warning_a_file(
     [
         (
             SETTINGS % "a" + "---\nkind: Pod\nmetadata: {name: b, name: c}\n",
-            "document 1: line 6, column 21: Pod c: metadata.name",
+            "document 2: line 6, column 21: Pod c: metadata.name",
         ),
         (
             '{"kind": "List", "items": [{"kind": "Job", "spec": {"a": 1}},\n{"kind": "Pod", "spec": {"a": 1, "a": 2}}]}',
-            f"document 0: items[1], line 2, column 34: Pod without a name: spec.a: {TWICE}:",
+            f"document 1: items[1], line 2, column 34: Pod without a name: spec.a: {TWICE}:",
         ),
         (
             '{"kind": "List", "items": [{"kind": "PodList", "items": [{}, {"metadata": {"name": "b", "name": "a"}}]}]}',
-            "document 0: items[0].items[1], line 1, column 89: Pod a: metadata.name",
+            "document 1: items[0].items[1], line 1, column 89: Pod a: metadata.name",
         ),
-        ("kind: List\nitems: []\nitems: []\n", "document 0: line 3, column 1: List without a name: items"),
-        ("kind: Pod\nkind: Widget\n", "document 0: line 2, column 1: Widget without a name: kind"),
+        ("kind: List\nitems: []\nitems: []\n", "document 1: line 3, column 1: List without a name: items"),
+        ("kind: Pod\nkind: Widget\n", "document 1: line 2, column 1: Widget without a name: kind"),
         (
             "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec: {weight: 1, weight: 2}\n",
-            "document 0: line 4, column 19: Provisioner a: spec.weight",
+            "document 1: line 4, column 19: Provisioner a: spec.weight",
         ),
     ],
 )

@@ -35,14 +35,14 @@ UNPLACED = {"line": None, "column": None}
 @pytest.mark.parametrize(
     ("finding", "line"),
     [
-        (a_finding(), "a.yaml:7:3: document 1: NodePool general: spec.weight: must be at least 1"),
+        (a_finding(), "a.yaml:7:3: document 2: NodePool general: spec.weight: must be at least 1"),
         (
             a_finding("items[2]", **WARNING),
-            "a.yaml:7:3: document 1, items[2]: warning: NodePool general: spec.weight: is nothing (did you mean 'memory'?)",
+            "a.yaml:7:3: document 2, items[2]: warning: NodePool general: spec.weight: is nothing (did you mean 'memory'?)",
         ),
         (
             a_finding(**UNPLACED, name="", field="", message="is\nodd"),
-            "a.yaml: document 1: NodePool without a name: is\\nodd",
+            "a.yaml: document 2: NodePool without a name: is\\nodd",
         ),
     ],
 )
@@ -127,7 +127,7 @@ def test_junit_has_a_case_for_each_finding_and_one_for_none() -> None:
         "InvalidValue",
         "must be at least 1",
     )
-    assert (failure.text or "").startswith("a.yaml:7:3: document 1")
+    assert (failure.text or "").startswith("a.yaml:7:3: document 2")
     assert passed.get("name") == "NoEffect"
     assert [part.tag for part in passed] == ["system-out"]
     assert "is nothing" in (passed[0].text or "")

@@ -35,7 +35,7 @@ def test_a_problem_is_reported_with_file_document_object_field_and_reason(
     file = write(tmp_path / "a.yaml", NODE_POOL, BAD_POOL, NODE_CLASS)
     assert main(["validate", "-f", file]) == 1
     first, last = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(rf"{file}:\d+:3: document 1: NodePool wrong: spec.weight: must be at least 1", first)
+    assert re.fullmatch(rf"{file}:\d+:3: document 2: NodePool wrong: spec.weight: must be at least 1", first)
     assert last == "3 objects, 1 error, 0 warnings"
 
 
@@ -50,7 +50,7 @@ def test_good_objects_do_not_hide_bad_ones_in_any_file(tmp_path: Path, capsys: p
 def test_an_object_in_a_list_is_located(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [NODE_POOL, BAD_POOL]}
     assert main(["validate", "-f", write(tmp_path / "a.yaml", listed)]) == 1
-    assert "document 0, items[1]: NodePool wrong: spec.weight" in capsys.readouterr().out
+    assert "document 1, items[1]: NodePool wrong: spec.weight" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("form", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])

@@ -437,7 +437,7 @@ def test_a_key_that_is_twice_in_a_mapping_is_an_error(tmp_path: Path, capsys: py
     (tmp_path / "a.yaml").write_text(text)
     assert main(["validate", "-f", str(tmp_path)]) == 1
     lines = len(text.splitlines())
-    assert f"a.yaml:{lines}:3: document 0: EC2NodeClass default: spec.tags: the same mapping" in capsys.readouterr().out
+    assert f"a.yaml:{lines}:3: document 1: EC2NodeClass default: spec.tags: the same mapping" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("before", ["", '{"kind": "A"}', '{"kind": "A"}\n', "\t"])
@@ -449,7 +449,7 @@ def test_a_key_that_is_twice_in_json_is_an_error_in_every_value(
     (tmp_path / "a.json").write_text(before + text)
     assert main(["validate", "-f", str(tmp_path)]) == 1
     line = 2 + before.count("\n")
-    assert f"a.json:{line}:20: document {before.count('{')}: Secret a: kind: the same" in capsys.readouterr().out
+    assert f"a.json:{line}:20: document {before.count('{') + 1}: Secret a: kind: the same" in capsys.readouterr().out
 
 
 def test_a_repeated_key_belongs_to_its_object_in_a_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -463,8 +463,8 @@ def test_a_repeated_key_belongs_to_its_object_in_a_list(tmp_path: Path, capsys: 
     (tmp_path / "a.json").write_text(f'{{"apiVersion": "v1", "kind": "List", "items": [\n{written}]}}')
     assert main(["validate", "-f", str(tmp_path)]) == 1
     first, second, total = capsys.readouterr().out.splitlines()
-    assert "a.json:2:89: document 0, items[0]: warning: ConfigMap c: data.a: the same mapping" in first
-    assert "a.json:4:67: document 0, items[2]: Service u: metadata.name: the same mapping" in second
+    assert "a.json:2:89: document 1, items[0]: warning: ConfigMap c: data.a: the same mapping" in first
+    assert "a.json:4:67: document 1, items[2]: Service u: metadata.name: the same mapping" in second
     assert total == "3 objects, 1 error, 1 warning"
 
 
