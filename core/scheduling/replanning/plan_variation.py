@@ -48,7 +48,11 @@ class PlanVariation(NamedTuple):
                 yield self._replace(round_robin=self.round_robin | {one})
             for value in conflicts.values[key] if len(conflicts.values[key]) >= VALUES_TO_EXCLUDE_ONE else ():
                 remaining = tuple(one for one in conflicts.values[key] if one != value)
-                yield self._replace(round_robin=self.round_robin | {(other, key, remaining) for other in others})
+                in_turn = self._replace(round_robin=self.round_robin | {(other, key, remaining) for other in others})
+                yield in_turn
+                kept_out = {(other, key, one) for other in conflicts.repelled.get(key, ()) for one in remaining}
+                if kept_out:
+                    yield in_turn._replace(barred=self.barred | kept_out)
         for key, others in conflicts.repelled.items():
             for value in conflicts.values[key]:
                 barred = self.barred | {(other, key, value) for other in others}
