@@ -24,6 +24,7 @@ $(VENV)/.installed: requirements.txt requirements-cli.txt requirements-dev.txt
 	@echo "installing what is pinned in requirements-dev.txt into $(VENV) (some minutes the first time)"
 	$(BIN)/python -m pip install --disable-pip-version-check -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/python -m compileall -q core installation adapters simulator cli
 	@touch $@
 
 demo: setup ## The main job on embedded defaults: a cluster's night in virtual time, and build/demo.html

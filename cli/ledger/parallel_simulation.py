@@ -140,7 +140,9 @@ def _simulate(period: PeriodReader, rules: SimulationRules, forms: Any, answer: 
     theirs.close()
     try:
         received = _with_catalogues(iter(forms.get, None))
-        _, (found,) = fleet_simulation.simulated_periods(_snapshots(period, received), (rules,), period.until)
+        _, (found,) = fleet_simulation.simulated_periods(
+            _snapshots(period, received), (rules,), period.until, prices_recorded=False
+        )
         answer.send(found)
     except FleetwrightError as error:
         answer.send(_Problem(str(error)))

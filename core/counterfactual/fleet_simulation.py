@@ -187,9 +187,12 @@ class FleetSimulation:
 
 
 def simulated_periods(
-    snapshots: Iterable[Snapshot], rules: Sequence[SimulationRules], until: datetime
+    snapshots: Iterable[Snapshot], rules: Sequence[SimulationRules], until: datetime, *, prices_recorded: bool = True
 ) -> tuple[RecordedPeriod, tuple[SimulatedPeriod, ...]]:
-    """Simulate a fleet over the same snapshots, at least one and in order of time, under several rules."""
+    """Simulate a fleet over the same snapshots, at least one and in order of time, under several rules.
+
+    Without `prices_recorded`, the cost of the recorded fleet is 0.
+    """
     simulations: list[FleetSimulation] = []
     first = last = None
     hourly = cost = count = 0
@@ -202,7 +205,7 @@ def simulated_periods(
             cost += hourly * ((snapshot.now - last) // MICROSECOND)
             for simulation in simulations:
                 simulation.see(snapshot)
-        last, hourly = snapshot.now, fleet_price(snapshot)
+        last, hourly = snapshot.now, fleet_price(snapshot) if prices_recorded else 0
     if first is None or last is None:
         raise InvalidInputError("has no snapshot", subject="period")
     cost += hourly * ((until - last) // MICROSECOND)

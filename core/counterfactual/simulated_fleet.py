@@ -10,7 +10,8 @@ from typing import Final
 import msgspec
 
 from core.commitments.coverage import NodeCoverage, coverage_of
-from core.counterfactual.workload_places import carried_over, is_simulated
+from core.counterfactual.simulated_pods import SimulatedPod, SimulatedPods
+from core.counterfactual.workload_places import carried_over
 from core.disruption.apply_command import carried_out, joined
 from core.disruption.stored_targets import after_commands
 from core.identity_cache import ByIdentity
@@ -55,17 +56,17 @@ class SimulatedFleet:
         ]
         self.claims: dict[str, NodeClaim] = {node.name: claim for claim, node in running}
         self._nodes: dict[str, Node] = {node.name: node for _, node in running}
-        pods = [pod for pod in first.pods if is_simulated(pod)]
-        self._places = {pod.key: pod.node_name for pod in pods if pod.node_name in self._nodes}
-        self._workloads = {pod.key: pod.workload for pod in pods}
-        self._really_on = {pod.key: pod.node_name for pod in pods}
+        self._simulated = SimulatedPods()
+        pods = self._simulated(first)
+        self._places = {one.key: one.pod.node_name for one in pods if one.pod.node_name in self._nodes}
+        self._workloads = {one.key: one.workload for one in pods}
+        self._really_on = {one.key: one.pod.node_name for one in pods}
         self.launched = self.moves = self.waited = 0
         self.commands: Counter[str] = Counter()
         self.placements: dict[str, Placement] = {}
         self.refused: set[str] = set()
         self._target: StoredTarget | None = None
         self._pods: dict[str, tuple[Pod, Pod]] = {}
-        self._simulated = ByIdentity[Snapshot, tuple[Pod, ...]](_simulated_pods, size=1)
         self._foreign = ByIdentity[Snapshot, frozenset[str]](_foreign_nodes, size=1)
 
     def meet(self, snapshot: Snapshot) -> None:
@@ -75,11 +76,12 @@ class SimulatedFleet:
         """
         found = self._simulated(snapshot)
         known = {claim.node_name: claim.last_pod_event_at for claim in snapshot.node_claims}
-        before, self._places = self._places, carried_over(self._places, self._workloads, found)
+        workloads = {one.key: one.workload for one in found}
+        before, self._places = self._places, carried_over(self._places, self._workloads, workloads)
         for pod in sorted(before.keys() - self._places.keys()):
             self._touch([before[pod]], known.get(self._really_on.get(pod, "")) or snapshot.now)
-        self._workloads = {pod.key: pod.workload for pod in found}
-        self._really_on = {pod.key: pod.node_name for pod in found}
+        self._workloads = workloads
+        self._really_on = {one.key: one.pod.node_name for one in found}
         self._pods = {key: pods for key, pods in self._pods.items() if key in self._workloads}
 
     def in_snapshot(self, asked: Snapshot, now: datetime, *, karpenter_moves_only: bool) -> Snapshot:
@@ -95,7 +97,7 @@ class SimulatedFleet:
             asked,
             now=now,
             options=options,
-            pods=tuple(self._as_simulated(pod, foreign) for pod in self._simulated(asked)),
+            pods=tuple(self._as_simulated(one, foreign) for one in self._simulated(asked)),
             nodes=(
                 *(node for node in asked.nodes if node.name in foreign),
                 *(node for _, node in sorted(self._nodes.items())),
@@ -163,10 +165,11 @@ class SimulatedFleet:
             found[name] = (claim.node_pool, covered[name].price if name in covered else listed)
         return found
 
-    def _as_simulated(self, pod: Pod, foreign: frozenset[str]) -> Pod:
+    def _as_simulated(self, one: SimulatedPod, foreign: frozenset[str]) -> Pod:
         """Return the pod in its simulated place; for an unchanged pod in the same place the same object as before."""
-        place = self._places.get(pod.key, pod.node_name if pod.node_name in foreign else "")
-        known = self._pods.get(pod.key)
+        pod = one.pod
+        place = self._places.get(one.key, pod.node_name if pod.node_name in foreign else "")
+        known = self._pods.get(one.key)
         if known is not None and known[0] is pod and known[1].node_name == place:
             return known[1]
         found = msgspec.structs.replace(
@@ -176,7 +179,7 @@ class SimulatedFleet:
             phase="Running" if place else "Pending",
             is_ready=bool(place) or pod.is_ready,
         )
-        self._pods[pod.key] = (pod, found)
+        self._pods[one.key] = (pod, found)
         return found
 
     def _note(self, pods: Iterable[str], placement: Placement) -> None:
@@ -203,12 +206,9 @@ class SimulatedFleet:
         return names
 
 
-def _simulated_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
-    return tuple(pod for pod in snapshot.pods if is_simulated(pod))
-
-
 def _foreign_nodes(snapshot: Snapshot) -> frozenset[str]:
-    return frozenset(state.name for state in state_nodes(snapshot) if state.claim is None)
+    without_pods = msgspec.structs.replace(snapshot, pods=())
+    return frozenset(state.name for state in state_nodes(without_pods) if state.claim is None)
 
 
 def _renamed(command: Command, names: Mapping[str, str]) -> Command:

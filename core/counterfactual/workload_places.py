@@ -6,7 +6,7 @@ nobody moved the pod, so a successor takes the place of the pod of the same work
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from core.model.pod import Pod
 
@@ -16,21 +16,20 @@ def is_simulated(pod: Pod) -> bool:
     return pod.is_active and not pod.is_daemon and not pod.is_static and not pod.is_gated
 
 
-def carried_over(places: Mapping[str, str], workloads: Mapping[str, str], pods: Iterable[Pod]) -> dict[str, str]:
+def carried_over(places: Mapping[str, str], workloads: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
     """Return the place of each pod that has one.
 
     Args:
         places: Pod → node, before.
         workloads: Pod → its workload, before.
-        pods: Those that are there now.
+        present: The same now.
     """
-    present = {pod.key: pod for pod in pods}
     freed: dict[str, list[str]] = {}
     for key in sorted(places.keys() - present.keys()):
         freed.setdefault(workloads[key], []).append(places[key])
     found = {key: place for key, place in places.items() if key in present}
     for key in sorted(present.keys() - places.keys()):
-        left = freed.get(present[key].workload)
+        left = freed.get(present[key])
         if left and key not in workloads:
             found[key] = left.pop(0)
     return found
