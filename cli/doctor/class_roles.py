@@ -14,6 +14,7 @@ from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from cli.doctor.network import DEPLOYS, JOINING
 from cli.doctor.node_roles import passed_roles
 from cli.doctor.role_policies import refused, statements
+from cli.doctor.way_out import reaches_iam
 from core.manifests.wire.api_resources import EC2_NODE_CLASSES
 
 ONLY_ENTRIES: Final = "API"
@@ -44,6 +45,7 @@ def class_roles(name: str, account: Account, _: datetime) -> AccountFinding:
     if not classes:
         return AccountFinding(name, OK, "there is no EC2NodeClass yet")
     roles, problems = _roles(account, classes)
+    problems += _unmade_profiles(account, classes)
     problems += [problem for role, users in sorted(roles.items()) for problem in _problems(account, role, users)]
     if problems:
         mends = list(dict.fromkeys(problem.mends for problem in problems))
@@ -67,6 +69,16 @@ def _roles(account: Account, classes: list[dict[str, Any]]) -> tuple[dict[str, l
             says = f"EC2NodeClass {known} has the instance profile {profile}, which does not exist or has no role"
             problems.append(_Problem(says, f"aws iam get-instance-profile --instance-profile-name {profile}"))
     return roles, problems
+
+
+def _unmade_profiles(account: Account, classes: list[dict[str, Any]]) -> Iterator[_Problem]:
+    """Yield the classes whose instance profile the functions cannot create, because no call of theirs gets to IAM."""
+    named = sorted(str(one["metadata"]["name"]) for one in classes if (one.get("spec") or {}).get("role"))
+    if named and account.is_deployed() and not is_shadow(account) and not reaches_iam(account):
+        says = f"the functions cannot reach IAM to create instance profiles for {', '.join(named)}"
+        yield _Problem(
+            f"{says}: name an instanceProfile in place of the role", f"kubectl edit ec2nodeclasses {' '.join(named)}"
+        )
 
 
 def _role_of(account: Account, profile: str) -> str:

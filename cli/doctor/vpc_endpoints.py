@@ -38,6 +38,11 @@ def called_interfaces(
             yield _service(endpoint), groups
 
 
+def has_interface(endpoints: Iterable[Mapping[str, Any]], service: str) -> bool:
+    """Whether the public name of a service leads to one of these."""
+    return any(_service(endpoint) == service and _has_public_name(endpoint) for endpoint in endpoints)
+
+
 def _service(endpoint: Mapping[str, Any]) -> str:
     return str(endpoint["ServiceName"]).rpartition(".")[2]
 

@@ -11,7 +11,7 @@ from cli.doctor.account import Account
 from cli.doctor.errors import NotAnsweredError
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from cli.doctor.network import DEPLOYS, EVERYWHERE
-from cli.doctor.vpc_endpoints import called_interfaces, endpoints_of, missing_services
+from cli.doctor.vpc_endpoints import called_interfaces, endpoints_of, has_interface, missing_services
 from installation.network_services import GATEWAYS
 
 INTERNET_GATEWAY: Final = "igw-"
@@ -67,6 +67,14 @@ def way_out(name: str, account: Account, _: datetime) -> AccountFinding:
         return refused
     leads = "a route out of the VPC" if not closed else "an endpoint for each service that they call"
     return AccountFinding(name, OK, f"the functions' subnets have {leads}")
+
+
+def reaches_iam(account: Account) -> bool:
+    """Whether the deployed functions reach IAM, which is in no list of endpoints: it has one in a single region."""
+    vpc = account.provision().get("VpcConfig") or {}
+    if not vpc.get("SubnetIds") or all(table.target for table in _tables(account, vpc).values()):
+        return True
+    return has_interface(endpoints_of(account, str(vpc.get("VpcId", ""))), "iam")
 
 
 def _unreachable(name: str, closed: Mapping[str, RouteTable], missing: list[str]) -> AccountFinding:

@@ -29,6 +29,10 @@ LIVE: Final = "live"
 _ARRAY_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1"}
 """numpy reads it when it is loaded. The planner's matrix products are so small that threads would only slow them (ADR 194)."""
 
+_ONE_NAME_OF_DYNAMODB: Final = {"AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled"}
+"""A sandbox that starts from a snapshot asks for its credentials. If they name the account, botocore would call DynamoDB under
+a name with that account, which firewalls and resolvers that serve DynamoDB's own name may not know."""
+
 
 class ProvisionerFunction(Construct):
     """A function of the wiring.
@@ -92,7 +96,7 @@ class ProvisionerFunction(Construct):
             handler=self.spec.handler,
             code=code,
             role=self.role,
-            environment={**_ARRAY_THREADS, **environment},
+            environment={**_ARRAY_THREADS, **(_ONE_NAME_OF_DYNAMODB if snap_start else {}), **environment},
             memory_size=self.spec.memory_mb,
             timeout=cdk.Duration.seconds(int(self.spec.timeout.total_seconds())),
             reserved_concurrent_executions=self.spec.concurrency,

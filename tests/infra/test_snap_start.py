@@ -65,5 +65,7 @@ def test_no_function_does_by_default(templates: dict[str, dict[str, Any]]) -> No
 
 def snapshots(templates: dict[str, dict[str, Any]]) -> set[str]:
     resources = templates["fleetwright-fleetwright"]["Resources"].values()
-    functions = (found["Properties"] for found in resources if found["Type"] == "AWS::Lambda::Function")
+    functions = [found["Properties"] for found in resources if found["Type"] == "AWS::Lambda::Function"]
+    for function in (one for one in functions if "SnapStart" in one):
+        assert function["Environment"]["Variables"]["AWS_ACCOUNT_ID_ENDPOINT_MODE"] == "disabled"
     return {f["Handler"] for f in functions if f.get("SnapStart") == {"ApplyOn": "PublishedVersions"}}

@@ -14,6 +14,7 @@ from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from core.manifests.wire.api_resources import EC2_NODE_CLASSES
 from tests.builders import NOW, a_class_manifest
 from tests.fakes.api_server import ApiServer
+from tests.unit.cli.doctor.test_way_out import NAT, endpoint
 
 KEYS: Final = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 ARN: Final = "arn:aws:iam::123456789012:role/"
@@ -30,8 +31,15 @@ class Launching(Account):
         self.profiles: dict[str, list[str]] = {}
         self.granted: dict[str, Any] = {"Effect": "Allow", "Action": ["ec2:Describe*", "ecr:*"], "Resource": "*"}
 
+        self.vpc: dict[str, Any] = {}
+        self.routes: list[dict[str, Any]] = []
+        self.endpoints: list[dict[str, Any]] = []
+
     def is_deployed(self) -> bool:
         return True
+
+    def provision(self) -> dict[str, Any]:
+        return {"VpcConfig": self.vpc}
 
     def settings(self) -> dict[str, str]:
         return {"MODE": self._acts}
@@ -50,6 +58,12 @@ class Launching(Account):
             case "DescribeAccessEntry":
                 kind = self.entries.get(arguments["principalArn"])
                 return {"accessEntry": {"type": kind}} if kind else None
+            case "DescribeRouteTables":
+                return {
+                    "RouteTables": [{"RouteTableId": "rtb-1", "Associations": [{"Main": True}], "Routes": self.routes}]
+                }
+            case "DescribeVpcEndpoints":
+                return {"VpcEndpoints": self.endpoints}
             case "ListRolePolicies":
                 return {"PolicyNames": ["Own"]}
             case "GetRolePolicy" if arguments["RoleName"] in self.roles:
@@ -171,3 +185,23 @@ def test_a_role_without_what_nodes_need_is_named_with_the_policy_of_aws(
     assert all(
         part.startswith("aws iam attach-role-policy --role-name Nodes") for part in told.mends.split(" && ")[:1] if part
     )
+
+
+def test_functions_that_cannot_reach_iam_create_no_profile(server: ApiServer, url: str) -> None:
+    """Endpoints of the stack do not lead to IAM: a class with a role was never ready, and every check said ok."""
+    a_class(server)
+    account = Launching(url)
+    account.vpc = {"SubnetIds": ["subnet-a"], "VpcId": "vpc-1"}
+    told = found(account)
+    assert (told.state, told.mends) == (PROBLEM, "kubectl edit ec2nodeclasses default")
+    assert told.says.startswith(
+        "the functions cannot reach IAM to create instance profiles for default: name an instancePr"
+    )
+    account.endpoints = [endpoint("iam", ServiceName="com.amazonaws.iam")]
+    assert found(account).state == OK
+    account.endpoints, account.routes = [], [NAT]
+    assert found(account).state == OK
+    account.routes = []
+    a_class(server, role=None, instanceProfile="own")
+    account.profiles["own"] = ["Nodes"]
+    assert found(account).state == OK
