@@ -52,7 +52,7 @@ def of_type(resources: dict[str, dict[str, Any]], kind: str) -> list[dict[str, A
 
 
 def test_only_who_asks_the_api_server_is_in_the_vpc(resources: dict[str, dict[str, Any]]) -> None:
-    """Otherwise, all others would need endpoints, too, and the price list has none."""
+    """Otherwise, all others would need endpoints, too, and the price list has one in few regions only."""
     functions = {f["Handler"]: f.get("VpcConfig") for f in of_type(resources, "AWS::Lambda::Function")}
     inside = {name for name, spec in BY_NAME.items() if functions[spec.handler]}
     assert inside == set(RULES_OF)
