@@ -49,6 +49,7 @@ from installation.settings import Settings
 from tests import figures
 from tests.simulation.test_denied_launches import CALLS_MAX, OURS, calls_of
 from tests.simulation.test_failed_starts import CALLS
+from tests.template_checks import findings_page
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs" / "reference"
@@ -66,6 +67,7 @@ def pages() -> dict[str, str]:
         "settings.md": settings(),
         "cli.md": command_line(),
         "metrics.md": metrics(),
+        "template-findings.md": findings_page.text(),
     }
 
 
