@@ -14,15 +14,7 @@ def in_chains(bindings: Sequence[DecidedBinding]) -> list[tuple[DecidedBinding, 
 
     Every rule then holds after each binding, in whatever order the chains proceed.
     """
-    numbers: dict[tuple[object, ...], int] = {}
-    examples: list[Pod] = []
-    number_of: list[int] = []
-    for binding in bindings:
-        key = _rules_key(binding.pod)
-        if key not in numbers:
-            numbers[key] = len(examples)
-            examples.append(binding.pod)
-        number_of.append(numbers[key])
+    examples, number_of = _grouped(binding.pod for binding in bindings)
     parents = _connected(examples)
     chains: dict[int, list[DecidedBinding]] = {}
     alone: list[tuple[DecidedBinding, ...]] = []
@@ -32,6 +24,29 @@ def in_chains(bindings: Sequence[DecidedBinding]) -> list[tuple[DecidedBinding, 
         else:
             alone.append((binding,))
     return [*(tuple(chain) for chain in chains.values()), *alone]
+
+
+def unconnected(bindings: Sequence[DecidedBinding], others: Sequence[Pod]) -> tuple[DecidedBinding, ...]:
+    """Return the bindings whose pods no rule connects with any of these other pods, not even through further ones."""
+    examples, number_of = _grouped([*others, *(binding.pod for binding in bindings)])
+    parents = _connected(examples)
+    taken = {parents[number] for number in number_of[: len(others)] if number in parents}
+    decided = zip(bindings, number_of[len(others) :], strict=True)
+    return tuple(binding for binding, number in decided if parents.get(number) not in taken)
+
+
+def _grouped(pods: Iterable[Pod]) -> tuple[list[Pod], list[int]]:
+    """Return one pod of each group that all rules treat alike, and the group of each pod."""
+    numbers: dict[tuple[object, ...], int] = {}
+    examples: list[Pod] = []
+    number_of: list[int] = []
+    for pod in pods:
+        key = _rules_key(pod)
+        if key not in numbers:
+            numbers[key] = len(examples)
+            examples.append(pod)
+        number_of.append(numbers[key])
+    return examples, number_of
 
 
 def _rules_key(pod: Pod) -> tuple[object, ...]:

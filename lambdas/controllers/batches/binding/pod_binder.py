@@ -17,6 +17,7 @@ from core.lifecycle.binding.admission import AWAITS_OTHERS
 from core.lifecycle.binding.chains import in_chains
 from core.lifecycle.binding.eligibility import accepts_bindings, covers_plan, is_seen_by_kubelet
 from core.lifecycle.binding.holding import is_hold_over, may_have_a_turn
+from core.lifecycle.binding.open_nodes import apart_from_scheduler, just_opened
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.lifecycle.binding.turn import DecidedBinding, next_turn
 from core.lifecycle.records import ClaimPhase, ClaimRecord
@@ -129,8 +130,12 @@ class PodBinder:
         waiting = {pod.key: pod for pod in pods if not pod.node_name and pod.is_active}
         planned = [(record, node) for record, node in held if covers_plan(record, node)]
         expected = frozenset(key for record in records if record.deletion is None for key in record.plan.pods)
-        turn = next_turn(planned, waiting, expected, PlacedPods(nodes.values(), pods))
-        written = self._writer.write(in_chains(turn.bindings))
+        placed = PlacedPods(nodes.values(), pods)
+        turn = next_turn(planned, waiting, expected, placed)
+        opened = just_opened(records, placed, self._clock.now())
+        safe = apart_from_scheduler(turn.bindings, waiting.values(), opened, placed)
+        report.count("postponedBindings", len(turn.bindings) - len(safe))
+        written = self._writer.write(in_chains(safe))
         report.count("boundPods", len(written.bound))
         report.count("boundByOthers", written.taken)
         report.count("refusedBindings", sum(len(pods) for pods in written.refusals.values()))
