@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
 
 import msgspec
 
@@ -12,10 +14,13 @@ from adapters.store import Targets
 from core.disruption.stored_targets import after_commands, digest
 from core.lifecycle.commands import names_of_replacements
 from core.model.plan import Command, DisruptionPlan, StoredTarget
-from core.model.snapshot import Snapshot
+from core.model.snapshot import TARGET_AGE_MAX, Snapshot
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
+
+RENEWED_AFTER: Final = TARGET_AGE_MAX / 2
+"""The time of an equal target is stored after this long: while its commands cannot begin, each pass decides the same again."""
 
 
 class TargetProgress:
@@ -41,7 +46,7 @@ class TargetProgress:
         self._costs.write(snapshot, plan.target, report)
         left = remaining_target(snapshot, plan, begun)
         report.count("targetDrains", len(left.drains) if left is not None else 0)
-        if _is_same(left, snapshot.stored_target):
+        if _is_stored(left, snapshot.stored_target):
             return
         try:
             self._targets.write(left)
@@ -63,7 +68,10 @@ def remaining_target(
     return after_commands(plan.target, commands, snapshot.pods, names)
 
 
-def _is_same(one: StoredTarget | None, other: StoredTarget | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return digest(one) == digest(other)
+def _is_stored(left: StoredTarget | None, stored: StoredTarget | None) -> bool:
+    """Whether the stored target needs no change. One that was only decided again gets its new time before it is too old."""
+    if left is None or stored is None:
+        return left is stored
+    if timedelta(0) <= left.made_at - stored.made_at < RENEWED_AFTER:
+        left = msgspec.structs.replace(left, made_at=stored.made_at)
+    return digest(left) == digest(stored)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
+import pytest
 
 from adapters.ports import DeniedError
 from adapters.run_report import RunReport
@@ -11,7 +14,7 @@ from core.disruption.apply_command import carried_out
 from core.model.plan import Command, DisruptionPlan, PlannedClaim, StoredNewNode
 from core.model.snapshot import Snapshot
 from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
-from lambdas.controllers.disruption.target_progress import TargetProgress, remaining_target
+from lambdas.controllers.disruption.target_progress import RENEWED_AFTER, TargetProgress, remaining_target
 from tests.builders import CLASS_REF, NOW, a_stored_target
 from tests.fakes.store import MemoryTargets, Rows
 from tests.fakes.world import FakeClock, FakeKubernetes
@@ -55,6 +58,22 @@ def test_an_unchanged_target_is_not_written() -> None:
     seen = keeper.with_target(snapshot)
     keeper.keep(seen, disrupt(seen), (), RunReport())
     assert writes == ["read"]
+
+
+@pytest.mark.parametrize(
+    ("later", "is_written"), [(timedelta(minutes=1), False), (RENEWED_AFTER, True), (-timedelta(minutes=1), True)]
+)
+def test_a_target_that_is_only_decided_again_is_seldom_written(later: timedelta, *, is_written: bool) -> None:
+    """Each pass wrote it while the ledger could not be written, since its commands could not begin."""
+    rows, writes = Rows(), list[str]()
+    keeper, snapshot = progress(rows), half_full(8, at_once=2)
+    plan = disrupt(snapshot)
+    assert plan.target is not None
+    keeper.keep(snapshot, plan, (), RunReport())
+    rows.before_call = writes.append
+    again = msgspec.structs.replace(plan.target, made_at=plan.target.made_at + later)
+    keeper.keep(keeper.with_target(snapshot), msgspec.structs.replace(plan, target=again), (), RunReport())
+    assert writes == ["read"] + ["write"] * is_written
 
 
 def test_a_target_that_cannot_be_stored_stops_nothing() -> None:
