@@ -66,11 +66,15 @@ def reclaimed_at(record: ClaimRecord) -> datetime | None:
 
 
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
-    """Return the claim after its node got the disrupted taint; the time of the first call counts."""
+    """Return the claim after its node got the disrupted taint; the time of the first call counts.
+
+    A clock that is before the moment of the request is behind: terminationGracePeriod starts no earlier than that.
+    """
     deletion, grace = record.deletion, record.plan.termination_grace_period
     if deletion is not None and deletion.tainted_at is None:
-        deadline = deletion.deadline or (now + grace if grace is not None else None)
-        deletion = msgspec.structs.replace(deletion, tainted_at=now, deadline=deadline)
+        begun = max(now, deletion.asked_at)
+        deadline = deletion.deadline or (begun + grace if grace is not None else None)
+        deletion = msgspec.structs.replace(deletion, tainted_at=begun, deadline=deadline)
     return msgspec.structs.replace(record, deletion=deletion, reserved={})
 
 

@@ -34,6 +34,14 @@ def test_only_a_node_that_was_ready_takes_a_place_in_the_budgets() -> None:
         assert leaving(a_record(phase), TerminationReason.EXPIRED, "", NOW).is_disrupting is counts
 
 
+def test_a_clock_behind_the_request_does_not_shorten_the_grace_period() -> None:
+    """All pods would be forced off at once where the clock is behind by more than terminationGracePeriod."""
+    record = a_record(plan=a_plan(termination_grace_period=timedelta(minutes=3)))
+    gone = tainted(leaving(record, TerminationReason.DRIFTED, "", NOW), NOW - timedelta(minutes=4)).deletion
+    assert gone is not None
+    assert (gone.tainted_at, gone.deadline) == (NOW, NOW + timedelta(minutes=3))
+
+
 def test_the_limits_are_free_and_the_deadline_runs_once_the_node_is_tainted() -> None:
     record = a_record(reserved={"cpu": 4000}, plan=a_plan(termination_grace_period=HOUR), is_disrupting=True)
     gone = tainted(leaving(record, TerminationReason.DRIFTED, "", NOW), NOW)
