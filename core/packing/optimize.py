@@ -13,7 +13,7 @@ from core.packing.heuristics.guided_rounding import cuts, guided_rounding
 from core.packing.heuristics.ruin_and_recreate import RuinAndRecreate, promising_types
 from core.packing.heuristics.separate_machines import separate_cost, separate_packing
 from core.packing.heuristics.two_type_rounding import two_type_packings
-from core.packing.problem import Ints, Packing, PackingProblem, right_sized
+from core.packing.problem import Ints, Packing, PackingProblem, distinct_loads, right_sized
 from core.packing.relaxation.fluid_lp import FluidSolution
 from core.packing.relaxation.preparation import PreparedProblem
 from core.packing.search_budget import SearchBudget
@@ -174,7 +174,7 @@ class _Stages:
         found = diving.packing([*start, Columns.of_loads(problem, loads)], self._fluid.lower_bound)
         is_closed = diving.is_closed(found)
         good = diving.loads(settings.large_zones.value_for_price_min)
-        return found, is_closed, np.unique(np.concatenate([good, found.loads]), axis=0)
+        return found, is_closed, distinct_loads(np.concatenate([good, found.loads]))
 
     def _is_coarse(self, packing: Packing) -> bool:
         return is_coarse(

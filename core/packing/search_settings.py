@@ -227,6 +227,20 @@ class DualBoundSettings(msgspec.Struct, frozen=True):
     knapsack_row_scale: float = 1e6
 
 
+class WholeMachineBoundSettings(msgspec.Struct, frozen=True):
+    """The lower bound from whole machines (`whole_machine_bound`, ADR 264)."""
+
+    # With more machines, their prices add up to nearly any cost.
+    machines_max: int = 30
+    # Cost over bound from which it is computed: it takes as long as a tenth of the search.
+    gap_relative_min: float = 0.01
+    # Gap at which the integer program counts as solved, and its branch-and-bound nodes: the root's cuts raise the bound most.
+    gap_relative: float = 1e-3
+    nodes_max: int = 1
+    # Subtracted from the bound for the solver's tolerances, a millionth of any row.
+    slack_relative: float = 1e-5
+
+
 class StageSettings(msgspec.Struct, frozen=True):
     """Which stages of the search run (`optimize`)."""
 
@@ -352,6 +366,7 @@ class SearchSettings(msgspec.Struct, frozen=True):
     column_generation: ColumnGenerationSettings = msgspec.field(default_factory=ColumnGenerationSettings)
     diving: DivingSettings = msgspec.field(default_factory=DivingSettings)
     dual_bound: DualBoundSettings = msgspec.field(default_factory=DualBoundSettings)
+    whole_machine_bound: WholeMachineBoundSettings = msgspec.field(default_factory=WholeMachineBoundSettings)
     stages: StageSettings = msgspec.field(default_factory=StageSettings)
     optimizer: OptimizerSettings = msgspec.field(default_factory=OptimizerSettings)
     repack: RepackSettings = msgspec.field(default_factory=RepackSettings)

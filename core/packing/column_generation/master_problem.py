@@ -8,7 +8,7 @@ import numpy as np
 from core.packing.column_generation.columns import Columns
 from core.packing.column_generation.substitution_columns import Substitutions
 from core.packing.lp import LinearProgram, LpColumns, LpRows
-from core.packing.problem import Floats, Ints, Packing, PackingProblem
+from core.packing.problem import Floats, Ints, Packing, PackingProblem, distinct_loads
 
 
 class MasterSolution(msgspec.Struct, frozen=True, eq=False):
@@ -54,7 +54,7 @@ class MasterProblem:
         """Return [load, item], the distinct loads of columns with at least this value for their price."""
         loads = np.array(self._loads, dtype=np.int64)
         is_worth_it = loads @ item_values >= self._problem.prices[self._types] * value_for_price_min
-        return np.unique(loads[is_worth_it], axis=0)
+        return distinct_loads(loads[is_worth_it])
 
     def add(self, columns: Columns) -> int:
         """Add columns, and return how many were new."""

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from core.packing.problem import Floats, Ints
+from core.packing.problem import Floats, Ints, numbered_rows
 from core.packing.relaxation.scaled_problem import ScaledProblem
 from core.packing.search_settings import ActiveTypeSettings
 
@@ -40,9 +40,8 @@ class InactiveTypes:
         self._scaled = scaled
         self._settings = settings
         # Types that the same items fit share a pattern. pattern: [type], fits_pattern: [item, pattern].
-        patterns, pattern = np.unique(np.packbits(scaled.fits, axis=0), axis=1, return_inverse=True)
-        self._pattern: Ints = pattern.ravel().astype(np.int64)
-        self._fits_pattern = np.unpackbits(patterns, axis=0, count=len(scaled.fits)).astype(np.bool_)
+        first, self._pattern = numbered_rows(np.packbits(scaled.fits.T, axis=1))
+        self._fits_pattern = scaled.fits[:, first]
 
     def resource_prices(self, *, item_values: Floats, known: Floats) -> tuple[Floats, Floats]:
         """Return for every type the best known resource prices, and the smallest share of its value that an item pays there.

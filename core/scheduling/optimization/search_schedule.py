@@ -8,6 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from core.packing.optimize import OptimizedPacking, improve, round_only
+from core.packing.problem import distinct_loads
 from core.packing.relaxation.preparation import PreparedProblem, prepared_like, prepared_with_flexibility
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import SearchSettings
@@ -105,7 +106,7 @@ class SubproblemSearch:
                 budget=budget,
                 settings=self._settings,
                 known=before.known if before else (),
-                loads=np.unique(np.concatenate(loads), axis=0) if loads else None,
+                loads=distinct_loads(np.concatenate(loads)) if loads else None,
             )
         return before is None or self._best.packing.cost(problem) < before.packing.cost(problem)
 

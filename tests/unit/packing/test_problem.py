@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from core.errors import InvariantError
-from core.packing.problem import NO_TYPE, Packing, PackingProblem, distributed, joined, largest_first, right_sized
+from core.packing.problem import (
+    NO_TYPE,
+    Packing,
+    PackingProblem,
+    distinct_loads,
+    distributed,
+    joined,
+    largest_first,
+    numbered_rows,
+    right_sized,
+)
 from tests.unit.packing.problems import SIZES, a_problem, with_small_pods
 
 
@@ -106,3 +116,16 @@ def test_the_types_of_several_loads_are_those_of_each_by_itself() -> None:
     assert problem.cheapest_types(loads).tolist() == apart
     assert NO_TYPE in apart
     assert len(set(apart)) > 2
+
+
+def test_distinct_loads_are_in_the_order_of_their_amounts() -> None:
+    """Bytes are in that order only with the highest byte first: 256 comes after 1."""
+    loads = np.array([[256, 0], [1, 5], [1, 3], [256, 0]], dtype=np.int64)
+    assert distinct_loads(loads).tolist() == np.unique(loads, axis=0).tolist() == [[1, 3], [1, 5], [256, 0]]
+    assert distinct_loads(loads[:0]).shape == (0, 2)
+
+
+def test_rows_are_numbered_in_the_order_of_appearance() -> None:
+    first, number = numbered_rows(np.array([[2, 1], [0, 0], [2, 1], [1, 2]]))
+    assert first.tolist() == [0, 1, 3]
+    assert number.tolist() == [0, 1, 0, 2]

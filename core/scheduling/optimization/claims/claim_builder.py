@@ -16,7 +16,7 @@ from core.scheduling.primitives.bit_set import bits
 from core.scheduling.primitives.handles import NO_TYPES, RequirementId, TypeMask
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
-from core.scheduling.primitives.resource_vector import Vector, plus
+from core.scheduling.primitives.resource_vector import Vector
 
 
 class ClaimBuilder:
@@ -32,11 +32,12 @@ class ClaimBuilder:
     def claim(self, members: Sequence[MovablePods]) -> InFlightClaim | None:
         """Return a claim for these pods, None if no type suits all of them."""
         table, template = self._context.table, self._scope.template
-        reqs, allowed, used = self._scope.offered, template.mask, self._context.axis.zero
-        for item, _ in members:
-            reqs = table.narrowed(reqs, asked=item.reqs) if reqs != IMPOSSIBLE else reqs
-            allowed &= item.allowed
-            used = plus(used, item.requests)
+        reqs, allowed = self._scope.offered, template.mask
+        for asked in dict.fromkeys([item.reqs for item, _ in members]):
+            reqs = table.narrowed(reqs, asked=asked) if reqs != IMPOSSIBLE else reqs
+        for mask in {item.allowed for item, _ in members}:
+            allowed &= mask
+        used = self._context.axis.total([item.requests for item, _ in members])
         kept = self._types(reqs, allowed, used) if reqs != IMPOSSIBLE else NO_TYPES
         if not kept:
             return None

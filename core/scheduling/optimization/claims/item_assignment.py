@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from core.packing.problem import NO_TYPE, Ints, ItemIndex, MachineTypeIndex, Packing, PackingProblem, largest_first
+from core.packing.problem import (
+    NO_TYPE,
+    Bools,
+    Ints,
+    ItemIndex,
+    MachineTypeIndex,
+    Packing,
+    PackingProblem,
+    largest_first,
+)
 from core.packing.search_settings import RepackSettings
 from core.scheduling.optimization.items.packing_item import HostnameRuleState, PackingItem
 
@@ -72,10 +81,8 @@ class ItemAssignment:
 
     def machines(self, packing: Packing) -> list[AssignedMachine]:
         """Return the machines of a packing with their items; items that fit nowhere else get further machines."""
-        machines = [
-            self._filled(MachineTypeIndex(int(type_index)), load)
-            for type_index, load in zip(packing.types, packing.loads, strict=True)
-        ]
+        loads = np.zeros_like(packing.loads)
+        machines = self._filled(packing, loads)
         largest = largest_first(self._problem.requests, self._problem.capacity.max(axis=0))
         order = [ItemIndex(int(index)) for index in largest]
         left = [(index, item) for index in order for item in self._unassigned[index].each()]
@@ -83,31 +90,49 @@ class ItemAssignment:
         without_place = [
             (index, item)
             for rank, (index, item) in enumerate(left)
-            if rank >= exchanged_max or not self._exchanged(machines, packing.loads[:, index], index, item)
+            if rank >= exchanged_max
+            or not self._exchanged(machines, packing.loads[:, index] > loads[:, index], index, item)
         ]
         for index, item in without_place:
             self._add_at_least_cost(machines, index, item)
         return [machine for machine in machines if machine.items]
 
-    def _filled(self, type_index: MachineTypeIndex, load: Ints) -> AssignedMachine:
-        """Return a machine with the items of its load that hostname rules allow; items with rules come first."""
-        machine = AssignedMachine(type_index, np.zeros_like(load))
-        present = np.flatnonzero(load)
-        places = dict(zip(present.tolist(), load[present].tolist(), strict=True))
-        for number in sorted(places, key=lambda one: (not self._is_ruled[one], one)):
-            index, unassigned = ItemIndex(number), self._unassigned[number]
-            rules = machine.rules if self._is_ruled[number] else None
-            items = [item for _ in range(places[number]) if (item := unassigned.take(rules)) is not None]
+    def _filled(self, packing: Packing, loads: Ints) -> list[AssignedMachine]:
+        """Return machines with the items of a packing that hostname rules allow, and fill in their `loads`.
+
+        Items with rules come first.
+        """
+        machines = [
+            AssignedMachine(MachineTypeIndex(type_index), load)
+            for type_index, load in zip(packing.types.tolist(), loads, strict=True)
+        ]
+        machine_numbers, indexes = np.nonzero(packing.loads)
+        order = np.lexsort((indexes, ~np.array(self._is_ruled, dtype=np.bool_)[indexes], machine_numbers))
+        places = zip(
+            machine_numbers[order].tolist(),
+            indexes[order].tolist(),
+            packing.loads[machine_numbers, indexes][order].tolist(),
+            strict=True,
+        )
+        for machine_number, number, wanted in places:
+            machine, index, unassigned = machines[machine_number], ItemIndex(number), self._unassigned[number]
+            if self._is_ruled[number]:
+                rules = machine.rules
+                items = [item for _ in range(wanted) if (item := unassigned.take(rules)) is not None]
+            else:
+                items = unassigned.take_any(wanted)
             machine.items += [(index, item) for item in items]
             machine.load[index] = len(items)
-        return machine
+        return machines
 
-    def _exchanged(self, machines: list[AssignedMachine], planned: Ints, index: ItemIndex, item: PackingItem) -> bool:
+    def _exchanged(
+        self, machines: list[AssignedMachine], has_place: Bools, index: ItemIndex, item: PackingItem
+    ) -> bool:
         """Assign an item to a free place of its group, if necessary by moving another item of the group to that place.
 
-        `planned` is [machine], the places of the group on each machine; machines opened later have none.
+        `has_place` is [machine], whether it has fewer items of the group than planned.
         """
-        free = [m for m, wanted in zip(machines, planned, strict=False) if m.load[index] < wanted]
+        free = [machines[number] for number in np.flatnonzero(has_place)]
         for machine in free:
             if machine.rules.admits(item):
                 machine.add(index, item)
@@ -128,8 +153,7 @@ class ItemAssignment:
         problem = self._problem
         one = np.zeros(len(problem.counts), dtype=np.int64)
         one[index] = 1
-        best = AssignedMachine(problem.cheapest_type(one), np.zeros_like(one))
-        new_type, extra = best.type_index, int(problem.prices[best.type_index])
+        own_type = problem.cheapest_type(one)
         # missing[m, r] = (load of m with the item - capacity of m) / largest capacity, at most 0 where the item fits. Machines
         # are tried by their largest missing share: those with the most room first, then those that lack the least.
         types = np.array([machine.type_index for machine in machines], dtype=np.int64)
@@ -138,19 +162,21 @@ class ItemAssignment:
         missing = missing / np.maximum(problem.capacity.max(axis=0), 1)
         nearest = np.argsort(missing.max(axis=1), kind="stable")
         has_room = (missing <= 0).all(axis=1) & problem.allowed[index, types]
+        for position in nearest[has_room[nearest]]:
+            if machines[position].rules.admits(item):
+                machines[position].add(index, item)
+                return
         enlarged = nearest[~has_room[nearest]][: self._settings.enlarged_machines_max]
-        for position in (*nearest[has_room[nearest]], *enlarged):
-            machine = machines[position]
-            larger = machine.type_index if has_room[position] else problem.cheapest_type(machine.load + one)
-            price = int(problem.prices[larger] - problem.prices[machine.type_index])
-            if larger != NO_TYPE and price < extra and machine.rules.admits(item):
-                best, extra, new_type = machine, price, larger
-                if has_room[position]:
-                    break
-        if not best.items:
-            machines.append(best)
-        best.type_index = new_type
-        best.add(index, item)
+        larger = problem.cheapest_types(loads[enlarged] + one)
+        extra = np.where(larger == NO_TYPE, np.inf, problem.prices[larger] - problem.prices[types[enlarged]])
+        for rank in np.argsort(extra, kind="stable"):
+            machine = machines[enlarged[rank]]
+            if extra[rank] < problem.prices[own_type] and machine.rules.admits(item):
+                machine.type_index = MachineTypeIndex(int(larger[rank]))
+                machine.add(index, item)
+                return
+        machines.append(AssignedMachine(own_type, np.zeros_like(one)))
+        machines[-1].add(index, item)
 
 
 class _UnassignedItems:
@@ -161,19 +187,30 @@ class _UnassignedItems:
         # (-number, position) of each item with any left, sorted: the most first, ties in the given order.
         self._left = sorted((-count, position) for position, count in enumerate(counts.values()))
 
-    def take(self, rules: HostnameRuleState | None) -> PackingItem | None:
-        """Take the item that the rules admit and of which the most remain, and add it to the rules; None without rules."""
-        for rank, (number, position) in enumerate(self._left):
+    def take(self, rules: HostnameRuleState) -> PackingItem | None:
+        """Take the item that the rules admit and of which the most remain, and add it to the rules; None if they admit none."""
+        for rank, (_, position) in enumerate(self._left):
             item = self._items[position]
-            if rules is not None:
-                if not rules.admits(item):
-                    continue
+            if rules.admits(item):
                 rules.add(item)
-            del self._left[rank]
-            if number < -1:
-                insort(self._left, (number + 1, position))
-            return item
+                self._remove(rank, 1)
+                return item
         return None
+
+    def take_any(self, number: int) -> list[PackingItem]:
+        """Take this many items, or all that remain if these are fewer; each time one of which the most remain."""
+        found: list[PackingItem] = []
+        while self._left and len(found) < number:
+            left, position = self._left[0]
+            taken = min(number, -left) if len(self._left) == 1 else 1
+            found += [self._items[position]] * taken
+            self._remove(0, taken)
+        return found
+
+    def _remove(self, rank: int, taken: int) -> None:
+        left, position = self._left.pop(rank)
+        if left + taken < 0:
+            insort(self._left, (left + taken, position))
 
     def each(self) -> Iterator[PackingItem]:
         """Return every item, as often as it is left, in the given order."""
