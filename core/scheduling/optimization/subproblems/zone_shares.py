@@ -49,15 +49,19 @@ class ZoneShares:
         """Return [group, zone], how many pods of the group each zone gets; zones are in the given order.
 
         If zones have equal prices, the program's solution is an extreme point with few groups per zone, and a zone with few
-        groups is harder to fill. An even mix is therefore preferred if it costs nearly the same.
+        groups is harder to fill. An even mix is therefore preferred if it costs nearly the same. If zones have equal types, and
+        it gives all zones nearly the same, it is taken without a linear program (ADR 261).
         """
         joint = self._joint()
+        if self._have_equal_types():
+            even = self._even_shares(_cost_alone(joint), joint.requests)
+            if self._is_even(even, joint.requests):
+                return self._whole_pods(even, joint.requests)
         merged = _with_equal_offers_merged(joint)
         fluid = relax(merged, self._settings)
         even = self._even_shares(fluid.item_values, joint.requests)
         cost_max = fluid.lower_bound * (1 + self._settings.repack.even_zones_cost_relative_max)
-        have_equal_types = all(len(block.prices) == len(merged.prices) for block in self._blocks)
-        if (have_equal_types and self._is_even(even, joint.requests)) or self._bound(even) <= cost_max:
+        if self._bound(even) <= cost_max:
             return self._whole_pods(even, joint.requests)
         is_smaller = len(merged.prices) < len(joint.prices)
         pods = relax(joint, self._settings).pods if is_smaller else fluid.pods
@@ -124,6 +128,13 @@ class ZoneShares:
             rounds=self._settings.repack.zone_balance_rounds,
         )
 
+    def _have_equal_types(self) -> bool:
+        first = self._blocks[0]
+        return all(
+            np.array_equal(block.prices, first.prices) and np.array_equal(block.capacity, first.capacity)
+            for block in self._blocks
+        )
+
     def _is_even(self, shares: Floats, requests: Ints) -> bool:
         """Whether every zone gets nearly the same part of each resource that pods with a choice of zones request."""
         # parts[z, r]: the zone's part of all requests of resource r. A group has a choice if it has a share in several zones.
@@ -142,6 +153,16 @@ class ZoneShares:
             if present.size:
                 total += relax(block.of_items(present, counts[present]), self._settings).lower_bound
         return total // steps
+
+
+def _cost_alone(problem: PackingProblem) -> Floats:
+    """Return [item], what a pod costs on a machine of only such pods, on the type where that is least; pods may be split."""
+    # min over the types t that it fits of price[t] · max_r requests[i, r] / capacity[t, r].
+    shares = np.zeros(problem.fit.shape)
+    for requested, offered in zip(problem.requests.T, problem.capacity.T, strict=True):
+        np.maximum(shares, requested[:, None] / np.maximum(offered, 1)[None, :], out=shares)
+    cost: Floats = np.where(problem.fit > 0, shares * problem.prices, np.inf).min(axis=1)
+    return cost
 
 
 def _with_equal_offers_merged(problem: PackingProblem) -> PackingProblem:
