@@ -11,14 +11,8 @@ from typing import Final
 
 import msgspec
 
+from core.packing.bound_settings import ArithmeticBoundSettings, WholeMachineBoundSettings
 from core.packing.zone_settings import LargeZoneSettings
-
-
-class ArithmeticBoundSettings(msgspec.Struct, frozen=True):
-    """Lower bounds without a solver (`arithmetic_bound`)."""
-
-    # Weights of two resources are multiples of 1 / weight_steps: finer ones take time in Python and raise the bound little.
-    weight_steps: int = 4
 
 
 class FluidSettings(msgspec.Struct, frozen=True):
@@ -225,20 +219,6 @@ class DualBoundSettings(msgspec.Struct, frozen=True):
     knapsack_gap_relative: float = 1e-5
     # The right-hand side of a knapsack's rows: the solver's absolute tolerance of a millionth is then a byte of a terabyte.
     knapsack_row_scale: float = 1e6
-
-
-class WholeMachineBoundSettings(msgspec.Struct, frozen=True):
-    """The lower bound from whole machines (`whole_machine_bound`, ADR 264)."""
-
-    # With more machines, their prices add up to nearly any cost.
-    machines_max: int = 30
-    # Cost over bound from which it is computed: it takes as long as a tenth of the search.
-    gap_relative_min: float = 0.01
-    # Gap at which the integer program counts as solved, and its branch-and-bound nodes: the root's cuts raise the bound most.
-    gap_relative: float = 1e-3
-    nodes_max: int = 1
-    # Subtracted from the bound for the solver's tolerances, a millionth of any row.
-    slack_relative: float = 1e-5
 
 
 class StageSettings(msgspec.Struct, frozen=True):

@@ -36,6 +36,7 @@ DATA_ONLY = {
     "core.manifests.wire.affinity",
     "core.lifecycle.facts",
     "core.lifecycle.steps",
+    "core.packing.bound_settings",
     "core.packing.zone_settings",
     "core.scheduling.primitives.handles",
 }

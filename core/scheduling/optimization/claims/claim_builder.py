@@ -35,7 +35,7 @@ class ClaimBuilder:
         reqs, allowed = self._scope.offered, template.mask
         for asked in dict.fromkeys([item.reqs for item, _ in members]):
             reqs = table.narrowed(reqs, asked=asked) if reqs != IMPOSSIBLE else reqs
-        for mask in {item.allowed for item, _ in members}:
+        for mask in dict.fromkeys([item.allowed for item, _ in members]):
             allowed &= mask
         used = self._context.axis.total([item.requests for item, _ in members])
         kept = self._types(reqs, allowed, used) if reqs != IMPOSSIBLE else NO_TYPES
