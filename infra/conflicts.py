@@ -15,6 +15,9 @@ from installation.settings import APPROVE
 ENVIRONMENT_MAX: Final = 4096
 """Bytes that Lambda accepts for all environment variables of a function together, measured as one JSON object."""
 
+_WITHOUT_SNAP_START: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
+"""Beginnings of regions in which Lambda has no SnapStart, as cfn-lint's rule E2530 has them."""
+
 _FILLED_IN: Final = 1450
 """Bytes of the variables that the stack fills in, without the names in them: keys, ARNs, queue URLs, generated suffixes."""
 
@@ -48,6 +51,8 @@ def conflicts_within(config: ClusterConfig) -> list[str]:
     }
     problems = [_problem_of_topic(key, arn, config.region) for key, arn in topics.items() if arn]
     problems += [_problem_of_email(config), _problem_of_bounds(config), _problem_of_size(config)]
+    if config.snap_start and config.region.startswith(_WITHOUT_SNAP_START):
+        problems.append(f"snapStart = true is not allowed: Lambda has no SnapStart in {config.region}; expected false")
     return [problem for problem in problems if problem]
 
 

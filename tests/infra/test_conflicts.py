@@ -55,6 +55,10 @@ def problems(context: Mapping[str, Any]) -> str:
             {"clusters": APART, "alarmTopicArn": TOPIC},
             f'alarmTopicArn = "{TOPIC}" is not allowed: expected a topic in us-east-1, the cluster\'s region',
         ),
+        (
+            {"clusters": [{"region": "cn-north-1"}], "snapStart": True},
+            "snapStart = true is not allowed: Lambda has no SnapStart in cn-north-1; expected false",
+        ),
         ({"alarmTopicArn": "on-call"}, 'alarmTopicArn = "on-call" is not allowed: expected the ARN of an SNS topic'),
         ({"approvalTopicArn": 5}, 'approvalTopicArn = "5" is not allowed: expected the ARN of an SNS topic'),
         (

@@ -12,10 +12,12 @@ import pytest
 from adapters.aws.service import AwsService
 from cli.commands import drain
 from cli.removal import owned_resources
+from cli.removal.documents import drain_table
 from cli.removal.owned_resources import OwnedResources
 from core import labels
 from core.manifests.wire import api_resources as kinds
 from simulator.run import Result
+from tests.shown import is_told, shown
 from tests.simulation.operated import WorldOperator, operated
 from tests.simulation.worlds import assert_lawful, deployment, happened, node_pool, play
 
@@ -97,7 +99,10 @@ def test_every_node_goes_and_nothing_is_left(played: Any) -> None:
     }
     assert before[0]["templates"]
     assert {kind: found for kind, found in left[0].items() if found} == {}
-    first, *_, last = operator.answers
+    first, *_, drained, last = operator.answers
+    for (answer, _), command in ((first, "drain --cluster prod --all"), (drained, "drain --cluster prod --all --yes")):
+        printed = drain_table(answer | {"cluster": "prod"})
+        assert is_told(shown("remove", command), printed), printed
     assert [item["state"] for item in first[0]["items"]] == ["running"] * 3
     assert {found.partition("/")[0] for found in first[0]["leftovers"]} == {
         *("NodePool", "EC2NodeClass", "NodeClaim", "Node", "LaunchTemplate", "InstanceProfile")

@@ -12,11 +12,13 @@ import pytest
 from adapters.ports import DeniedError, LostReplyError
 from cli.commands import adopt, release
 from cli.takeover import environment as environment_module
+from cli.takeover.tables import adoption_table, release_table
 from core import labels
 from core.lifecycle.draining.deletion import leaving, tainted
 from core.manifests.wire import api_resources as kinds
 from core.reasons.termination import TerminationReason
 from simulator.run import Result
+from tests.shown import is_told, shown
 from tests.simulation.operated import operated
 from tests.simulation.takeover_operator import (
     Operator,
@@ -26,6 +28,12 @@ from tests.simulation.takeover_operator import (
 )
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
+SHOWN = {
+    "release --cluster prod": release_table,
+    "release --cluster prod --yes": release_table,
+    "adopt --cluster prod": adoption_table,
+    "adopt --cluster prod --yes": adoption_table,
+}
 RIGHTS = Path(__file__).parents[2] / "docs" / "how-to" / "migrate-from-karpenter.md"
 
 
@@ -80,6 +88,9 @@ def test_nodes_go_to_karpenter_and_come_back(played: Any) -> None:
     every = ("releasable", "released", "adoptable", "adopted", "ours")
     assert [operator.states(answer) for answer in range(5)] == [[state] * 3 for state in every]
     assert [code for _, code in operator.answers] == [0] * 5
+    for (answer, _), (command, table) in zip(operator.answers, SHOWN.items(), strict=False):
+        printed = table(answer).replace("--cluster fleetwright", "--cluster prod")
+        assert is_told(shown("migrate-from-karpenter", command), printed), printed
     assert [found.get("nodes", 0) for found in reserved] == [3, 0, 3]
     assert reserved[0] == reserved[2]
     assert [found["metadata"].get("finalizers") or [] for found in seen] == [[]]

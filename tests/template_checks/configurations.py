@@ -49,4 +49,4 @@ def context(name: str, partition: str) -> dict[str, Any]:
     if name == "public":
         return public
     options = {"pausingAlarms": "checkout-errors", "nodeAccessEntries": True, "alarmEmail": "on-call@example.com"}
-    return {**public, "vpc": VPC, **options, "snapStart": True}
+    return {**public, "vpc": VPC, **options, "snapStart": partition == "aws"}

@@ -159,6 +159,15 @@ def test_people_read_what_was_what_is_and_what_stays_stricter() -> None:
     )
 
 
+def test_the_page_shows_one_cluster_that_is_paused_stopped_and_resumed(
+    account: Parameters, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("pause --cluster prod", "pause --cluster prod --everything", "resume --cluster prod"):
+        assert main([*command.split(), "-o", "table"]) == 0
+        printed = capsys.readouterr().out
+        assert is_told(shown("stop-it", command), printed), printed
+
+
 ROLES = [f"--role arn:aws:iam::{digit * 12}:role/operator" for digit in "123"]
 PAUSED = " ".join(["pause --all", *ROLES])
 
