@@ -27,12 +27,17 @@ def expiring(disruption_pass: DisruptionPass) -> frozenset[str]:
 
 
 def leaving_later(disruption_pass: DisruptionPass) -> frozenset[str]:
-    """Return the names of nodes to which a target moves no pods: short-lived ones, and empty ones that budgets let go."""
+    """Return the names of nodes to which a target moves no pods: short-lived ones, and empty ones that budgets let go.
+
+    An empty node whose room a capacity buffer uses stays (`methods.emptiness`).
+    """
     now, remaining = disruption_pass.snapshot.now, disruption_pass.budgets.remaining
+    kept = disruption_pass.buffer_nodes
     return short_lived(disruption_pass) | {
         candidate.name
         for candidate in disruption_pass.survey.candidates
         if candidate.is_empty
+        and candidate.name not in kept
         and not candidate.pool.is_static
         and candidate.is_consolidatable(now)
         and remaining.get(candidate.pool.name, {}).get(TerminationReason.EMPTY) != 0

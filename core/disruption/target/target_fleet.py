@@ -19,6 +19,7 @@ from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 from core.scheduling.fleet.fleet_rows import DrainableNode, FleetRows
 from core.scheduling.planner import Planner
+from core.scheduling.replanning.greedy_plans import Drains
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +32,7 @@ class TargetFleet:
         planner: Planner for pods that topology rules hold to a zone.
         closed: Positions of nodes that stay and take no pods.
         waiting: Keys of pods that have no place today.
-        waiting_price: Nano-dollars per hour of the new nodes that these pods need regardless of the target.
+        waiting_price: Nano-dollars per hour of the new nodes that these pods and capacity buffers need if no candidate goes.
         has_buffers: Whether capacity buffers request room.
         held: [node], whether PodDisruptionBudgets let none of its pods be evicted for now; only nodes that the stored target
             drains may be held.
@@ -98,7 +99,7 @@ def target_fleet(
         planner=planner,
         closed=closed,
         waiting=waiting,
-        waiting_price=disruption_pass.base_plan.cost.hourly,
+        waiting_price=_waiting_price(disruption_pass, planner, closed),
         has_buffers=bool(snapshot.buffers),
         held=np.array([candidate.name in held for candidate in chosen], dtype=bool),
     )
@@ -109,6 +110,15 @@ def _nodes_of(stored: StoredTarget | None) -> frozenset[str]:
     if stored is None:
         return frozenset()
     return frozenset(drain.node for drain in stored.drains) | frozenset(slot.node for slot in stored.slots)
+
+
+def _waiting_price(disruption_pass: DisruptionPass, planner: Planner, closed: frozenset[int]) -> int:
+    """Return the price of what waits if no candidate goes. Closed nodes have no room for it, as in every choice."""
+    plan = disruption_pass.base_plan
+    if not closed or not (plan.bindings or plan.claims or disruption_pass.snapshot.buffers):
+        return plan.cost.hourly
+    nothing = Drains(leaving=frozenset(), mandatory=frozenset(), closed=closed, slots={})
+    return planner.drained(nothing).results.plan.cost.hourly
 
 
 def _is_held(candidate: Candidate, stored: StoredTarget, disruption_pass: DisruptionPass) -> bool:

@@ -6,8 +6,11 @@ from datetime import timedelta
 
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.leaving_nodes import leaving_later, short_lived
+from core.model.feature_gates import FeatureGates
 from core.model.node_pool import Budget, Disruption
-from tests.builders import a_node_of, a_pool
+from core.model.overlay import CapacityBuffer
+from core.model.snapshot import Options
+from tests.builders import a_node_of, a_pod, a_pool
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, OPEN, SMALL, drifted, expiring, pod_on, world
 
 
@@ -27,3 +30,11 @@ def test_a_target_moves_no_pods_to_nodes_that_go_themselves() -> None:
     this_pass = DisruptionPass(world(*nodes, pods=pods, node_pools=pools))
     assert short_lived(this_pass) == {"drifted", "expiring"}
     assert leaving_later(this_pass) == {"drifted", "expiring", "empty-default"}
+
+
+def test_an_empty_node_whose_room_a_buffer_uses_takes_pods() -> None:
+    """It does not go: a target that expected it to was planned again in each pass."""
+    spare = CapacityBuffer(namespace="shop", name="spare", pods=1, spec=a_pod("x", cpu="400m", memory="64Mi").spec)
+    options = Options(feature_gates=FeatureGates(capacity_buffer=True))
+    this_pass = DisruptionPass(world(a_node_of(SMALL), buffers=(spare,), options=options))
+    assert leaving_later(this_pass) == frozenset()

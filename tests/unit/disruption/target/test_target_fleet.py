@@ -9,9 +9,9 @@ from core.disruption.target.target_fleet import spot_is_gated, target_fleet
 from core.model.feature_gates import FeatureGates
 from core.model.node_pool import Budget, Disruption, RolloutGate
 from core.model.snapshot import Options
-from tests.builders import a_node_of, a_pool
+from tests.builders import a_node_of, a_pod, a_pool
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, drifted, expiring, pod_on, world
-from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, fleet_of
+from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, drained, fleet_of
 
 
 def test_a_drifted_node_must_go_and_receives_nothing() -> None:
@@ -43,6 +43,15 @@ def test_a_node_that_expires_soon_may_go_and_receives_nothing() -> None:
     assert [c.name for c in fleet.candidates] == ["a", "b"]
     assert not fleet.rows.rooms.suits[:, 0].any()
     assert fleet.rows.problem.move_prices.tolist()[0] == 0 < fleet.rows.problem.move_prices.tolist()[1]
+
+
+def test_a_pod_that_waits_counts_no_room_of_a_node_that_takes_nothing() -> None:
+    """Each choice of nodes seemed to make it more expensive, even none, so a stored target was planned again in each pass."""
+    waiting = a_pod("waits", cpu="1", is_marked_unschedulable=True)
+    nodes = (expiring(a_node_of(MIDDLE, "a")), a_node_of(MIDDLE, "b"))
+    fleet = fleet_of(world(*nodes, pods=(pod_on("a", cpu="100m"), pod_on("b", cpu="3500m"), waiting)))
+    assert fleet.waiting_price > 0
+    assert not drained(fleet).displaces
 
 
 def test_an_empty_node_goes_alone_and_receives_nothing() -> None:
