@@ -114,10 +114,10 @@ class VariedPlans:
         return any(template.types.room.fits(template.mask, pod_group.requests) for template in templates)
 
     def _gains_alone(self, left: Leftovers) -> bool:
-        """Whether fewer pods of some group are left if it is planned only with the groups that its rules follow."""
+        """Whether fewer pods of some group are left if it is planned only with the groups that its rules follow, and theirs."""
         for index in [*left][:GROUPS_MAX]:
             conflicts = self._conflicts(self._groups[index].signature.index)
-            company = {one for followed in conflicts.followed.values() for one in followed}
+            company = self._company(conflicts)
             members = {one.index for one in self._groups.values() if one.signature.index in company} | {index}
             together, apart = PlanVariation(), PlanVariation(round_robin=conflicts.round_robin())
             if conflicts.signatures:
@@ -125,6 +125,16 @@ class VariedPlans:
                 if any(leftovers_of(plan)[index] < left[index] for plan in plans):
                     return True
         return False
+
+    def _company(self, conflicts: TopologyConflicts) -> set[int]:
+        """Return the signatures that rules follow, and those that these follow in turn: without them they have no place."""
+        found: set[int] = set()
+        unread = [conflicts]
+        while unread:
+            new = {one for followed in unread.pop().followed.values() for one in followed} - found
+            found |= new
+            unread += [self._conflicts(one) for one in sorted(new)]
+        return found
 
     def _only(self, members: Collection[int]) -> list[PendingGroup]:
         return [pending_group for pending_group in self._queue() if pending_group.pod_group.index in members]
