@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from core.packing.bound_settings import ArithmeticBoundSettings
+from core.packing.size_settings import ArithmeticBoundSettings
 
 Offer = tuple[int, Sequence[int]]
 """Price in nano-dollars per hour, and capacity by resource."""

@@ -11,8 +11,7 @@ from typing import Final
 
 import msgspec
 
-from core.packing.bound_settings import ArithmeticBoundSettings, WholeMachineBoundSettings
-from core.packing.zone_settings import LargeZoneSettings
+from core.packing.size_settings import ArithmeticBoundSettings, LargeZoneSettings, WholeMachineBoundSettings
 
 
 class FluidSettings(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.packing.bound_settings import WholeMachineBoundSettings
 from core.packing.lp import IntegerLimits, LinearProgram, LpColumns, LpRows
 from core.packing.problem import PackingProblem
+from core.packing.size_settings import WholeMachineBoundSettings
 
 
 def whole_machine_bound(problem: PackingProblem, *, cost: int, settings: WholeMachineBoundSettings) -> int:

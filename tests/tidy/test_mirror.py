@@ -36,8 +36,7 @@ DATA_ONLY = {
     "core.manifests.wire.affinity",
     "core.lifecycle.facts",
     "core.lifecycle.steps",
-    "core.packing.bound_settings",
-    "core.packing.zone_settings",
+    "core.packing.size_settings",
     "core.scheduling.primitives.handles",
 }
 """Modules without a rule of their own: structs and enumerations. Those who use them test them."""

@@ -137,7 +137,7 @@ def test_differences_name_the_field() -> None:
 
 def test_an_unknown_function_cannot_be_replayed() -> None:
     entry, _, _ = kept(a_world())
-    with pytest.raises(InvalidInputError, match="nobody knows"):
+    with pytest.raises(InvalidInputError, match="not a function that decides"):
         decided_again(msgspec.structs.replace(entry, function="dream"), a_world())
 
 

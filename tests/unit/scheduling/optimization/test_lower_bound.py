@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from core import labels
 from core.model.pod import PodAffinityTerm
-from core.packing.bound_settings import WholeMachineBoundSettings
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS
+from core.packing.size_settings import WholeMachineBoundSettings
 from core.scheduling.optimization.lower_bound import LowerBound
 from core.scheduling.optimization.relaxed_pods import RelaxedPods
 from tests.builders import a_pod, a_selector

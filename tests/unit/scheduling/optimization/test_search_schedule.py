@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS
-from core.packing.zone_settings import LargeZoneSettings
+from core.packing.size_settings import LargeZoneSettings
 from core.scheduling.optimization.search_schedule import SubproblemSearch, search
 from core.scheduling.optimization.subproblems.subproblem import Subproblem
 from tests.builders import ZONES, a_pod, a_type
