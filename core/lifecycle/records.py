@@ -127,6 +127,14 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     emptied_at: datetime | None = None
     reclaimed_at: datetime | None = None
 
+    @property
+    def begun_at(self) -> datetime:
+        """From when terminationGracePeriod counts: not before the request, for a clock that is before it is behind.
+
+        The moment may lie in the future, if it was the clock of the request that was ahead.
+        """
+        return max(self.tainted_at or self.asked_at, self.asked_at)
+
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One claim, from the intent to launch it until its instance and node are gone.

@@ -79,7 +79,7 @@ def open_again(record: ClaimRecord, node: Node, now: datetime) -> CancelDrain | 
     deletion = record.deletion
     if deletion is None or deletion.deadline is None or not may_be_cancelled(record) or node.deleted_at is not None:
         return None
-    if deletion.tainted_at is None or DISRUPTED in node.taints or now - deletion.tainted_at < TAINT_SEEN_WITHIN:
+    if deletion.tainted_at is None or DISRUPTED in node.taints or now - deletion.begun_at < TAINT_SEEN_WITHIN:
         return None
     since = f"{deletion.tainted_at:%Y-%m-%dT%H:%M:%SZ}"
     return CancelDrain(

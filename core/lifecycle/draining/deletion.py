@@ -66,15 +66,12 @@ def reclaimed_at(record: ClaimRecord) -> datetime | None:
 
 
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
-    """Return the claim after its node got the disrupted taint; the time of the first call counts.
-
-    A clock that is before the moment of the request is behind: terminationGracePeriod starts no earlier than that.
-    """
+    """Return the claim after its node got the disrupted taint; the time of the first call counts."""
     deletion, grace = record.deletion, record.plan.termination_grace_period
     if deletion is not None and deletion.tainted_at is None:
-        begun = max(now, deletion.asked_at)
-        deadline = deletion.deadline or (begun + grace if grace is not None else None)
-        deletion = msgspec.structs.replace(deletion, tainted_at=begun, deadline=deadline)
+        deletion = msgspec.structs.replace(deletion, tainted_at=now)
+        deadline = deletion.deadline or (deletion.begun_at + grace if grace is not None else None)
+        deletion = msgspec.structs.replace(deletion, deadline=deadline)
     return msgspec.structs.replace(record, deletion=deletion, reserved={})
 
 

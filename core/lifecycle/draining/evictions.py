@@ -152,7 +152,7 @@ def _due_at(pod: Pod, deletion: Deletion) -> datetime:
     """
     deadline = deletion.deadline
     assert deadline is not None  # noqa: S101 - callers have asked; tells the type checker
-    begun = (deletion.tainted_at or deletion.asked_at) + deletion.held_for
+    begun = deletion.begun_at + deletion.held_for
     grace = timedelta(seconds=pod.spec.termination_grace_seconds)
     return deadline - grace if grace < deadline - begun else begun + (deadline - begun) / 2
 

@@ -51,9 +51,10 @@ def a_record(
 
 
 def a_leaving(*, tainted: timedelta | None = timedelta(minutes=1), **changes: Any) -> ClaimRecord:
-    """A claim whose node was tainted this long ago; deletion fields by keyword."""
+    """A claim whose node was tainted this long ago, and no earlier than this was requested; deletion fields by keyword."""
     tainted_at = None if tainted is None else NOW - tainted
-    fields = {"reason": "Empty", "asked_at": NOW - timedelta(minutes=1), "tainted_at": tainted_at}
+    asked_at = min(NOW - timedelta(minutes=1), tainted_at or NOW)
+    fields = {"reason": "Empty", "asked_at": asked_at, "tainted_at": tainted_at}
     return a_record(deletion=Deletion(**{**fields, **changes}), age=timedelta(hours=1))
 
 

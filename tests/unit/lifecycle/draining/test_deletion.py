@@ -39,7 +39,7 @@ def test_a_clock_behind_the_request_does_not_shorten_the_grace_period() -> None:
     record = a_record(plan=a_plan(termination_grace_period=timedelta(minutes=3)))
     gone = tainted(leaving(record, TerminationReason.DRIFTED, "", NOW), NOW - timedelta(minutes=4)).deletion
     assert gone is not None
-    assert (gone.tainted_at, gone.deadline) == (NOW, NOW + timedelta(minutes=3))
+    assert (gone.begun_at, gone.deadline) == (NOW, NOW + timedelta(minutes=3))
 
 
 def test_the_limits_are_free_and_the_deadline_runs_once_the_node_is_tainted() -> None:

@@ -37,9 +37,8 @@ def a_running(name: str, **changes: object) -> Pod:
 def a_deletion(*, tried: Sequence[tuple[Pod, int]] = (), **changes: object) -> Deletion:
     """Tainted a minute ago; pods with this many attempts may be tried again now."""
     tries = {identity(pod): EvictionTry(attempts, "ServerError", NOW) for pod, attempts in tried}
-    return Deletion(
-        **{"reason": "Empty", "asked_at": NOW - MINUTE, "tainted_at": NOW - MINUTE, "tries": tries, **changes}
-    )
+    asked_at = changes.get("tainted_at") or NOW - MINUTE
+    return Deletion(**{"reason": "Empty", "asked_at": asked_at, "tainted_at": NOW - MINUTE, "tries": tries, **changes})
 
 
 def evicted(deletion: Deletion, *pods: Pod) -> list[str]:
@@ -160,6 +159,14 @@ def test_a_pod_with_the_longest_grace_leaves_budgets_the_first_half() -> None:
         asked_at=NOW - 5 * MINUTE - SECOND, tainted_at=None, deadline=NOW + 5 * MINUTE - SECOND, tried=[(pod, 5)]
     )
     assert forced(untainted, pod) == [("p", 299)], "the time counts from the request until the node is tainted"
+
+
+def test_budgets_have_their_half_from_the_request_where_the_clock_of_the_taint_was_behind() -> None:
+    """From the taint on, which seems to be long ago, there would be time for the whole grace: it would count at once."""
+    pod = a_running("p", termination_grace_seconds=180)
+    deletion = a_deletion(asked_at=NOW, tainted_at=NOW - 4 * MINUTE, deadline=NOW + 3 * MINUTE)
+    assert is_overdue(pod, deletion, NOW + 90 * SECOND) is False
+    assert is_overdue(pod, deletion, NOW + 91 * SECOND) is True
 
 
 @pytest.mark.parametrize(("ran_for", "held_for"), [(1, 1), (1, 6), (2, 600), (4, 60)])

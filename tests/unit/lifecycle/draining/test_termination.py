@@ -6,6 +6,7 @@ import pytest
 
 from core import labels
 from core.lifecycle import steps
+from core.lifecycle.draining.deletion import leaving, tainted
 from core.lifecycle.draining.termination import next_termination_step
 from core.lifecycle.facts import INSTANCE_CHECK_AFTER, ClaimFacts
 from core.lifecycle.records import ClaimPhase, Deletion
@@ -13,6 +14,7 @@ from core.model.pod import Owner, Pod
 from core.model.storage import VolumeAttachment
 from core.model.values.taints import DISRUPTED, NO_EXECUTE, NO_SCHEDULE, Taint, Toleration
 from core.pods.disposition import is_drainable
+from core.reasons.termination import TerminationReason
 from tests.builders import NOW, a_pod
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_node, a_record
 
@@ -103,6 +105,15 @@ def test_an_empty_node_is_watched_for_late_pods() -> None:
     facts = ClaimFacts(nodes=(LEAVING,))
     assert isinstance(next_termination_step(a_leaving(tainted=4 * SECOND), facts, NOW), steps.Wait)
     assert next_termination_step(a_leaving(tainted=5 * SECOND), facts, NOW) == steps.TerminateInstance()
+
+
+def test_an_empty_node_is_watched_no_longer_where_the_clock_of_the_request_was_ahead() -> None:
+    """Its taint lay in the future, and the node stayed until that moment."""
+    asked = leaving(a_record(), TerminationReason.EMPTY, "", NOW + timedelta(minutes=4))
+    facts = ClaimFacts(nodes=(a_node(leaving=True),))
+    record = tainted(asked, NOW)
+    assert isinstance(next_termination_step(record, facts, NOW + timedelta(seconds=4)), steps.Wait)
+    assert next_termination_step(record, facts, NOW + timedelta(seconds=5)) == steps.TerminateInstance()
 
 
 def test_volumes_are_detached_first_unless_time_is_up() -> None:
