@@ -20,12 +20,12 @@ from core.disruption.target.new_nodes import narrowed_claims
 from core.disruption.target.realization import Realization
 from core.disruption.target.slot_assignment import SlotAssignment
 from core.disruption.target.stored_target_check import (
+    awaited_budgets,
     awaited_until,
     continued,
     joined,
     kept_by,
     stored,
-    waiting_pools,
 )
 from core.disruption.target.target_fleet import TargetFleet, spot_is_gated, target_fleet
 from core.disruption.target.target_refusals import (
@@ -91,7 +91,7 @@ class TargetDecision:
         if fleet is None:
             return []
         search = TargetSearch(fleet, options.moves, is_gated=self._is_gated)
-        waiting = waiting_pools(self._pass, fleet)
+        waiting = awaited_budgets(self._pass, fleet)
         if waiting:
             return self._beside(waiting, fleet, search)
         target, found = self._continued(fleet, search)
@@ -130,8 +130,8 @@ class TargetDecision:
         self._objections |= dict.fromkeys((c.name for c, is_left in pairs if is_left), TOGETHER_ONLY)
         return now, found, keeps
 
-    def _beside(self, waiting: frozenset[str], fleet: TargetFleet, search: TargetSearch) -> list[Command]:
-        """Return the commands of NodePools that the current target does not drain, while that target waits for its own."""
+    def _beside(self, waiting: frozenset[tuple[str, str]], fleet: TargetFleet, search: TargetSearch) -> list[Command]:
+        """Return the commands of other nodes while the current target waits for budgets, given as (NodePool, reason)."""
         before, options = self._pass.snapshot.stored_target, self._pass.snapshot.options
         self.kept, self.reason = before, TargetReason.CONTINUED
         refuse_the_rest(self._pass, search, TargetWaveResult(keeps=kept_by(before, fleet)))

@@ -99,29 +99,29 @@ def awaited_until(held: Sequence[Candidate], disruption_pass: DisruptionPass) ->
     return max(ends, default=None)
 
 
-def waiting_pools(disruption_pass: DisruptionPass, fleet: TargetFleet) -> frozenset[str]:
-    """Return the NodePools of the nodes that the current target drains, if leaving nodes use up all their budgets; else none.
+def awaited_budgets(disruption_pass: DisruptionPass, fleet: TargetFleet) -> frozenset[tuple[str, str]]:
+    """Return (NodePool, reason) of the budgets for which the current target waits, since leaving nodes use them up; else none.
 
-    Then no command of the target could start, and it cannot be evaluated: the places of the pods of leaving nodes are unknown
-    until these are gone. Nodes that have drifted are part of it, with or without a stored target.
+    It waits if that is so for all nodes that it drains: no command of it could start, and it cannot be evaluated, since the
+    places of the pods of leaving nodes are unknown until these are gone. Nodes that have drifted are part of it, with or
+    without a stored target. Both reasons of its NodePools count, so that nothing is searched in vain for their other nodes.
+
+    Without a stored target no time bounds the wait: it keeps no node that budgets would let go.
     """
     snapshot, before = disruption_pass.snapshot, disruption_pass.snapshot.stored_target
     if before is not None and (is_too_old(before, snapshot) or before.settings != settings_digest(snapshot)):
         return frozenset()  # a drain may be blocked for days
-    pairs = zip(fleet.candidates, fleet.must_go, kept_by(before, fleet), strict=True)
-    going = [
-        (candidate.pool.name, TerminationReason.DRIFTED if must_go else TerminationReason.UNDERUTILIZED)
-        for candidate, must_go, keeps in pairs
-        if not keeps
-    ]
+    keeps = kept_by(before, fleet)
+    going = {(c.pool.name, fleet.reason(node)) for node, c in enumerate(fleet.candidates) if not keeps[node]}
     pools = frozenset(pool for pool, _ in going)
     leaving = (s for s in disruption_pass.states if s.node_pool in pools and s.is_marked_for_deletion(snapshot))
     if not disruption_pass.commands and not any(leaving):
         return (
             frozenset()
         )  # closed budgets may stay closed for days, and a new target may have nodes of other NodePools
-    is_spent = all(disruption_pass.budgets.left(pool, reason) == 0 for pool, reason in going)
-    return pools if is_spent else frozenset()
+    both = (TerminationReason.UNDERUTILIZED, TerminationReason.DRIFTED)
+    spent = frozenset((p, r) for p in pools for r in both if disruption_pass.budgets.left(p, r) == 0)
+    return spent if going <= spent else frozenset()
 
 
 def _promised(stored: StoredTarget, fleet: TargetFleet) -> int:

@@ -63,7 +63,7 @@ class TargetFleet:
 
 
 def target_fleet(
-    disruption_pass: DisruptionPass, stored: StoredTarget | None = None, *, besides: Collection[str] = ()
+    disruption_pass: DisruptionPass, stored: StoredTarget | None = None, *, besides: Collection[tuple[str, str]] = ()
 ) -> TargetFleet | None:
     """Return the nodes that consolidation may remove, and the drifted nodes that go with them; None where there are none.
 
@@ -71,12 +71,13 @@ def target_fleet(
     are starting: it goes in a later wave (docs/adr/0260). Nodes that have drifted, expire soon or are empty take no pods even
     if they may not go now: they go later. Nodes to which commands of this pass move pods stay, so that no pod moves twice.
 
-    With `besides`, the NodePools for which the stored target waits, these and all nodes of that target are left as they are.
+    With `besides`, (NodePool, reason) of the budgets for which the current target waits, nodes that would go for these and all
+    nodes of a stored target are left as they are.
     """
     snapshot, survey = disruption_pass.snapshot, disruption_pass.survey
     reserved = _nodes_of(snapshot.stored_target) if besides else frozenset[str]()
     staying = {move.to for command in disruption_pass.commands for move in command.moves} | reserved
-    open_ = [c for c in survey.candidates if c.name not in staying and c.pool.name not in besides]
+    open_ = [c for c in survey.candidates if c.name not in staying and (c.pool.name, _reason(c)) not in besides]
     held = {c.name for c in open_ if stored is not None and _is_held(c, stored, disruption_pass)}
     chosen = [c for c in open_ if _may_go(c, disruption_pass, is_held=c.name in held)]
     if not chosen:
@@ -121,10 +122,15 @@ def _waiting_price(disruption_pass: DisruptionPass, planner: Planner, closed: fr
     return planner.drained(nothing).results.plan.cost.hourly
 
 
+def _reason(candidate: Candidate) -> TerminationReason:
+    return TerminationReason.DRIFTED if candidate.drift else TerminationReason.UNDERUTILIZED
+
+
 def _is_held(candidate: Candidate, stored: StoredTarget, disruption_pass: DisruptionPass) -> bool:
     """Whether nothing but PodDisruptionBudgets that let its pods be evicted later keeps a node of the stored target."""
-    reason = TerminationReason.DRIFTED if candidate.drift else TerminationReason.UNDERUTILIZED
-    if disruption_pass.is_free(candidate, reason) or all(drain.node != candidate.name for drain in stored.drains):
+    if disruption_pass.is_free(candidate, _reason(candidate)) or all(
+        drain.node != candidate.name for drain in stored.drains
+    ):
         return False
     if any(why.reason != NodeReason.POD_DISRUPTION_BUDGET for why in candidate.protected):
         return False

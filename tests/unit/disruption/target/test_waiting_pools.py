@@ -1,4 +1,4 @@
-"""A target that waits for budgets keeps its own NodePools alone; others go on beside it, and both are one target afterwards."""
+"""A target that waits for budgets keeps only nodes of these; others go on beside it, and both are one target afterwards."""
 
 from __future__ import annotations
 
@@ -87,6 +87,39 @@ def test_a_blocked_drain_of_drifted_nodes_keeps_no_node_of_other_pools_where_no_
     assert all(name.startswith("o") for name in gone(plan))
     assert plan.target is not None
     assert {drain.node for drain in plan.target.drains} >= gone(plan)
+
+
+def one_drifted(snapshot: Snapshot, *budgets: Budget) -> Snapshot:
+    """The cluster after its first node has drifted, with these budgets of the first NodePool."""
+    claims, nodes = snapshot.node_claims, snapshot.nodes
+    outdated = drifted((claims[0], nodes[0]))
+    pool = msgspec.structs.replace(snapshot.node_pools[0], disruption=Disruption(budgets=budgets or (Budget("2"),)))
+    return msgspec.structs.replace(
+        snapshot, node_claims=(outdated[0], *claims[1:]), node_pools=(pool, *snapshot.node_pools[1:])
+    )
+
+
+@pytest.mark.parametrize("others", [0, 4])
+@pytest.mark.parametrize("later", [timedelta(0), timedelta(hours=48)])
+def test_a_blocked_drain_keeps_no_node_whose_reason_has_a_budget(later: timedelta, others: int) -> None:
+    """One drifted node without a place in the budget for Drifted stopped all consolidation of its NodePool, with no end."""
+    budgets = (Budget("1", reasons=("Drifted",)), Budget("100%"))
+    snapshot = one_drifted(beside(half_full(6, at_once=2, node_pools=POOLS), nodes=others), *budgets)
+    snapshot = msgspec.structs.replace(snapshot, now=snapshot.now + later)
+    moves, order = list[str](), list[str]()
+    for turn in range(ROUNDS_MAX):
+        plan = disrupt(snapshot)
+        assert turn == 0 or plan.target_reason == "TargetContinued"
+        if not plan.commands:
+            break
+        moves += [move.pod for command in plan.commands for move in command.moves]
+        order += sorted(gone(plan))
+        assert plan.target is not None
+        rest = after_commands(plan.target, plan.commands, snapshot.pods, {})
+        snapshot = msgspec.structs.replace(carried_out(snapshot, *plan.commands), stored_target=rest)
+    assert {name[0] for name in order} - {"x", "y"} == ({"n", "o"} if others else {"n"})
+    assert "n0" not in order
+    assert len(moves) == len(set(moves))
 
 
 def test_what_goes_beside_a_waiting_target_leaves_its_nodes_and_places_as_they_are() -> None:
