@@ -148,8 +148,8 @@ class NodeReason(ReasonCode):
     )
     TARGET_WAITS = (
         "TargetWaits",
-        "Nothing new is decided about it while the current target waits for pods that it moved and that are starting.",
-        "Wait until the time in the message.",
+        "Nothing new is decided about it while the current target waits for pods that are starting, or for leaving nodes.",
+        "Wait until the time in the message, or until the leaving nodes that it names are gone.",
     )
     AWAITS_APPROVAL = (
         "AwaitsApproval",

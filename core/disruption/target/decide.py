@@ -34,6 +34,7 @@ from core.disruption.target.target_refusals import (
     WaveObjection,
     refuse_the_rest,
     waits,
+    waits_for_budgets,
 )
 from core.disruption.target.target_search import SMALL, FoundTarget, TargetSearch
 from core.disruption.target.waves import WAVES_MAX, WavePlanner
@@ -134,7 +135,9 @@ class TargetDecision:
         """Return the commands of other nodes while the current target waits for budgets, given as (NodePool, reason)."""
         before, options = self._pass.snapshot.stored_target, self._pass.snapshot.options
         self.kept, self.reason = before, TargetReason.CONTINUED
-        refuse_the_rest(self._pass, search, TargetWaveResult(keeps=kept_by(before, fleet)))
+        stay = kept_by(before, fleet)
+        waits_too = waits_for_budgets(fleet, stay, self._pass)
+        refuse_the_rest(self._pass, search, TargetWaveResult(keeps=stay, objections=waits_too))
         others = target_fleet(self._pass, besides=waiting)
         if others is None:
             return []

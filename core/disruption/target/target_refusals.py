@@ -67,6 +67,23 @@ def waits(held: Iterable[Candidate], until: datetime) -> WaveObjection:
     return WaveObjection(NodeReason.TARGET_WAITS, text)
 
 
+def waits_for_budgets(fleet: TargetFleet, keeps: Bools, disruption_pass: DisruptionPass) -> dict[str, WaveObjection]:
+    """Return node → why it stays that a target keeps or does not know, while the target waits for leaving nodes.
+
+    Nothing is computed for such a node. The text has the budgets that keep it, or else the first node of the target, and the
+    nodes that use them up.
+    """
+    budgets, found = disruption_pass.budgets, dict[str, WaveObjection]()
+    going = next((node for node, stays in enumerate(keeps) if not stays), None)
+    awaited = "" if going is None else budgets.objection(fleet.candidates[going], fleet.reason(going))
+    for node, candidate in enumerate(fleet.candidates):
+        if keeps[node]:
+            why = budgets.objection(candidate, fleet.reason(node)) or awaited
+            text = f"nothing is decided about it while the current target waits: {why}"
+            found[candidate.name] = WaveObjection(NodeReason.TARGET_WAITS, text)
+    return found
+
+
 def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left: TargetWaveResult) -> None:
     """Record for every candidate why it stays, as if none went; candidates that do go lose their refusal later.
 

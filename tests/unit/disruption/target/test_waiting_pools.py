@@ -122,6 +122,20 @@ def test_a_blocked_drain_keeps_no_node_whose_reason_has_a_budget(later: timedelt
     assert len(moves) == len(set(moves))
 
 
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_nodes_that_wait_say_for_which_nodes(*, is_stored: bool) -> None:
+    """They were told that no place for their pods costs less, though none was looked for."""
+    fleet = half_full(3, at_once=2, node_pools=POOLS)
+    plan = disrupt(blocked(nodes=0) if is_stored else one_drifted(beside(fleet, nodes=0)))
+    waiting = [block for block in plan.blocked if block.reason == "TargetWaits"]
+    assert waiting
+    assert all(
+        block.message.startswith("nothing is decided about it while the current target waits") for block in waiting
+    )
+    assert all("NodePool default" in block.message and "leaving" in block.message for block in waiting)
+    assert all(block.reason != "NoCheaperOption" for block in plan.blocked)
+
+
 def test_what_goes_beside_a_waiting_target_leaves_its_nodes_and_places_as_they_are() -> None:
     snapshot = blocked(nodes=4)
     waiting = snapshot.stored_target
