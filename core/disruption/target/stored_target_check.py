@@ -178,22 +178,24 @@ def stored(
 def joined(waiting: StoredTarget | None, made: StoredTarget | None, fleet: TargetFleet) -> StoredTarget | None:
     """Return a target that waits and one of other nodes, made beside it, as one; `fleet` has the candidates of both."""
     if waiting is None or made is None:
-        return waiting or made
+        return waiting or (made and msgspec.structs.replace(made, kept_price=_kept_price(made, fleet)))
     slots: Counter[tuple[str, str]] = Counter()
     for slot in (*waiting.slots, *made.slots):
         slots[slot.kind, slot.node] += slot.pods
-    drains = (*waiting.drains, *made.drains)
-    names = {drain.node for drain in drains}
-    staying = (price for c, price in zip(fleet.candidates, fleet.prices, strict=True) if c.name not in names)
+    both = msgspec.structs.replace(waiting, drains=(*waiting.drains, *made.drains))
     return msgspec.structs.replace(
-        waiting,
-        drains=drains,
-        kept_price=int(sum(staying)),
+        both,
+        kept_price=_kept_price(both, fleet),
         drained_price=waiting.drained_price + made.drained_price,
         new_price=waiting.new_price + made.new_price,
         slots=tuple(StoredSlots(kind, node, count) for (kind, node), count in sorted(slots.items())),
         new_nodes=(*waiting.new_nodes, *made.new_nodes),
     )
+
+
+def _kept_price(target: StoredTarget, fleet: TargetFleet) -> int:
+    """Return the price of the nodes that the target leaves, as the next pass compares it."""
+    return int(fleet.prices[kept_by(target, fleet)].sum())
 
 
 def _counted(claim: PlannedClaim, kind_of: Mapping[str, str]) -> dict[str, int]:

@@ -171,6 +171,17 @@ def test_both_are_one_target_that_is_followed_to_its_end_and_no_pod_moves_twice(
     assert len(moves) == len(set(moves))
 
 
+def test_a_target_beside_drifted_nodes_that_wait_is_followed_wave_by_wave() -> None:
+    """The nodes that waited counted as grown, so the target was planned again in the next pass."""
+    snapshot = one_drifted(beside(half_full(16, at_once=2, node_pools=POOLS), nodes=12))
+    first = disrupt(snapshot)
+    assert first.target is not None
+    rest = after_commands(first.target, first.commands, snapshot.pods, {})
+    second = disrupt(msgspec.structs.replace(carried_out(snapshot, *first.commands), stored_target=rest))
+    assert second.target_reason == "TargetContinued"
+    assert gone(second)
+
+
 def test_new_nodes_of_both_targets_have_names_of_their_own() -> None:
     """Two large nodes of the other pool become one new one; the waiting target has new nodes of the same pool."""
     snapshot = blocked(nodes=0)
