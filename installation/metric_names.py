@@ -54,9 +54,13 @@ FAILED_RUNS: Final = "failedRuns"
 """Runs that raised an error, or were about to be cut off at their timeout."""
 
 DENIED_CALLS: Final = "deniedCalls"
-"""Calls that were refused permanently: permission, quota, a broken reference. A missing permission counts though the run
-handles the error. Also written by action and resource, with the launches that stay refused, on which the alarm
-`refused-calls` is based."""
+"""Calls that were refused permanently, and that ended a run or are the reason of a decision: permission, quota, a broken
+reference. Also written by action and resource, with the launches that stay refused, on which the alarm `refused-calls` is
+based."""
+
+UNPERMITTED_CALLS: Final = "unpermittedCalls"
+"""Calls without permission whose errors a run handles, so that it goes on without them. Also written by action and resource,
+on which the alarm `missing-permissions` is based."""
 
 ESTIMATED_PRICES: Final = "estimatedPrices"
 """1 while on-demand prices are estimated, because the list could never be read; written by each run of `refresh_catalogue`."""
@@ -127,7 +131,7 @@ ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "nodes-stay": (DRAINS_BLOCKED_FOR_A_DAY, ROLLOUTS_STOPPED, REFUSED_COMMANDS),
 }
-"""Alarm → the counts that trigger it. No count is in two alarms. `DENIED_CALLS` has an alarm of its own."""
+"""Alarm → the counts that trigger it. No count is in two alarms. `DENIED_CALLS` and `UNPERMITTED_CALLS` have their own."""
 
 _ALARM_COUNTS: Final = {alarm: "alarm" + "".join(map(str.capitalize, alarm.split("-"))) for alarm in ALARMS}
 
@@ -166,6 +170,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     BUDGETS_CLOSED_FOR_A_WEEK: Metric("Count", "How many NodePools have let no node go for a week?"),
     "deniedLaunches": Metric("Count", "How many launches were refused permanently?"),
     DENIED_CALLS: Metric("Count", "How many calls were refused permanently?"),
+    UNPERMITTED_CALLS: Metric("Count", "Without how many calls does a run go on, because a permission is missing?"),
     "portErrors": Metric("Count", "How many calls failed temporarily?"),
     FAILED_RUNS: Metric("Count", "How many runs raised, or were cut off?"),
     "failedImprovements": Metric("Count", "How many searches for a cheaper plan failed?"),

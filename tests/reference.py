@@ -285,8 +285,8 @@ def metrics() -> str:
         "metric. [Alarms](../how-to/alarms.md) says which of them wake somebody and what to do then. All other counts, those "
         "of each [kind](reason-codes.md#kinds-of-decisions) of decision among them, are in the log line `counted`. "
         "[Karpenter's metrics](karpenter-metrics.md) has the answer for each of Karpenter's names.\n\n"
-        "A line of metrics in the log names the `decisions` (their ids) that it counts. `DeniedCalls` is also written by "
-        "`action` and `resource`, then with the launches that stay refused.",
+        "A line of metrics in the log names the `decisions` (their ids) that it counts. `DeniedCalls` and `UnpermittedCalls` "
+        "are also written by `action` and `resource`, the first then with the launches that stay refused.",
         _table(("metric", "unit", "the question that it answers"), rows),
     )
 

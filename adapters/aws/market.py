@@ -10,6 +10,7 @@ import msgspec
 
 from adapters.aws.service import AwsService
 from adapters.ports import Clock, JsonObject, PortError, TransientError
+from adapters.runtime.refused_calls import MISSING_PERMISSIONS
 from core.catalogue.facts import MarketFacts
 from core.catalogue.market import Market
 from core.catalogue.price_estimate import estimated_prices
@@ -180,6 +181,7 @@ def _attempt(read: Callable[[], T], problems: list[str], *, is_required: bool) -
     except PortError as error:
         if is_required:
             raise
+        MISSING_PERMISSIONS.leave_out(error)  # estimated prices and an old market are causes of an alarm
         problems.append(str(error))
         return None
 

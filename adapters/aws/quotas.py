@@ -14,6 +14,7 @@ import msgspec
 
 from adapters.aws.service import AwsService
 from adapters.ports import Clock, PortError
+from adapters.runtime.refused_calls import MISSING_PERMISSIONS
 from core import labels
 from core.model.values.quota_reading import QuotaReading
 from core.model.values.vcpu_quotas import CODES, quota_of
@@ -58,7 +59,11 @@ class AwsQuotas:
         return msgspec.structs.replace(reading, problems=tuple(problems))
 
     def _limits(self) -> dict[str, int]:
-        listed = self._service_quotas.items("ListServiceQuotas", "Quotas", ServiceCode="ec2", MaxResults=100)
+        try:
+            listed = [*self._service_quotas.items("ListServiceQuotas", "Quotas", ServiceCode="ec2", MaxResults=100)]
+        except PortError as error:
+            MISSING_PERMISSIONS.leave_out(error)  # plans ignore quotas that they do not know
+            raise
         known = [quota for quota in listed if quota.get("QuotaCode") in CODES and quota.get("Value") is not None]
         return dict(sorted((str(quota["QuotaCode"]), int(quota["Value"])) for quota in known))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -30,11 +30,14 @@ class Source(Protocol):
 
 
 class Panel:
-    """`adapters.brakes.ports.Brakes` over all sources of a function."""
+    """`adapters.brakes.ports.Brakes` over all sources of a function; `on_unreadable` gets the error of each that fails."""
 
-    def __init__(self, sources: Sequence[Source], clock: Clock) -> None:
+    def __init__(
+        self, sources: Sequence[Source], clock: Clock, on_unreadable: Callable[[PortError], None] = lambda _: None
+    ) -> None:
         self._sources = tuple(sources)
         self._clock = clock
+        self._on_unreadable = on_unreadable
         self._last: dict[str, tuple[Brake, ...]] = {}
         self._read: tuple[datetime, EngagedBrakes] | None = None
 
@@ -56,6 +59,7 @@ class Panel:
         try:
             self._last[source.name] = source.read()
         except PortError as error:
+            self._on_unreadable(error)
             unreadable = Brake(BrakeKind.UNREADABLE, f"{source.name} cannot be read: {error}")
             return (*self._last.get(source.name, ()), unreadable)
         return self._last[source.name]

@@ -23,6 +23,7 @@ from adapters.ports import (
 )
 from adapters.runtime.clock import pause
 from adapters.runtime.parallel_tasks import IN_THREADS, TaskRunners
+from adapters.runtime.refused_calls import MISSING_PERMISSIONS
 from installation.settings import Settings
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Adapters(MarketAdapters):
             sources.append(PausingAlarms(self._service("cloudwatch", BRIEF), settings.pausing_alarms.splitlines()))
         if settings.zonal_shift_cluster_arn:
             sources.append(ZonalShifts(self._service("arc-zonal-shift", BRIEF), settings.zonal_shift_cluster_arn))
-        return Panel(sources, self.clock)
+        # A brake that cannot be read is the cause of an alarm.
+        return Panel(sources, self.clock, MISSING_PERMISSIONS.leave_out)
 
     @cached_property
     def kill_switch(self) -> tuple[Source, ...]:

@@ -13,6 +13,7 @@ from adapters.ledger.bases import LedgerBases
 from adapters.ports import Clock, ObjectStore, PortError, TransientError
 from adapters.run_report import RunReport
 from adapters.runtime.observability import CODE, RUNNING
+from adapters.runtime.refused_calls import MISSING_PERMISSIONS
 from core import codec
 from core.ledger.digests import decision_id, digest_of
 from core.ledger.entry import LedgerDocuments, LedgerEntry, encode_entry
@@ -128,6 +129,7 @@ class LedgerWriter:
         try:
             self.write(draft, summary)
         except PortError as error:
+            MISSING_PERMISSIONS.leave_out(error)  # the failure is the cause of an alarm
             report.count(LEDGER_FAILURES)
             report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))
             return False

@@ -24,7 +24,16 @@ from core.reasons.claim import ClaimReason
 from core.reasons.drain import DrainReason, EvictionReason
 from core.reasons.run import FailureReason
 from core.version import VERSION
-from installation.metric_names import ALARMS, DENIED_CALLS, FAILED_RUNS, METRICS, NAMESPACE, alarm_count, in_cloudwatch
+from installation.metric_names import (
+    ALARMS,
+    DENIED_CALLS,
+    FAILED_RUNS,
+    METRICS,
+    NAMESPACE,
+    UNPERMITTED_CALLS,
+    alarm_count,
+    in_cloudwatch,
+)
 
 DENIED: Final[tuple[str, ...]] = (
     FailureReason.DENIED,
@@ -133,7 +142,7 @@ class _Counts:
         self._report = report
         self._lock = Lock()
         self._written: Counter[str] = Counter()
-        self._written_calls: Counter[RefusedCall] = Counter()
+        self._written_calls: Counter[tuple[str, RefusedCall]] = Counter()
         self.denied: list[str] = []
 
     def write_at_time_out(self) -> None:
@@ -147,20 +156,24 @@ class _Counts:
         with self._lock:
             decisions = tuple(self._report.decisions)
             messages = [*self.denied, *(decision.message for decision in decisions if decision.reason in DENIED)]
-            calls = Counter(map(refused_call, messages)) | MISSING_PERMISSIONS.calls()
-            standing = Counter(map(refused_call, self._report.refused))
+            denied = Counter(map(refused_call, messages))
+            refused = denied + Counter(map(refused_call, self._report.refused))
+            handled = {call: number for call, number in MISSING_PERMISSIONS.calls().items() if call not in refused}
             counts = Counter(f"decisions{decision.kind.capitalize()}" for decision in decisions)
             counts.update(dict(self._report.counts))
-            counts[DENIED_CALLS] += calls.total()
+            counts.update({DENIED_CALLS: denied.total(), UNPERMITTED_CALLS: sum(handled.values())})
+            calls = Counter({(DENIED_CALLS, call): number for call, number in refused.items()})
+            calls.update({(UNPERMITTED_CALLS, call): number for call, number in handled.items()})
             ids = dict.fromkeys(decision.decision_id for decision in decisions if decision.decision_id)
-            _write(counts - self._written, calls + standing - self._written_calls, list(ids)[:DECISIONS_MAX])
-            self._written, self._written_calls = counts, calls + standing
+            _write(counts - self._written, calls - self._written_calls, list(ids)[:DECISIONS_MAX])
+            self._written, self._written_calls = counts, calls
 
 
-def _write(counts: Counter[str], calls: Counter[RefusedCall], decisions: Sequence[str]) -> None:
+def _write(counts: Counter[str], calls: Counter[tuple[str, RefusedCall]], decisions: Sequence[str]) -> None:
     """Write nonzero counts as metrics or log them, and report the causes of alarms and refused calls.
 
-    `decisions` are the ids of the decisions from which the counts come: a metric's line in the log leads to them.
+    `calls` are counted by metric and call. `decisions` are the ids of the decisions from which the counts come: a metric's
+    line in the log leads to them.
     """
     counts = counts + _alarming(counts)
     unpublished = {name: value for name, value in sorted(counts.items()) if name not in METRICS and value}
@@ -169,9 +182,9 @@ def _write(counts: Counter[str], calls: Counter[RefusedCall], decisions: Sequenc
     for name, value in sorted(counts.items()):
         if name in METRICS:
             metrics.add_metric(name=in_cloudwatch(name), unit=METRICS[name].unit, value=value)
-    for call, number in sorted(calls.items()):
+    for (count, call), number in sorted(calls.items()):
         with single_metric(
-            name=in_cloudwatch(DENIED_CALLS),
+            name=in_cloudwatch(count),
             unit=MetricUnit.Count,
             value=number,
             namespace=NAMESPACE,

@@ -40,7 +40,8 @@ class RefusedCall(NamedTuple):
 class MissingPermissions:
     """What the calls of a run were not permitted, whatever becomes of their errors: no decision reports those that are handled.
 
-    Errors are noted where answers are translated, in any thread.
+    Errors are noted where answers are translated, in any thread. Those of optional calls, and of calls whose failure has an
+    alarm of its own, are left out where they are handled.
     """
 
     def __init__(self) -> None:
@@ -57,6 +58,11 @@ class MissingPermissions:
         if _OF_AWS.search(message) or _OF_KUBERNETES.search(message):
             with self._lock:
                 self._calls[refused_call(message)] += 1
+
+    def leave_out(self, error: Exception) -> None:
+        """Take one note back: nobody need permit the call, or its failure is the cause of another alarm."""
+        with self._lock:
+            self._calls -= Counter([refused_call(str(error))])
 
     def calls(self) -> Counter[RefusedCall]:
         """Return how often each was refused."""

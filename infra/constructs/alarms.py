@@ -33,7 +33,10 @@ DISPLAY_NAME_MAX: Final = 100
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 
 REFUSED_CALLS: Final = "refused-calls"
-"""The alarm of which each missing permission is a contributor of its own (docs/adr/0242)."""
+"""The alarm of which each refused call is a contributor of its own (docs/adr/0242)."""
+
+MISSING_PERMISSIONS: Final = "missing-permissions"
+"""The same for calls without which runs go on. It ends no update: the version before may lack the permission, too."""
 
 _WITHOUT_CONTRIBUTORS: Final = ("eusc-", "us-iso", "eu-iso")
 """Beginnings of regions for which AWS has not announced alarms on several time series: there the sum is watched."""
@@ -106,6 +109,7 @@ class Alarms(Construct):
         for watch in _WATCHES:
             self._on_causes(watch)
         self._on_refused_calls()
+        self._on_missing_permissions()
         by_name = {function.spec.name: function for function in functions}
         self._on_no_clean_run(next(by_name[name] for name in LAST_RESORT if name in by_name))
         self._on_dead_letters("failures", queues.failures.metric_approximate_number_of_messages_visible)
@@ -127,23 +131,30 @@ class Alarms(Construct):
 
     def _on_refused_calls(self) -> None:
         """Watch each refused action and resource by itself, so that the notification names them."""
-        says = "a permission or quota is missing, or a reference is broken: the notification names action and resource"
+        says = "a permission or quota is missing, or a reference is broken"
+        refused = {"calls": metric_names.DENIED_CALLS, "launches": metric_names.LAUNCH_DENIALS}
+        total = cloudwatch.MathExpression(
+            expression="FILL(calls, 0) + FILL(launches, 0)",
+            using_metrics={name: self._sum_of(count) for name, count in refused.items()},
+            period=FIVE_MINUTES,
+        )
+        self.rolling_back.append(self._on_calls(REFUSED_CALLS, metric_names.DENIED_CALLS, total, says))
+
+    def _on_missing_permissions(self) -> None:
+        """Watch the same of calls without which runs go on."""
+        count, says = metric_names.UNPERMITTED_CALLS, "a permission is missing, and runs go on without the call"
+        self._on_calls(MISSING_PERMISSIONS, count, self._sum_of(count), says)
+
+    def _on_calls(self, name: str, count: str, total: cloudwatch.IMetric, says: str) -> cloudwatch.Alarm:
+        """Return an alarm on each action and resource of this count; on the total where AWS has no such alarms."""
         if self._region.startswith(_WITHOUT_CONTRIBUTORS):
-            says = "a permission or quota is missing, or a reference is broken"
-            refused = {"calls": metric_names.DENIED_CALLS, "launches": metric_names.LAUNCH_DENIALS}
-            metric = cloudwatch.MathExpression(
-                expression="FILL(calls, 0) + FILL(launches, 0)",
-                using_metrics={name: self._sum_of(count) for name, count in refused.items()},
-                period=FIVE_MINUTES,
-            )
-        else:
-            denied = metric_names.in_cloudwatch(metric_names.DENIED_CALLS)
-            schema = f'SCHEMA("{NAMESPACE}", action, resource, service)'
-            grouped = "GROUP BY action, resource ORDER BY SUM() DESC"
-            where = f"WHERE service = '{self._service}'"
-            query = " ".join(("SELECT", f"SUM({denied})", "FROM", schema, where, grouped))
-            metric = cloudwatch.MathExpression(expression=query, using_metrics={}, period=FIVE_MINUTES)
-        self.rolling_back.append(self._alarm(REFUSED_CALLS, metric, says, of=2, periods=3))
+            return self._alarm(name, total, says, of=2, periods=3)
+        schema = f'SCHEMA("{NAMESPACE}", action, resource, service)'
+        grouped = "GROUP BY action, resource ORDER BY SUM() DESC"
+        where = f"WHERE service = '{self._service}'"
+        query = " ".join(("SELECT", f"SUM({metric_names.in_cloudwatch(count)})", "FROM", schema, where, grouped))
+        metric = cloudwatch.MathExpression(expression=query, using_metrics={}, period=FIVE_MINUTES)
+        return self._alarm(name, metric, f"{says}: the notification names action and resource", of=2, periods=3)
 
     def _on_no_clean_run(self, function: ProvisionerFunction) -> None:
         """Watch for five minutes without a successful invocation, including time-outs and failed starts.

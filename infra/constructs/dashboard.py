@@ -36,7 +36,7 @@ OPERATIONS: Final = (
     Graph("Drains without progress", ("DrainsBlocked", "DrainsBlockedForADay")),
     Graph(
         "Calls, runs and searches that failed",
-        ("PortErrors", "DeniedCalls", "FailedRuns", "FailedImprovements", "LedgerFailures"),
+        ("PortErrors", "DeniedCalls", "UnpermittedCalls", "FailedRuns", "FailedImprovements", "LedgerFailures"),
         "Sum",
     ),
     Graph("Stopped by a brake", ("Stopped",), "Sum"),

@@ -67,7 +67,7 @@ def test_each_cause_of_an_alarm_is_counted_somewhere() -> None:
     assert set(causes) <= counted
     assert len(set(causes)) == len(causes), "a cause that is in two alarms wakes twice"
     # A NodePool is only observed because somebody wants it to be.
-    assert metric_names.DENIED_CALLS not in causes, "it has an alarm of its own"
+    assert not {metric_names.DENIED_CALLS, metric_names.UNPERMITTED_CALLS} & set(causes), "they have their own alarms"
     unwanted = {metric_names.stopped_by(kind) for kind in BrakeKind if kind is not BrakeKind.OBSERVED}
     assert unwanted <= set(causes), "a brake without an alarm"
 
@@ -116,12 +116,16 @@ def test_each_alarm_on_our_own_metrics_has_the_dimension_that_functions_write(
             )
 
 
-def test_a_refused_call_is_named_in_the_notification(alarms: dict[str, Alarm]) -> None:
+@pytest.mark.parametrize(
+    ("name", "metric"), [("refused-calls", "DeniedCalls"), ("missing-permissions", "UnpermittedCalls")]
+)
+def test_a_refused_call_is_named_in_the_notification(alarms: dict[str, Alarm], name: str, metric: str) -> None:
     """Each time series of the query is a contributor, whose attributes CloudWatch sends: those that the functions write."""
-    (query,) = alarms["refused-calls"]["Metrics"]
+    (query,) = alarms[name]["Metrics"]
     (schema,) = re.findall(r'FROM SCHEMA\("(\w+)", ([\w, ]+)\)', query["Expression"])
     assert (schema[0], set(schema[1].split(", "))) == (NAMESPACE, {"service", "action", "resource"})
-    assert "SELECT SUM(DeniedCalls) " in query["Expression"]
+    assert f"SELECT SUM({metric}) " in query["Expression"]
+    assert alarms[name]["AlarmDescription"].partition(". ")[0].endswith("the notification names action and resource")
     assert "WHERE service = 'fleetwright-fleetwright' " in query["Expression"]
     assert query["Expression"].endswith("GROUP BY action, resource ORDER BY SUM() DESC"), "CloudWatch demands both"
     assert (query["Period"], query["ReturnData"]) == (300, True)
@@ -134,7 +138,12 @@ def test_where_an_alarm_cannot_name_calls_their_sum_is_watched(tmp_path: Path) -
         m["Id"]: m["MetricStat"]["Metric"]["MetricName"] for m in found["refused-calls"]["Metrics"] if "MetricStat" in m
     }
     assert metrics == {"calls": "DeniedCalls", "launches": "LaunchDenials"}
-    assert "names" not in found["refused-calls"]["AlarmDescription"]
+    assert (found["missing-permissions"]["MetricName"], found["missing-permissions"]["Statistic"]) == (
+        "UnpermittedCalls",
+        "Sum",
+    )
+    for name in ("refused-calls", "missing-permissions"):
+        assert "names" not in found[name]["AlarmDescription"]
 
 
 def test_the_page_says_how_many_alarms_there_are_and_what_they_cost(alarms: dict[str, Alarm]) -> None:
@@ -183,7 +192,7 @@ def test_cloudwatch_is_told_what_an_alarm_or_a_graph_shows_and_nothing_else(alar
     """A metric costs while it is published: counts without an alarm or a graph are in the log alone."""
     shown = {name for graph in (*OPERATIONS, *MONEY) for name in graph.metrics}
     shown |= {alarm["MetricName"] for alarm in alarms.values() if alarm.get("Namespace") == NAMESPACE}
-    shown |= {metric_names.in_cloudwatch(metric_names.DENIED_CALLS)}
+    shown |= set(map(metric_names.in_cloudwatch, (metric_names.DENIED_CALLS, metric_names.UNPERMITTED_CALLS)))
     assert shown == set(map(metric_names.in_cloudwatch, metric_names.METRICS))
 
 

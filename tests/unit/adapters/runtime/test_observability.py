@@ -18,6 +18,7 @@ from adapters.kube.errors import of_answer
 from adapters.ports import DeniedError, PortError, TooLargeError, TransientError, reason_of
 from adapters.run_report import RunReport
 from adapters.runtime import observability
+from adapters.runtime.refused_calls import MISSING_PERMISSIONS
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
@@ -190,8 +191,10 @@ def test_a_missing_permission_is_reported_though_the_run_goes_on_without(
         raise Cut
 
     lines = run(work, written, Cut)
-    assert metrics_of(lines)["DeniedCalls"] == 2
-    assert [(line["action"], line["resource"]) for line in lines if "action" in line] == [names]
+    metric, other = ("DeniedCalls", "UnpermittedCalls") if is_decided else ("UnpermittedCalls", "DeniedCalls")
+    assert metrics_of(lines)[metric] == 2
+    assert [(line["action"], line["resource"], line[metric]) for line in lines if "action" in line] == [(*names, [2.0])]
+    assert other not in metrics_of(lines), "two alarms would ring for one call, and only a decision's ends an update"
 
 
 def test_a_missing_permission_is_not_reported_by_the_next_run(written: StringIO) -> None:
@@ -200,7 +203,19 @@ def test_a_missing_permission_is_not_reported_by_the_next_run(written: StringIO)
     def work(event: Any, context: Any, report: RunReport) -> None:
         raise Cut
 
-    assert "DeniedCalls" not in metrics_of(run(work, written, Cut))
+    assert "UnpermittedCalls" not in metrics_of(run(work, written, Cut))
+
+
+def test_a_call_with_an_alarm_of_its_own_is_not_reported_as_refused(written: StringIO) -> None:
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        events_forbidden()
+        MISSING_PERMISSIONS.leave_out(mark_forbidden())
+        MISSING_PERMISSIONS.leave_out(TransientError("kube:list nodes", "timeout"))
+        raise Cut
+
+    lines = run(work, written, Cut)
+    assert metrics_of(lines)["UnpermittedCalls"] == 1
+    assert [(line["action"], line["resource"]) for line in lines if "action" in line] == [("kube:create", "events")]
 
 
 @pytest.mark.parametrize(
@@ -212,13 +227,13 @@ def test_a_missing_permission_is_not_reported_by_the_next_run(written: StringIO)
     ],
 )
 def test_a_refusal_that_no_permission_mends_is_not_reported(written: StringIO, status: int, said: str) -> None:
-    """A namespace that is being deleted would wake somebody, and end an update."""
+    """A namespace that is being deleted would wake somebody."""
 
     def work(event: Any, context: Any, report: RunReport) -> None:
         of_answer("kube:create events", status, json.dumps({"message": said}).encode())
         raise Cut
 
-    assert "DeniedCalls" not in metrics_of(run(work, written, Cut))
+    assert "UnpermittedCalls" not in metrics_of(run(work, written, Cut))
 
 
 def test_an_error_that_is_a_kind_of_denial_counts_as_one(written: StringIO) -> None:
