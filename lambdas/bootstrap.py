@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import wraps
@@ -81,5 +82,8 @@ def reads_cluster(app: Application) -> object:
 
 
 def _from_environment() -> Application:
+    # botocore draws its pauses between attempts from `random`, whose generator is seeded when it is imported: sandboxes that
+    # start from one snapshot share it, and would repeat a throttled call all at the same moments.
+    random.seed()
     settings = Settings.from_environment(os.environ)
     return Application(Adapters(settings, session_of_environment(), SystemClock()))

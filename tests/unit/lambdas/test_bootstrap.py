@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
+from botocore.retries.standard import ExponentialBackoff
 
 from adapters.brakes.brake_reader import Panel
 from core.brakes.brake import Action, Brake, BrakeKind
+from infra.packaging.start import ENVIRONMENT
 from lambdas import bootstrap
 from lambdas.application.controllers import Application
 from tests.fakes.lab import Lab, LabAdapters
@@ -53,3 +58,27 @@ def test_a_clock_that_was_set_back_keeps_no_reading_alive(lab: Lab) -> None:
     assert bootstrap.application() is app
     lab.clock.advance(seconds=-(bootstrap.WENT_BACK + timedelta(milliseconds=1)).total_seconds())
     assert bootstrap.application() is not app
+
+
+@pytest.fixture
+def snapshot() -> Iterator[object]:
+    """The state of the generator that all sandboxes of one snapshot have, and that is put back afterwards."""
+    before = random.getstate()
+    yield before
+    random.setstate(before)
+
+
+def test_sandboxes_of_one_snapshot_pause_for_different_times(snapshot: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, all of them would repeat a throttled call at the same moments."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    seen = set[tuple[float, ...]]()
+    for _ in range(3):
+        random.setstate(snapshot)  # type: ignore[arg-type]
+        for name in ("factory", "current", "used_at"):
+            monkeypatch.setattr(bootstrap._Sandbox, name, None)
+        bootstrap.application()
+        pauses = ExponentialBackoff()
+        attempts = (SimpleNamespace(attempt_number=number, http_response=None) for number in (1, 2, 1, 2))
+        seen.add(tuple(map(pauses.delay_amount, attempts)))
+    assert len(seen) == 3
