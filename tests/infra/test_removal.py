@@ -103,6 +103,29 @@ def test_a_removal_as_on_the_page_leaves_nothing(account: Account) -> None:
     assert {kind: found for kind, found in remains(account.session).items() if found} == {}
 
 
+@mock_aws
+def test_the_check_for_what_remains_sees_no_other_cluster() -> None:
+    """`list-schedule-groups --name-prefix fleetwright-prod` lists the group of prod-eu, too."""
+    session = boto3.Session("AKIA", "secret", region_name="us-east-1")
+    client = session.client("scheduler")
+    for cluster in ("prod", "prod-eu"):
+        client.create_schedule_group(Name=f"fleetwright-{cluster}")
+    check = PAGE.read_text(encoding="utf-8").partition("Check that nothing remains")[2]
+    (command,) = (one for one in aws_commands(check) if one.startswith("scheduler "))
+    call = aws_call(command.replace("CLUSTER", "prod"))
+    ask = getattr(client, re.sub(r"(?<!^)(?=[A-Z])", "_", call.operation).lower())
+    assert ask(**call.arguments)["Name"] == "fleetwright-prod"
+    client.delete_schedule_group(Name="fleetwright-prod")
+    with pytest.raises(client.exceptions.ResourceNotFoundException):
+        ask(**call.arguments)
+
+
+def test_the_shared_bucket_is_not_taken_for_the_ledger_of_a_cluster(templates: dict[str, dict[str, Any]]) -> None:
+    """CloudFormation names it by stack and logical id; the ledger of a cluster called `market` began as the page said."""
+    (bucket,) = (i for i, r in templates["fleetwright"]["Resources"].items() if r["Type"] == "AWS::S3::Bucket")
+    assert f"its name begins with `fleetwright-{bucket.lower()}-`" in PAGE.read_text(encoding="utf-8")
+
+
 def play(account: Account, step: str, stack: str, **known: str) -> None:
     """Run the commands of a step, with names in place of its capital letters."""
     session, names, unprotected = account.session, {"bucket": "", "table": "", **known}, set[str]()
