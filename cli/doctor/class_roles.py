@@ -15,6 +15,7 @@ from cli.doctor.network import DEPLOYS, JOINING
 from cli.doctor.node_roles import passed_roles
 from cli.doctor.role_policies import refused, statements
 from cli.doctor.way_out import reaches_iam
+from core.catalogue.node_class import without_path
 from core.manifests.wire.api_resources import EC2_NODE_CLASSES
 
 ONLY_ENTRIES: Final = "API"
@@ -60,7 +61,7 @@ def _roles(account: Account, classes: list[dict[str, Any]]) -> tuple[dict[str, l
     problems: list[_Problem] = []
     for manifest in sorted(classes, key=lambda one: str(one["metadata"]["name"])):
         known, spec = str(manifest["metadata"]["name"]), manifest.get("spec") or {}
-        role, profile = str(spec.get("role") or ""), str(spec.get("instanceProfile") or "")
+        role, profile = without_path(str(spec.get("role") or "")), str(spec.get("instanceProfile") or "")
         if profile and not role:
             role = _role_of(account, profile)
         if role:

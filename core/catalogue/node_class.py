@@ -285,6 +285,11 @@ class EC2NodeClass(_Wire, frozen=True, kw_only=True):
         return tuple(sorted({subnet.zone for subnet in self.status.subnets}))
 
 
+def without_path(role: str) -> str:
+    """Return the name of a role, which a class may write with its path: `Nodes` of `team/Nodes`. Calls of IAM refuse paths."""
+    return role.rpartition("/")[2]
+
+
 def has_address_reading(manifest: Mapping[str, Any]) -> bool:
     """Whether a manifest says that a subnet had few addresses."""
     written, status = (manifest.get("metadata") or {}).get("annotations") or {}, manifest.get("status")

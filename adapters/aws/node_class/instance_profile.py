@@ -10,7 +10,7 @@ from adapters.aws.node_class.owned_profiles import path_of
 from adapters.aws.service import AwsService
 from adapters.ports import Clock, ConflictError, DeniedError, NotFoundError
 from core import labels
-from core.catalogue.node_class import EC2NodeClass
+from core.catalogue.node_class import EC2NodeClass, without_path
 from core.launch.template import tag_list
 
 _NAME_MAX: Final = 128
@@ -47,7 +47,7 @@ class InstanceProfiles:
             return name
         seen = self._known.get(name)
         if seen is None or now - seen >= KNOWN_FOR:
-            self._ensure(name, _role_name(node_class), node_class)
+            self._ensure(name, without_path(node_class.spec.role), node_class)
             self._known[name] = now
         return name
 
@@ -55,7 +55,8 @@ class InstanceProfiles:
         """Return the name of the profile in the class's spec: its own, or that of its role; empty for neither."""
         if node_class.spec.instance_profile or not node_class.spec.role:
             return node_class.spec.instance_profile
-        content = f"{self._region}/{self._cluster}/{node_class.name}/{node_class.metadata.uid}/{_role_name(node_class)}"
+        role = without_path(node_class.spec.role)
+        content = f"{self._region}/{self._cluster}/{node_class.name}/{node_class.metadata.uid}/{role}"
         digest = hashlib.sha256(content.encode()).hexdigest()[:20]
         return f"{self._cluster[: _NAME_MAX - len(digest) - 1]}_{digest}"
 
@@ -96,8 +97,3 @@ class InstanceProfiles:
         except DeniedError as error:
             if not error.detail.startswith(_ROLE_TAKEN):
                 raise
-
-
-def _role_name(node_class: EC2NodeClass) -> str:
-    """Return the role's name without its path, which IAM does not accept here."""
-    return node_class.spec.role.rpartition("/")[2]

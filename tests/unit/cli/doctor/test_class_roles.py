@@ -103,6 +103,15 @@ def test_a_role_that_the_account_lacks_is_named_with_its_classes(server: ApiServ
     assert (told.state, told.says, told.mends) == (PROBLEM, says, "kubectl edit ec2nodeclasses gpu web")
 
 
+def test_a_role_that_a_class_names_with_its_path_is_found(server: ApiServer, url: str) -> None:
+    """IAM was asked for `team/Nodes`, so the doctor said that the role does not exist; nodes were launched with it."""
+    a_class(server, role="team/Nodes")
+    a_class(server, "other")
+    account = Launching(url, passed=("team/Nodes",))
+    account.roles["Nodes"], account.entries = f"{ARN}team/Nodes", {f"{ARN}team/Nodes": "EC2_LINUX"}
+    assert found(account) == ("class-roles", OK, "the roles of all EC2NodeClasses are usable: Nodes", "")
+
+
 def test_a_role_that_the_functions_may_not_pass_is_named_with_its_path(server: ApiServer, url: str) -> None:
     a_class(server, "gpu", role="GpuNodes")
     account = Launching(url)
