@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import boto3
 import pytest
@@ -28,7 +29,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
 
 
 def missing(session: boto3.Session) -> list[str]:
-    return refused(statements(Account(session, "prod", "fleetwright-prod"), "Nodes"), ACTIONS)
+    return refused(list(statements(Account(session, "prod", "fleetwright-prod"), "Nodes")), ACTIONS)
 
 
 def test_policies_of_aws_have_what_nodes_need(session: boto3.Session) -> None:
@@ -56,3 +57,25 @@ def test_a_policy_of_the_account_and_one_of_the_role_count(session: boto3.Sessio
     assert missing(session) == ["ec2:DescribeInstances"]
     iam.put_role_policy(RoleName="Nodes", PolicyName="Own", PolicyDocument=documents[1])
     assert missing(session) == []
+
+
+PULLING = [action for action in ACTIONS if action.startswith("ecr:")]
+
+
+@pytest.mark.parametrize(
+    ("denies", "gone"),
+    [
+        ({"Action": "ecr:*", "Resource": "*"}, PULLING),
+        ({"Action": ["ecr:BatchGetImage", "s3:*"], "Resource": ["*"]}, ["ecr:BatchGetImage"]),
+        ({"NotAction": "ecr:*", "Resource": "*"}, ["ec2:DescribeInstances"]),
+        ({"Action": "*", "Resource": "*", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}, []),
+        ({"Action": "ecr:*", "Resource": "arn:aws:ecr:eu-west-1:123456789012:repository/secret"}, []),
+        ({"Action": "ecr:*", "NotResource": "arn:aws:ecr:eu-west-1:123456789012:repository/own"}, []),
+    ],
+)
+def test_what_is_denied_counts_beside_an_allow(denies: dict[str, Any], gone: list[str]) -> None:
+    """A role with everything allowed and ECR denied was called usable; a Deny of some resources, or some requests, is none."""
+    allows = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    assert refused([allows], ACTIONS) == []
+    assert refused([allows, {"Effect": "Deny", **denies}], ACTIONS) == gone
+    assert refused([{"Effect": "Deny", **denies}, allows], ACTIONS) == gone
