@@ -12,7 +12,7 @@ from cli.doctor.account import Account
 from cli.doctor.class_roles import class_roles
 from cli.doctor.cluster_roles import cluster_roles
 from cli.doctor.definitions import api_server, definitions
-from cli.doctor.errors import NoClusterError, NotAllowedError, NotAnsweredError
+from cli.doctor.errors import NoClusterError, NotAllowedError, NotAnsweredError, unanswered
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from cli.doctor.node_roles import node_roles
 from cli.doctor.volume_key import volume_key
@@ -43,10 +43,8 @@ def finding_of(name: str, account: Account, now: datetime) -> AccountFinding:
         return CHECKS[name](name, account, now)
     except NoClusterError:
         return AccountFinding(name, UNKNOWN, "there is no cluster to ask")
-    except NotAllowedError as error:
-        return AccountFinding(name, UNKNOWN, f"these credentials may not call {error}")
-    except NotAnsweredError as error:
-        return AccountFinding(name, UNKNOWN, str(error))
+    except (NotAllowedError, NotAnsweredError) as error:
+        return AccountFinding(name, UNKNOWN, unanswered(error))
 
 
 def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:

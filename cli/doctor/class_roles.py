@@ -10,34 +10,32 @@ from typing import Any, Final, NamedTuple
 from cli.doctor.access_entries import is_shadow
 from cli.doctor.account import Account
 from cli.doctor.cluster_api import CONFIG_MAPS
-from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from cli.doctor.errors import NotAllowedError, NotAnsweredError, unanswered
+from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding, FindingPart
 from cli.doctor.network import DEPLOYS, JOINING
 from cli.doctor.node_roles import passed_roles
-from cli.doctor.role_policies import refused, statements
+from cli.doctor.role_policies import lacking
 from cli.doctor.way_out import reaches_iam
+from core.ami_families.custom import CUSTOM
+from core.ami_families.registry import family_of
 from core.catalogue.node_class import without_path
 from core.manifests.wire.api_resources import EC2_NODE_CLASSES
 
 ONLY_ENTRIES: Final = "API"
 """The authentication mode in which the ConfigMap aws-auth does not count."""
 
-NEEDED: Final = {
-    "AmazonEKSWorkerNodePolicy": ("ec2:DescribeInstances",),
-    "AmazonEC2ContainerRegistryPullOnly": (
-        "ecr:BatchGetImage",
-        "ecr:GetAuthorizationToken",
-        "ecr:GetDownloadUrlForLayer",
-    ),
-}
-"""Policy of AWS → what EKS' images need of it: the first to find their node's name, the other to pull kube-proxy and the CNI
-plugin. The plugin's own permissions are left out, since its service account may have them."""
+PUBLISHED: Final = "/aws/service/"
+"""Beginning of the SSM parameters with which AWS publishes images."""
+
+WORST: Final = (PROBLEM, UNKNOWN, OK)
+"""States of parts; the first one decides."""
 
 
-class _Problem(NamedTuple):
-    """What is wrong with a role, and the command that mends it; `mends` ends with a comment if it is a deployment."""
+class _Users(NamedTuple):
+    """Names of the EC2NodeClasses with a role: all, and those with images of EKS; others' images may need less."""
 
-    says: str
-    mends: str
+    every: list[str]
+    of_eks: list[str]
 
 
 def class_roles(name: str, account: Account, _: datetime) -> AccountFinding:
@@ -45,41 +43,62 @@ def class_roles(name: str, account: Account, _: datetime) -> AccountFinding:
     classes = account.api.list(EC2_NODE_CLASSES)
     if not classes:
         return AccountFinding(name, OK, "there is no EC2NodeClass yet")
-    roles, problems = _roles(account, classes)
-    problems += _unmade_profiles(account, classes)
-    problems += [problem for role, users in sorted(roles.items()) for problem in _problems(account, role, users)]
-    if problems:
-        mends = list(dict.fromkeys(problem.mends for problem in problems))
-        mends.sort(key=lambda command: command.startswith(DEPLOYS))  # its comment would end what follows
-        return AccountFinding(name, PROBLEM, "; ".join(problem.says for problem in problems), " && ".join(mends))
-    return AccountFinding(name, OK, f"the roles of all EC2NodeClasses are usable: {', '.join(sorted(roles))}")
+    roles: dict[str, _Users] = {}
+    found = [one for manifest in classes for one in _answered(_assign(account, manifest, roles))]
+    found += _answered(_unmade_profiles(account, classes))
+    for role, users in sorted(roles.items()):
+        found += _answered(_of_role(account, role, users))
+    return _together(name, found, f"the roles of all EC2NodeClasses are usable: {', '.join(sorted(roles))}")
 
 
-def _roles(account: Account, classes: list[dict[str, Any]]) -> tuple[dict[str, list[str]], list[_Problem]]:
-    """Return role → the names of the classes with it, and problems of classes without a role."""
-    roles: dict[str, list[str]] = {}
-    problems: list[_Problem] = []
-    for manifest in sorted(classes, key=lambda one: str(one["metadata"]["name"])):
-        known, spec = str(manifest["metadata"]["name"]), manifest.get("spec") or {}
-        role, profile = without_path(str(spec.get("role") or "")), str(spec.get("instanceProfile") or "")
-        if profile and not role:
-            role = _role_of(account, profile)
-        if role:
-            roles.setdefault(role, []).append(known)
-        elif profile:
-            says = f"EC2NodeClass {known} has the instance profile {profile}, which does not exist or has no role"
-            problems.append(_Problem(says, f"aws iam get-instance-profile --instance-profile-name {profile}"))
-    return roles, problems
+def _together(name: str, found: list[FindingPart], usable: str) -> AccountFinding:
+    """Return the finding of all parts, the worst ones first; it begins with `usable` where all are notes."""
+    state = next((worst for worst in WORST if any(one.state == worst for one in found)), OK)
+    every = [FindingPart(OK, usable), *found] if state == OK else sorted(found, key=lambda one: WORST.index(one.state))
+    mends = list(dict.fromkeys(one.mends for one in every if one.mends))
+    mends.sort(key=lambda command: command.startswith(DEPLOYS))  # its comment would end what follows
+    return AccountFinding(name, state, "; ".join(dict.fromkeys(one.says for one in every)), " && ".join(mends))
 
 
-def _unmade_profiles(account: Account, classes: list[dict[str, Any]]) -> Iterator[_Problem]:
+def _answered(found: Iterator[FindingPart]) -> Iterator[FindingPart]:
+    """Yield what is found until a call has no answer, and then that: what others found stays."""
+    try:
+        yield from found
+    except (NotAllowedError, NotAnsweredError) as error:
+        yield FindingPart(UNKNOWN, unanswered(error))
+
+
+def _assign(account: Account, manifest: dict[str, Any], roles: dict[str, _Users]) -> Iterator[FindingPart]:
+    """Add a class to the users of its role; yield the problem of one without a role."""
+    known, spec = str(manifest["metadata"]["name"]), manifest.get("spec") or {}
+    role, profile = without_path(str(spec.get("role") or "")), str(spec.get("instanceProfile") or "")
+    if profile and not role:
+        role = _role_of(account, profile)
+    if role:
+        users = roles.setdefault(role, _Users([], []))
+        users.every.append(known)
+        if _has_images_of_eks(spec):
+            users.of_eks.append(known)
+    elif profile:
+        says = f"EC2NodeClass {known} has the instance profile {profile}, which does not exist or has no role"
+        yield FindingPart(PROBLEM, says, f"aws iam get-instance-profile --instance-profile-name {profile}")
+
+
+def _has_images_of_eks(spec: Mapping[str, Any]) -> bool:
+    """Whether the class selects images by an alias or a parameter of AWS, and lets the family write their user data."""
+    terms = spec.get("amiSelectorTerms") or ()
+    alias = next((str(term["alias"]) for term in terms if term.get("alias")), "")
+    published = any(str(term.get("ssmParameter") or "").startswith(PUBLISHED) for term in terms)
+    return family_of(str(spec.get("amiFamily") or ""), alias) is not CUSTOM and bool(alias or published)
+
+
+def _unmade_profiles(account: Account, classes: list[dict[str, Any]]) -> Iterator[FindingPart]:
     """Yield the classes whose instance profile the functions cannot create, because no call of theirs gets to IAM."""
     named = sorted(str(one["metadata"]["name"]) for one in classes if (one.get("spec") or {}).get("role"))
     if named and account.is_deployed() and not is_shadow(account) and not reaches_iam(account):
         says = f"the functions cannot reach IAM to create instance profiles for {', '.join(named)}"
-        yield _Problem(
-            f"{says}: name an instanceProfile in place of the role", f"kubectl edit ec2nodeclasses {' '.join(named)}"
-        )
+        mends = f"kubectl edit ec2nodeclasses {' '.join(named)}"
+        yield FindingPart(PROBLEM, f"{says}: name an instanceProfile in place of the role", mends)
 
 
 def _role_of(account: Account, profile: str) -> str:
@@ -89,33 +108,34 @@ def _role_of(account: Account, profile: str) -> str:
     return str(roles[0]["RoleName"]) if roles else ""
 
 
-def _problems(account: Account, role: str, users: list[str]) -> Iterator[_Problem]:
-    whose = f"{'EC2NodeClass' if len(users) == 1 else 'EC2NodeClasses'} {', '.join(users)}"
-    has = "has" if len(users) == 1 else "have"
+def _of_role(account: Account, role: str, users: _Users) -> Iterator[FindingPart]:
+    whose, has = _named(users.every), "has" if len(users.every) == 1 else "have"
     described = (account.ask("iam", "GetRole", RoleName=role) or {}).get("Role")
     if described is None:
         says = f"{whose} {has} the role {role}, which the account does not have: launches fail"
-        yield _Problem(says, f"kubectl edit ec2nodeclasses {' '.join(users)}")
+        yield FindingPart(PROBLEM, says, f"kubectl edit ec2nodeclasses {' '.join(users.every)}")
         return
     arn = str(described["Arn"])
+    yield from _answered(_passing(account, arn, f"{whose} {has} the role {role}"))
+    yield from _answered(_joining(account, arn, f"nodes with the role {role} of {whose}"))
+    yield from _answered(lacking(account, arn, _named(users.of_eks or users.every), is_of_eks=bool(users.of_eks)))
+
+
+def _named(classes: list[str]) -> str:
+    return f"{'EC2NodeClass' if len(classes) == 1 else 'EC2NodeClasses'} {', '.join(classes)}"
+
+
+def _passing(account: Account, arn: str, says: str) -> Iterator[FindingPart]:
     if account.is_deployed() and not is_shadow(account) and arn not in passed_roles(account):
-        says = f"{whose} {has} the role {role}, which the functions may not pass: launches fail"
-        yield _Problem(says, f"{DEPLOYS}  # with {arn.partition(':role/')[2]} in nodeRoles")
+        mends = f"{DEPLOYS}  # with {arn.partition(':role/')[2]} in nodeRoles"
+        yield FindingPart(PROBLEM, f"{says}, which the functions may not pass: launches fail", mends)
+
+
+def _joining(account: Account, arn: str, nodes: str) -> Iterator[FindingPart]:
     if not _may_join(account, arn):
-        says = f"nodes with the role {role} of {whose} cannot join: it has no access entry of type EC2_LINUX"
         names = f"--cluster-name {account.cluster} --principal-arn {arn} --type EC2_LINUX"
-        yield _Problem(says, f"aws eks create-access-entry --region {account.region} {names}")
-    yield from _lacking(account, arn, whose)
-
-
-def _lacking(account: Account, arn: str, whose: str) -> Iterator[_Problem]:
-    """Yield what the policies of the role lack, each with the policy of AWS that has it."""
-    role, granted = arn.rpartition("/")[2], list(statements(account, arn.rpartition("/")[2]))
-    for policy, actions in NEEDED.items():
-        if missing := refused(granted, actions):
-            says = f"the role {role} of {whose} may not {', '.join(missing)}: nodes of EKS' images do not become ready"
-            of_aws = f"arn:{arn.split(':')[1]}:iam::aws:policy/{policy}"
-            yield _Problem(says, f"aws iam attach-role-policy --role-name {role} --policy-arn {of_aws}")
+        mends = f"aws eks create-access-entry --region {account.region} {names}"
+        yield FindingPart(PROBLEM, f"{nodes} cannot join: it has no access entry of type EC2_LINUX", mends)
 
 
 def _may_join(account: Account, arn: str) -> bool:
@@ -129,4 +149,4 @@ def _may_join(account: Account, arn: str) -> bool:
 def _is_mapped(config_map: Mapping[str, Any], arn: str) -> bool:
     """Whether the ConfigMap aws-auth has the role, which it names without its path."""
     mapped = str((config_map.get("data") or {}).get("mapRoles") or "")
-    return re.search(rf":role/{re.escape(arn.rpartition('/')[2])}(?![\w+=,.@/-])", mapped) is not None
+    return re.search(rf":role/{re.escape(without_path(arn))}(?![\w+=,.@/-])", mapped) is not None

@@ -13,3 +13,8 @@ class NotAnsweredError(Exception):
 
 class NoClusterError(Exception):
     """No EKS cluster has the name, so checks about it are impossible."""
+
+
+def unanswered(error: NotAllowedError | NotAnsweredError) -> str:
+    """Return what a finding says of a call without an answer."""
+    return f"these credentials may not call {error}" if isinstance(error, NotAllowedError) else str(error)

@@ -20,3 +20,15 @@ class AccountFinding(NamedTuple):
     state: str
     says: str
     mends: str = ""
+
+
+class FindingPart(NamedTuple):
+    """A part of a finding: a problem, what has no answer, or with the state `ok` a note.
+
+    Attributes:
+        mends: The repair command; empty if there is nothing to do. It ends with a comment if it is a deployment.
+    """
+
+    state: str
+    says: str
+    mends: str = ""

@@ -11,6 +11,7 @@ from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from cli.doctor.network import DEPLOYS
 from cli.doctor.role_policies import statements
+from core.catalogue.node_class import without_path
 from installation.stack_names import role_name
 
 PASSES: Final = "iam:PassRole"
@@ -43,7 +44,7 @@ def passed_roles(account: Account) -> list[str]:
 
 
 def _problem(account: Account, arn: str) -> Iterator[str]:
-    known = arn.rpartition("/")[2]
+    known = without_path(arn)
     found = ((account.ask("iam", "GetRole", RoleName=known) or {}).get("Role") or {}).get("Arn")
     if found is None:
         yield f"the account has no role {known}"

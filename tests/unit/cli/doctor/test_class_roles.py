@@ -10,6 +10,7 @@ import pytest
 from cli.doctor import checks
 from cli.doctor.account import Account
 from cli.doctor.cluster_api import CONFIG_MAPS
+from cli.doctor.errors import NotAllowedError
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from core.manifests.wire.api_resources import EC2_NODE_CLASSES
 from tests.builders import NOW, a_class_manifest
@@ -30,7 +31,7 @@ class Launching(Account):
         self.entries: dict[str, str] = {f"{ARN}Nodes": "EC2_LINUX"}
         self.profiles: dict[str, list[str]] = {}
         self.granted: dict[str, Any] = {"Effect": "Allow", "Action": ["ec2:Describe*", "ecr:*"], "Resource": "*"}
-
+        self.refused: set[str] = set()
         self.vpc: dict[str, Any] = {}
         self.routes: list[dict[str, Any]] = []
         self.endpoints: list[dict[str, Any]] = []
@@ -48,6 +49,8 @@ class Launching(Account):
         return {"endpoint": self._url, "accessConfig": {"authenticationMode": self._mode}}
 
     def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
+        if operation in self.refused:
+            raise NotAllowedError(f"{service}:{operation}")
         match operation:
             case "GetRole":
                 arn = self.roles.get(arguments["RoleName"])
@@ -214,3 +217,82 @@ def test_functions_that_cannot_reach_iam_create_no_profile(server: ApiServer, ur
     a_class(server, role=None, instanceProfile="own")
     account.profiles["own"] = ["Nodes"]
     assert found(account).state == OK
+
+
+@pytest.mark.parametrize(
+    ("spec", "state"),
+    [
+        ({"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-1"}]}, OK),
+        ({"amiFamily": "Custom", "amiSelectorTerms": [{"alias": "al2023@latest"}]}, OK),
+        ({"amiFamily": "AL2023", "amiSelectorTerms": [{"id": "ami-1"}]}, OK),
+        ({"amiFamily": "AL2023", "amiSelectorTerms": [{"tags": {"team": "web"}}]}, OK),
+        ({"amiFamily": "AL2023", "amiSelectorTerms": [{"ssmParameter": "/own/image"}]}, OK),
+        ({"amiFamily": "AL2023", "amiSelectorTerms": [{"ssmParameter": "/aws/service/eks/optimized-ami/x"}]}, PROBLEM),
+        ({"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]}, PROBLEM),
+    ],
+)
+def test_images_of_your_own_may_need_less(server: ApiServer, url: str, spec: dict[str, Any], state: str) -> None:
+    """An image that pulls from a private registry and names its node itself needs nothing of AWS."""
+    a_class(server, **spec)
+    account = Launching(url)
+    account.granted = {"Effect": "Allow", "Action": ["ec2:DescribeInstances", "s3:*"]}
+    told = found(account)
+    assert told.state == state, told.says
+    may_not = "may not ecr:BatchGetImage, ecr:GetAuthorizationToken, ecr:GetDownloadUrlForLayer"
+    if state == OK:
+        note = f"the role Nodes of EC2NodeClass default {may_not}, which images of your own may not need"
+        assert told == ("class-roles", OK, f"the roles of all EC2NodeClasses are usable: Nodes; {note}", "")
+    a_class(server, "web", amiFamily=None, amiSelectorTerms=[{"alias": "al2023@latest"}])
+    told = found(account)
+    assert told.state == PROBLEM
+    whose = "EC2NodeClass web" if state == OK else "EC2NodeClasses default, web"
+    assert told.says.startswith(
+        f"the role Nodes of {whose} {may_not}: nodes of EKS' images do not become ready, unless"
+    )
+
+
+def test_a_deny_is_named_and_no_policy_is_attached_for_it(server: ApiServer, url: str) -> None:
+    """A further Allow would change nothing."""
+    a_class(server)
+    account = Launching(url)
+    account.granted = [
+        {"Effect": "Allow", "Action": "*", "Resource": "*"},
+        {"Effect": "Deny", "Action": "ec2:Describe*", "Resource": "*"},
+    ]
+    told = found(account)
+    assert told.state == PROBLEM
+    assert told.says.startswith(
+        "a policy of the role Nodes of EC2NodeClass default denies ec2:DescribeInstances: nodes"
+    )
+    simulates = f"aws iam simulate-principal-policy --policy-source-arn {ARN}Nodes"
+    assert told.mends == f"{simulates} --action-names ec2:DescribeInstances"
+
+
+@pytest.mark.parametrize(
+    ("call", "service", "kept"),
+    [
+        ("ListRolePolicies", "iam", ["cannot join", "cannot reach IAM", "own, which does not exist"]),
+        (
+            "DescribeAccessEntry",
+            "eks",
+            ["may not ecr", "may not pass", "cannot reach IAM", "own, which does not exist"],
+        ),
+        ("DescribeRouteTables", "ec2", ["may not ecr", "may not pass", "cannot join", "own, which does not exist"]),
+        ("GetInstanceProfile", "iam", ["may not ecr", "may not pass", "cannot join", "cannot reach IAM"]),
+        ("GetRole", "iam", ["cannot reach IAM", "own, which does not exist"]),
+    ],
+)
+def test_a_refused_call_hides_nothing_that_others_found(
+    server: ApiServer, url: str, call: str, service: str, kept: list[str]
+) -> None:
+    """One permission that the reader lacked turned all problems into `unknown`."""
+    a_class(server)
+    a_class(server, "profiled", role=None, instanceProfile="own")
+    account = Launching(url, passed=("Others",))
+    account.vpc, account.entries = {"SubnetIds": ["subnet-a"], "VpcId": "vpc-1"}, {}
+    account.granted, account.refused = {}, {call}
+    told = found(account)
+    assert told.state == PROBLEM
+    assert [part for part in kept if part not in told.says] == [], told.says
+    assert told.says.count(f"these credentials may not call {service}:{call}") == 1
+    assert told.says.endswith(call), "what is unknown comes after the problems"

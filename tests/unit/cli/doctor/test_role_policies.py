@@ -11,11 +11,10 @@ import pytest
 from moto import mock_aws
 
 from cli.doctor.account import Account
-from cli.doctor.class_roles import NEEDED
-from cli.doctor.role_policies import refused, statements
+from cli.doctor.role_policies import NEEDED, refused, statements
 from tests.unit.cli.doctor.test_node_roles import TRUST
 
-ACTIONS = [action for actions in NEEDED.values() for action in actions]
+ACTIONS = [action for need in NEEDED.values() for action in need.actions]
 
 
 @pytest.fixture
