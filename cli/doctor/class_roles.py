@@ -15,7 +15,7 @@ from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding, FindingPart
 from cli.doctor.network import DEPLOYS, JOINING
 from cli.doctor.node_roles import passed_roles
 from cli.doctor.role_policies import lacking
-from cli.doctor.way_out import reaches_iam
+from cli.doctor.way_out import way_to_iam
 from core.ami_families.custom import CUSTOM
 from core.ami_families.registry import family_of
 from core.catalogue.node_class import without_path
@@ -95,10 +95,17 @@ def _has_images_of_eks(spec: Mapping[str, Any]) -> bool:
 def _unmade_profiles(account: Account, classes: list[dict[str, Any]]) -> Iterator[FindingPart]:
     """Yield the classes whose instance profile the functions cannot create, because no call of theirs gets to IAM."""
     named = sorted(str(one["metadata"]["name"]) for one in classes if (one.get("spec") or {}).get("role"))
-    if named and account.is_deployed() and not is_shadow(account) and not reaches_iam(account):
-        says = f"the functions cannot reach IAM to create instance profiles for {', '.join(named)}"
-        mends = f"kubectl edit ec2nodeclasses {' '.join(named)}"
-        yield FindingPart(PROBLEM, f"{says}: name an instanceProfile in place of the role", mends)
+    if not named or not account.is_deployed() or is_shadow(account):
+        return
+    way = way_to_iam(account)
+    creates = f"to create instance profiles for {', '.join(named)}"
+    if way.answer is None:
+        behind = f"it depends on the networks behind {', '.join(way.elsewhere)}"
+        shows = "the condition InstanceProfileReady of these EC2NodeClasses shows it"
+        yield FindingPart(UNKNOWN, f"cannot tell whether the functions reach IAM {creates}: {behind}; {shows}")
+    elif not way.answer:
+        says = f"the functions cannot reach IAM {creates}: name an instanceProfile in place of the role"
+        yield FindingPart(PROBLEM, says, f"kubectl edit ec2nodeclasses {' '.join(named)}")
 
 
 def _role_of(account: Account, profile: str) -> str:

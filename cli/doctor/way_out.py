@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from cli.doctor import security_groups
 from cli.doctor.account import Account
 from cli.doctor.errors import NotAnsweredError
-from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from cli.doctor.network import DEPLOYS, EVERYWHERE
 from cli.doctor.vpc_endpoints import called_interfaces, endpoints_of, has_interface, missing_services
 from installation.network_services import GATEWAYS
@@ -31,17 +31,22 @@ _TARGETS: Final = (
 )
 """Fields of a route that may name a way out. A peering connection is none: it leads to addresses of the other VPC alone."""
 
+_ELSEWHERE: Final = ("VpcPeeringConnectionId", "TransitGatewayId", "CoreNetworkArn")
+"""Fields of a route that lead to other networks, whose endpoints the functions may use."""
+
 
 class RouteTable(NamedTuple):
     """Routes of a subnet.
 
     Attributes:
         target: Where the default route leads; empty without one.
+        elsewhere: Where its other routes lead: peering connections, transit gateways, core networks.
         leads_out_in_ipv6: Whether there is a default route for IPv6. Functions have IPv4 addresses and cannot use it.
     """
 
     id: str = ""
     target: str = ""
+    elsewhere: tuple[str, ...] = ()
     leads_out_in_ipv6: bool = False
 
 
@@ -69,15 +74,33 @@ def way_out(name: str, account: Account, _: datetime) -> AccountFinding:
     return AccountFinding(name, OK, f"the functions' subnets have {leads}")
 
 
-def reaches_iam(account: Account) -> bool:
+class ToIam(NamedTuple):
+    """Whether functions reach IAM.
+
+    Attributes:
+        answer: None if it depends on other networks.
+        elsewhere: What leads to these.
+    """
+
+    answer: bool | None
+    elsewhere: tuple[str, ...] = ()
+
+
+def way_to_iam(account: Account) -> ToIam:
     """Whether the deployed functions reach IAM, which is in no list of endpoints: it has one in a single region."""
     vpc = account.provision().get("VpcConfig") or {}
-    if not vpc.get("SubnetIds") or all(table.target for table in _tables(account, vpc).values()):
-        return True
-    return has_interface(endpoints_of(account, str(vpc.get("VpcId", ""))), "iam")
+    closed = [table for table in _tables(account, vpc).values() if not table.target] if vpc.get("SubnetIds") else []
+    if not closed or has_interface(endpoints_of(account, str(vpc.get("VpcId", ""))), "iam"):
+        return ToIam(True)
+    elsewhere = _elsewhere(closed)
+    return ToIam(None if elsewhere else False, elsewhere)
 
 
 def _unreachable(name: str, closed: Mapping[str, RouteTable], missing: list[str]) -> AccountFinding:
+    if elsewhere := _elsewhere(closed.values()):
+        says = f"{', '.join(closed)} have no route out, and their VPC no endpoint for {', '.join(missing)}"
+        unless = f"unless the networks behind {', '.join(elsewhere)} have them, under the services' names"
+        return AccountFinding(name, UNKNOWN, f"{says}: calls hang {unless}; else name them in vpc.endpoints")
     says = f"{', '.join(closed)} have no route out, and no endpoint for {', '.join(missing)}: calls hang"
     if any(table.leads_out_in_ipv6 for table in closed.values()):
         says = f"{says}. A route for IPv6 does not help: functions have IPv4 addresses"
@@ -85,6 +108,13 @@ def _unreachable(name: str, closed: Mapping[str, RouteTable], missing: list[str]
     if not set(missing).isdisjoint(GATEWAYS):
         keys = f"{keys}; vpc.routeTables: {', '.join(sorted({table.id for table in closed.values()}))}"
     return AccountFinding(name, PROBLEM, says, f"{DEPLOYS}  # with these in {keys}")
+
+
+def _elsewhere(closed: Collection[RouteTable]) -> tuple[str, ...]:
+    """Return what leads from tables without a route out to other networks; empty if one of them has no such route."""
+    if not all(table.elsewhere for table in closed):
+        return ()
+    return tuple(sorted({target for table in closed for target in table.elsewhere}))
 
 
 def _tables(account: Account, vpc: Mapping[str, Any]) -> dict[str, RouteTable]:
@@ -113,11 +143,17 @@ def _tables(account: Account, vpc: Mapping[str, Any]) -> dict[str, RouteTable]:
 def _table(described: Mapping[str, Any]) -> RouteTable:
     routes = [route for route in described.get("Routes", ()) if route.get("State", "active") == "active"]
     targets = [
-        str(route[key])
+        target
         for route in routes
         if route.get("DestinationCidrBlock") == EVERYWHERE
-        for key in _TARGETS
-        if route.get(key)
+        for target in _named(route, _TARGETS)
     ]
+    in_ipv4 = [route for route in routes if not route.get("DestinationIpv6CidrBlock")]
+    elsewhere = tuple(target for route in in_ipv4 for target in _named(route, _ELSEWHERE))
     in_ipv6 = any(route.get("DestinationIpv6CidrBlock") == EVERYWHERE_IN_IPV6 for route in routes)
-    return RouteTable(str(described.get("RouteTableId", "")), targets[0] if targets else "", in_ipv6)
+    return RouteTable(str(described.get("RouteTableId", "")), targets[0] if targets else "", elsewhere, in_ipv6)
+
+
+def _named(route: Mapping[str, Any], fields: Iterable[str]) -> list[str]:
+    """Return the targets that a route names in one of these fields."""
+    return [str(route[field]) for field in fields if route.get(field)]

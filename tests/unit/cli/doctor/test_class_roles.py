@@ -11,11 +11,11 @@ from cli.doctor import checks
 from cli.doctor.account import Account
 from cli.doctor.cluster_api import CONFIG_MAPS
 from cli.doctor.errors import NotAllowedError
-from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from core.manifests.wire.api_resources import EC2_NODE_CLASSES
 from tests.builders import NOW, a_class_manifest
 from tests.fakes.api_server import ApiServer
-from tests.unit.cli.doctor.test_way_out import NAT, endpoint
+from tests.unit.cli.doctor.test_way_out import NAT, NEXT, TRANSIT, endpoint
 
 KEYS: Final = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 ARN: Final = "arn:aws:iam::123456789012:role/"
@@ -217,6 +217,22 @@ def test_functions_that_cannot_reach_iam_create_no_profile(server: ApiServer, ur
     a_class(server, role=None, instanceProfile="own")
     account.profiles["own"] = ["Nodes"]
     assert found(account).state == OK
+
+
+@pytest.mark.parametrize("route", [NEXT, TRANSIT])
+def test_functions_may_reach_iam_by_another_network(server: ApiServer, url: str, route: dict[str, Any]) -> None:
+    """The page names that way, and the doctor called it a problem: a class with a role is ready there."""
+    a_class(server)
+    account = Launching(url)
+    account.vpc, account.routes = {"SubnetIds": ["subnet-a"], "VpcId": "vpc-1"}, [route]
+    told = found(account)
+    assert (told.state, told.mends) == (UNKNOWN, "")
+    assert told.says.startswith("cannot tell whether the functions reach IAM to create instance profiles for default")
+    assert "InstanceProfileReady" in told.says
+    account.granted = {}
+    assert found(account).state == PROBLEM, "the role's policies are judged all the same"
+    account.routes = [{**route, "State": "blackhole"}]
+    assert "the functions cannot reach IAM" in found(account).says
 
 
 @pytest.mark.parametrize(

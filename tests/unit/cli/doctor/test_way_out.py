@@ -16,6 +16,8 @@ VPC = "vpc-0a1b2c3d"
 NAT = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1", "State": "active"}
 LOCAL = {"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local", "State": "active"}
 PEERED = {"DestinationCidrBlock": "0.0.0.0/0", "VpcPeeringConnectionId": "pcx-1", "State": "active"}
+NEXT = {"DestinationCidrBlock": "10.1.0.0/16", "VpcPeeringConnectionId": "pcx-2", "State": "active"}
+TRANSIT = {"DestinationPrefixListId": "pl-1", "TransitGatewayId": "tgw-1", "State": "active"}
 PUBLIC = {"DestinationCidrBlock": "0.0.0.0/0", "GatewayId": "igw-1", "State": "active"}
 
 
@@ -146,10 +148,27 @@ def test_an_endpoint_works_however_the_state_is_spelled() -> None:
     assert found(Routed(routes={"main": []}, endpoints=present)).state == OK
 
 
-@pytest.mark.parametrize("route", [PUBLIC, PEERED, {**NAT, "State": "blackhole"}])
+@pytest.mark.parametrize("route", [PUBLIC, {**NAT, "State": "blackhole"}, {**PEERED, "State": "blackhole"}])
 def test_a_route_that_leads_nowhere_is_none(route: dict[str, Any]) -> None:
     """Functions have no public address; a NAT gateway that was deleted leaves its route behind."""
     assert found(Routed(routes={"main": [route]})).state == PROBLEM
+
+
+@pytest.mark.parametrize("route", [PEERED, NEXT, TRANSIT])
+def test_a_route_to_another_network_may_lead_to_its_endpoints(route: dict[str, Any]) -> None:
+    """Endpoints of one VPC serve many by peering or a transit gateway, and the doctor does not read that VPC."""
+    target = route.get("TransitGatewayId") or route["VpcPeeringConnectionId"]
+    present = [endpoint(name) for name in ALWAYS if name != "sqs"]
+    told = found(Routed(routes={"main": [route]}, endpoints=present))
+    assert told.state == UNKNOWN
+    assert told.says.startswith(
+        "subnet-a, subnet-b have no route out, and their VPC no endpoint for sqs: calls hang unless"
+    )
+    assert f"the networks behind {target} have" in told.says
+    assert found(Routed(routes={"main": [route]}, endpoints=[*present, endpoint("sqs")])).state == OK
+    assert found(Routed(routes={"main": [], "subnet-a": [route]}, endpoints=present)).state == PROBLEM, "subnet-b"
+    in_ipv6 = {**TRANSIT, "DestinationIpv6CidrBlock": "fd00::/8"}
+    assert found(Routed(routes={"main": [in_ipv6]}, endpoints=present)).state == PROBLEM
 
 
 def test_functions_cannot_use_a_route_for_ipv6() -> None:
