@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from core import labels
-from core.lifecycle.binding.eligibility import is_held, may_hold
+from core.lifecycle.binding.eligibility import is_held, lacking_resource, may_hold
 from core.lifecycle.rebuilding import claim_annotations
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.steps import Register
@@ -76,10 +76,8 @@ def waits_for(record: ClaimRecord, node: Node) -> str:
             return f"startup taint {taint} is still there"
         if is_ephemeral(taint):
             return f"taint {taint} is still there"
-    for name, amount in sorted(record.plan.resources.items()):
-        if amount > 0 and node.allocatable.get(name, 0) == 0:
-            return f"resource {name} is not advertised yet"
-    return STARTED
+    lacking = lacking_resource(record, node)
+    return STARTED if lacking is None else f"resource {lacking} is not advertised yet"
 
 
 def _finalizers(node: Node) -> tuple[str, ...]:

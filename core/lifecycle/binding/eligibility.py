@@ -70,3 +70,9 @@ def is_seen_by_kubelet(record: ClaimRecord, now: datetime) -> bool:
 def covers_plan(record: ClaimRecord, node: Node) -> bool:
     """Whether the node offers everything planned for it, including the requests of its daemons."""
     return all(node.allocatable.get(name, 0) >= amount for name, amount in record.plan.resources.items())
+
+
+def lacking_resource(record: ClaimRecord, node: Node) -> str | None:
+    """Return a planned resource that the node does not advertise at all yet, None if there is none."""
+    planned = sorted(record.plan.resources.items())
+    return next((name for name, amount in planned if amount > 0 and node.allocatable.get(name, 0) == 0), None)

@@ -10,30 +10,56 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from core.lifecycle.binding.chains import unconnected
-from core.lifecycle.binding.eligibility import SETTLES_WITHIN, is_held
+from core.lifecycle.binding.eligibility import SETTLES_WITHIN, is_held, lacking_resource
 from core.lifecycle.binding.node_fit import objection_of_node
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.lifecycle.binding.turn import DecidedBinding
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.node import Node
 from core.model.pod import Pod
 
 
-def just_opened(records: Iterable[ClaimRecord], placed: PlacedPods, now: datetime) -> list[Node]:
-    """Return the nodes that were opened to kube-scheduler a moment ago, so that its bindings may not be in the turn's list."""
-    opened = [
-        record.node_name
-        for record in records
-        if record.moments.opened_at is not None and abs(now - record.moments.opened_at) < SETTLES_WITHIN
-    ]
-    found = [placed.nodes[name] for name in opened if name in placed.nodes]
-    return [node for node in found if node.is_ready and not is_held(node)]
+def opening_nodes(records: Iterable[ClaimRecord], placed: PlacedPods, now: datetime) -> list[Node]:
+    """Return the nodes on which kube-scheduler may bind pods that the turn's list lacks: they are open since a
+    moment ago, or open now.
+
+    Args:
+        records: All claims, read after the nodes and pods: a row that says that a node is open is newer than a list that does
+            not.
+        placed: The nodes and pods of the turn.
+        now: The time of the turn.
+    """
+    names = {node.provider_id: node.name for node in placed.nodes.values() if node.provider_id}
+    found = []
+    for record in records:
+        node = placed.nodes.get(record.node_name or names.get(record.provider_id, ""))
+        if node is not None and node.is_ready and _is_opening(record, node, now):
+            found.append(node)
+    return found
+
+
+def _is_opening(record: ClaimRecord, node: Node, now: datetime) -> bool:
+    """Whether the claim's node, which is ready, was just opened, is open though its row does not say so, or is due to open.
+
+    A node is opened before its row is stored. One that is never held is open as soon as it is registered and ready.
+    """
+    if record.phase is ClaimPhase.INITIALIZED:
+        return _is_recent(record.moments.opened_at, now)
+    if is_held(node):
+        bound_at = record.moments.bound_at
+        return record.is_bound and (bound_at is None or now - bound_at >= SETTLES_WITHIN)
+    # A node that waits for a device plugin is open for minutes: its row is stored at the next check only if it lacks nothing.
+    return lacking_resource(record, node) is None or _is_recent(node.ready_changed_at, now)
+
+
+def _is_recent(moment: datetime | None, now: datetime) -> bool:
+    return moment is not None and abs(now - moment) < SETTLES_WITHIN
 
 
 def apart_from_scheduler(
     bindings: Sequence[DecidedBinding], waiting: Iterable[Pod], opened: Sequence[Node], placed: PlacedPods
 ) -> tuple[DecidedBinding, ...]:
-    """Return the bindings that no rule connects with a waiting pod for which one of the nodes just opened has room."""
+    """Return the bindings that no rule connects with a waiting pod for which one of the opening nodes has room."""
     if not opened:
         return tuple(bindings)
     coming = [

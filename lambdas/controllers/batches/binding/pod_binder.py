@@ -17,7 +17,7 @@ from core.lifecycle.binding.admission import AWAITS_OTHERS
 from core.lifecycle.binding.chains import in_chains
 from core.lifecycle.binding.eligibility import accepts_bindings, covers_plan, is_seen_by_kubelet
 from core.lifecycle.binding.holding import is_hold_over, may_have_a_turn
-from core.lifecycle.binding.open_nodes import apart_from_scheduler, just_opened
+from core.lifecycle.binding.open_nodes import apart_from_scheduler, opening_nodes
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.lifecycle.binding.turn import DecidedBinding, next_turn
 from core.lifecycle.records import ClaimPhase, ClaimRecord
@@ -123,17 +123,18 @@ class PodBinder:
             report.count("unboundClaims", len(names))
             self._leave(names)
             return TurnResult(NEXT_TURN)
-        records = self._claims.all()
         nodes = {seen.node.name: seen.node for seen in readable(self._kubernetes.list(kinds.NODES).items)}
         pods = tuple(map(PodTranslator().readable_or_not, self._kubernetes.list(kinds.PODS).items))
+        # Last: a row that says that a node is open is newer than a list in which it is held.
+        records = self._claims.all()
         held = _held(records, frozenset(names), nodes, self._clock.now())
         waiting = {pod.key: pod for pod in pods if not pod.node_name and pod.is_active}
         planned = [(record, node) for record, node in held if covers_plan(record, node)]
         expected = frozenset(key for record in records if record.deletion is None for key in record.plan.pods)
         placed = PlacedPods(nodes.values(), pods)
         turn = next_turn(planned, waiting, expected, placed)
-        opened = just_opened(records, placed, self._clock.now())
-        safe = apart_from_scheduler(turn.bindings, waiting.values(), opened, placed)
+        opening = opening_nodes(records, placed, self._clock.now())
+        safe = apart_from_scheduler(turn.bindings, waiting.values(), opening, placed)
         report.count("postponedBindings", len(turn.bindings) - len(safe))
         written = self._writer.write(in_chains(safe))
         report.count("boundPods", len(written.bound))

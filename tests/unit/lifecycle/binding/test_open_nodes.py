@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from core.lifecycle.binding.eligibility import SETTLES_WITHIN
-from core.lifecycle.binding.open_nodes import apart_from_scheduler, just_opened
+from core.lifecycle.binding.open_nodes import apart_from_scheduler, opening_nodes
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.lifecycle.binding.turn import DecidedBinding
-from core.lifecycle.records import ClaimRecord, Moments
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Moments
 from core.model.node import Node
 from core.model.pod import Pod
 from core.model.values.taints import HELD
 from tests.builders import NOW, a_pod
 from tests.unit.lifecycle.binding.cases import a_held_node, a_spread, a_term, web
-from tests.unit.lifecycle.records_for_tests import a_record
+from tests.unit.lifecycle.records_for_tests import PROVIDER_ID, a_plan, a_record
 
 OPENED = a_held_node("opened", taints=())
 SPREAD = web("s", spreads=(a_spread(),))
@@ -56,7 +57,7 @@ def test_nothing_waits_while_no_node_opens() -> None:
         (timedelta(0), OPENED, True),
         (SETTLES_WITHIN, OPENED, False),
         (timedelta(hours=-1), OPENED, False),
-        (timedelta(0), a_held_node("opened", taints=(HELD,)), False),
+        (timedelta(0), a_held_node("opened", taints=(HELD,)), True),
         (timedelta(0), a_held_node("opened", taints=(), is_ready=False), False),
         (timedelta(0), a_held_node("other", taints=()), False),
     ],
@@ -64,10 +65,45 @@ def test_nothing_waits_while_no_node_opens() -> None:
 def test_a_node_counts_as_just_opened_until_its_first_bindings_are_visible(
     ago: timedelta, node: Node, *, counts: bool
 ) -> None:
-    """A sandbox whose clock is an hour ahead would stop all bindings for an hour."""
-    record = opened_at(ago)
-    assert just_opened([record, a_record()], PlacedPods([node], []), NOW) == ([node] if counts else [])
+    """A sandbox whose clock is an hour ahead would stop all bindings for an hour.
+
+    A node that was opened since nodes were listed is still held in the list.
+    """
+    record = a_record(node_name="opened", moments=Moments(opened_at=NOW - ago))
+    assert opening_nodes([record, a_record()], PlacedPods([node], []), NOW) == ([node] if counts else [])
 
 
-def opened_at(ago: timedelta) -> ClaimRecord:
-    return a_record(node_name="opened", moments=Moments(opened_at=NOW - ago))
+LACKS_A_DEVICE = a_record(ClaimPhase.REGISTERED, node_name="opened", plan=a_plan(resources={"amd.com/gpu": 1}))
+JUST_READY = a_held_node("opened", taints=(), ready_changed_at=NOW - timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("record", "node", "counts"),
+    [
+        (a_record(ClaimPhase.REGISTERED, node_name="opened"), OPENED, True),
+        (a_record(ClaimPhase.LAUNCHED), msgspec.structs.replace(OPENED, provider_id=PROVIDER_ID), True),
+        (a_record(ClaimPhase.REQUESTED), OPENED, False),
+        (LACKS_A_DEVICE, OPENED, False),
+        (LACKS_A_DEVICE, JUST_READY, True),
+    ],
+)
+def test_a_node_counts_while_it_is_open_and_its_row_does_not_say_so(
+    record: ClaimRecord, node: Node, *, counts: bool
+) -> None:
+    """Its row is stored after the node and after each nomination; a node that is never held is open from ready on.
+
+    A node that waits for its device plugin is open for minutes, in which no binding would be written.
+    """
+    assert opening_nodes([record], PlacedPods([node], []), NOW) == ([node] if counts else [])
+
+
+@pytest.mark.parametrize(
+    ("is_bound", "ago", "counts"),
+    [(True, SETTLES_WITHIN, True), (True, timedelta(seconds=1), False), (False, SETTLES_WITHIN, False)],
+)
+def test_a_held_node_counts_once_it_is_due_to_open(ago: timedelta, *, is_bound: bool, counts: bool) -> None:
+    """Another run may be opening it, two seconds after its last binding: earlier, bursts would take seconds longer."""
+    moments = Moments(bound_at=NOW - ago)
+    record = a_record(ClaimPhase.REGISTERED, node_name="n", is_bound=is_bound, moments=moments)
+    node = a_held_node()
+    assert opening_nodes([record], PlacedPods([node], []), NOW) == ([node] if counts else [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from adapters.ports import DeniedError, JsonObject, TransientError
@@ -364,6 +365,25 @@ def test_a_turn_serves_the_nodes_of_other_messages_as_well() -> None:
     planned = {pod: claim.instance_id for claim in lab.claims for pod in claim.plan.pods}
     assert {f"default/p{n}": node_of(lab, f"p{n}") for n in range(4)} == planned
     assert report.counts["boundPods"] == 4
+
+
+def test_a_turn_notices_a_node_that_opens_while_it_lists_pods() -> None:
+    """kube-scheduler places pods there at once, and each placement may keep the spread that both together break."""
+    lab, binder = spread_over_two_messages()
+    first, *others = lab.claims
+
+    def open_first(call: str) -> None:
+        if call.startswith("list pods"):
+            lab.kubernetes.before_call = lambda _: None
+            moments = msgspec.structs.replace(first.moments, opened_at=lab.clock.now())
+            opened = msgspec.structs.replace(first, phase=ClaimPhase.INITIALIZED, moments=moments)
+            lab.app.adapters.stores.claims.change(first, opened)
+
+    lab.kubernetes.before_call = open_first
+    report = RunReport()
+    binder.run([other.name for other in others], report)
+    assert [node_of(lab, f"p{number}") for number in range(4)] == [""] * 4
+    assert report.counts["postponedBindings"] > 0
 
 
 def test_a_turn_leaves_out_a_node_that_is_no_longer_ready_for_pods() -> None:
