@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from core.lifecycle.binding.pod_selection import PodSelection, affinity_selection, spread_selection
 from core.lifecycle.binding.turn import DecidedBinding
@@ -55,16 +55,48 @@ def _rules_key(pod: Pod) -> tuple[object, ...]:
 
 
 def _connected(pods: Sequence[Pod]) -> dict[int, int]:
-    """Return position of each pod group → position of the first group connected with it; groups without rules are left out."""
+    """Return position of each pod group → position of the first group connected with it; groups without rules are left out.
+
+    Each distinct selection is evaluated once, on the groups with a label value that it requires: pods that differ in a label of
+    their own (a StatefulSet's, an indexed Job's) are groups of their own, and share their selections.
+    """
     groups: dict[int, int] = {}
+    known: dict[PodSelection, list[int]] = {}
+    with_label = _by_label(pods)
     for position, pod in enumerate(pods):
         for selection in _selections(pod):
             groups.setdefault(position, position)
-            for other, found in enumerate(pods):
-                if selection.selects(found):
+            if selection not in known:
+                candidates = _candidates(selection, with_label, len(pods))
+                known[selection] = [other for other in candidates if selection.selects(pods[other])]
+                for other in known[selection]:
                     groups.setdefault(other, other)
                     _join(groups, position, other)
+            for other in known[selection][:1]:
+                _join(groups, position, other)
     return {position: _first(groups, position) for position in groups}
+
+
+def _by_label(pods: Sequence[Pod]) -> dict[tuple[str, str], list[int]]:
+    """Return label and value → the positions of the pods that have it."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for position, pod in enumerate(pods):
+        for label in pod.labels.items():
+            found.setdefault(label, []).append(position)
+    return found
+
+
+def _candidates(selection: PodSelection, with_label: Mapping[tuple[str, str], list[int]], pods: int) -> Sequence[int]:
+    """Return the positions of pods among which are all that the selection selects; `pods` is the number of all."""
+    required = [
+        (requirement.key, requirement.values)
+        for _, selector in selection.parts
+        if selector is not None
+        for requirement in selector.requirements
+        if requirement.operator == "In"
+    ]
+    narrowed = [[other for value in values for other in with_label.get((key, value), ())] for key, values in required]
+    return min(narrowed, key=len, default=range(pods))
 
 
 def _join(groups: dict[int, int], one: int, other: int) -> None:
@@ -74,6 +106,7 @@ def _join(groups: dict[int, int], one: int, other: int) -> None:
 
 def _first(groups: dict[int, int], position: int) -> int:
     while groups[position] != position:
+        groups[position] = groups[groups[position]]  # halves the path of the next search
         position = groups[position]
     return position
 

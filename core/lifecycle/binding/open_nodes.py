@@ -20,8 +20,7 @@ from core.model.pod import Pod
 
 
 def opening_nodes(records: Iterable[ClaimRecord], placed: PlacedPods, now: datetime) -> list[Node]:
-    """Return the nodes on which kube-scheduler may bind pods that the turn's list lacks: they are open since a
-    moment ago, or open now.
+    """Return the nodes on which kube-scheduler may bind pods that the turn's list lacks: those that open.
 
     Args:
         records: All claims, read after the nodes and pods: a row that says that a node is open is newer than a list that does
@@ -57,14 +56,16 @@ def _is_recent(moment: datetime | None, now: datetime) -> bool:
 
 
 def apart_from_scheduler(
-    bindings: Sequence[DecidedBinding], waiting: Iterable[Pod], opened: Sequence[Node], placed: PlacedPods
+    bindings: Sequence[DecidedBinding], waiting: Iterable[Pod], opening: Sequence[Node], placed: PlacedPods
 ) -> tuple[DecidedBinding, ...]:
     """Return the bindings that no rule connects with a waiting pod for which one of the opening nodes has room."""
-    if not opened:
+    if not opening:
         return tuple(bindings)
-    coming = [
-        pod
-        for pod in waiting
-        if not pod.is_gated and any(objection_of_node(pod, node, placed) is None for node in opened)
-    ]
+    has_room: dict[int, bool] = {}  # by identity of the pod's spec, which equal pods share
+    coming = []
+    for pod in waiting:
+        if id(pod.spec) not in has_room:
+            has_room[id(pod.spec)] = any(objection_of_node(pod, node, placed) is None for node in opening)
+        if has_room[id(pod.spec)] and not pod.is_gated:
+            coming.append(pod)
     return unconnected(bindings, coming)
