@@ -21,24 +21,34 @@ def a_cluster(price_in_b: float, small_costs: float = 1.0) -> Snapshot:
     """Types of three sizes that cost this many times as much in the second zone."""
     return a_snapshot(
         types=tuple(_type(cpu, price_in_b, small_costs if cpu == 2 else 1.0) for cpu in (2, 4, 8)),
-        pods=(a_pod("p", cpu="500m", memory="1Gi"), a_pod("q", cpu="500m", memory="256Mi")),
+        pods=(
+            a_pod("p", cpu="500m", memory="1Gi"),
+            a_pod("q", cpu="500m", memory="256Mi"),
+            a_pod("r", cpu="1", memory="1Gi"),
+        ),
         node_pools=(a_pool("default", ON_DEMAND),),
     )
 
 
 def pods_by_zone(
-    price_in_b: float, *, fixed: tuple[int, int] = (30, 10), costs_more_in_b: bool = False
+    price_in_b: float,
+    *,
+    free: int = 12,
+    fixed: tuple[int, int] = (30, 10),
+    costs_more_in_b: bool = False,
+    larger_in_b: bool = False,
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """[group, zone], of twelve pods that may run in both zones, and of pods that must run in the first or the second.
+    """[group, zone], of `free` pods that may run in both zones, and of pods that must run in the first or the second.
 
     The first two groups are equal in the first zone. By the fluid program, and by size. If `costs_more_in_b`, pods with a
     choice may use only the smallest type in the second zone, which costs more for its size in both, and pods that must run
-    there request less memory.
+    there request less memory. If `larger_in_b`, pods that must run there request twice as many vCPUs.
     """
     snapshot = a_cluster(price_in_b, small_costs=1.5 if costs_more_in_b else 1.0)
     context = SchedulingContext(snapshot)
-    template, requests = context.templates[0], context.pod_groups.of(snapshot.pods[0]).requests
-    in_second = context.pod_groups.of(snapshot.pods[1]).requests if costs_more_in_b else requests
+    template = context.templates[0]
+    requests, less_memory, larger = (context.pod_groups.of(pod).requests for pod in snapshot.pods)
+    in_second = less_memory if costs_more_in_b else larger if larger_in_b else requests
     in_zone = {
         zone: LaunchOption(0, context.table.with_value(template.offered, labels.ZONE, zone), template.mask)
         for zone in (A, B)
@@ -46,15 +56,15 @@ def pods_by_zone(
     single = [TypeMask(1 << position) for position in range(len(snapshot.catalogue.default))]
     (smallest,) = (mask for mask in single if template.types.names(mask) == ("m-2",))
     free_in_b = in_zone[B]._replace(allowed=smallest) if costs_more_in_b else in_zone[B]
-    free = ItemGroup(requests, (LaunchOption(0, template.offered, template.mask),))
+    anywhere = ItemGroup(requests, (LaunchOption(0, template.offered, template.mask),))
     first, second = ItemGroup(requests, (in_zone[A],)), ItemGroup(in_second, (in_zone[B],))
     by_zone = {
-        A: {free: free.restricted_to(in_zone[A]), first: first.restricted_to(in_zone[A])},
-        B: {free: free.restricted_to(free_in_b), second: second.restricted_to(in_zone[B])},
+        A: {anywhere: anywhere.restricted_to(in_zone[A]), first: first.restricted_to(in_zone[A])},
+        B: {anywhere: anywhere.restricted_to(free_in_b), second: second.restricted_to(in_zone[B])},
     }
     found = ZoneShares(
         context.templates,
-        counts={free: 12, first: fixed[0], second: fixed[1]},
+        counts={anywhere: free, first: fixed[0], second: fixed[1]},
         by_zone=by_zone,
         hostname_capacity={},
         settings=DEFAULT_SETTINGS,
@@ -85,6 +95,12 @@ def test_an_uneven_mix_of_zones_with_equal_types_is_priced() -> None:
     """Pods with a choice have only a dear type in the second zone: some of them would pay half as much again."""
     best, _ = pods_by_zone(price_in_b=1.0, costs_more_in_b=True)
     assert best == [[12, 0], [30, 0], [0, 10]]
+
+
+def test_pods_of_one_zone_count_by_what_they_cost() -> None:
+    """By number, zones with ten pods each would get a hundred each of the others, though the pods of one cost twice as much."""
+    best, _ = pods_by_zone(price_in_b=1.0, free=200, fixed=(10, 10), larger_in_b=True)
+    assert best == [[64, 136], [10, 0], [0, 10]]
 
 
 def _type(cpu: int, price_in_b: float, costs: float) -> InstanceType:
