@@ -54,8 +54,8 @@ def test_it_is_about_the_fluid_relaxation_or_more(seed: int) -> None:
 def test_no_set_of_machines_costs_less(seed: int) -> None:
     """If more types were left out than the known cost allows, some sets of the others would cost more than the cheapest of all.
 
-    It fails if a machine is taken to cost twice its reduced cost more, or if duals count with the wrong sign. It does not show
-    that the solver's tolerances need the slack: no draw that was tried does.
+    It fails if a machine is taken to cost twice its reduced cost more, or if reduced costs add what duals pay. It does not fail
+    with all duals zero, where no type is left out too early, nor without the slack, which no draw that was tried needs.
     """
     dice = np.random.default_rng(seed)
     for _ in range(60):
