@@ -37,6 +37,12 @@ page: ## Use build/demo.html in Chromium as a person would; pictures at three wi
 	$(BIN)/python -m tests.page build/demo.html --screenshots build/page
 
 HYPOTHESIS ?= ci
+.PHONY: browser
+browser: ## Install Debian's Chromium, in which the pages are tested, where no browser is and apt-get may; says so where it cannot
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null \
+		|| { timeout 120 apt-get -qq update && timeout 240 apt-get -qq install -y --no-install-recommends chromium; } > /dev/null 2>&1 \
+		|| echo "no Chromium is here and none can be installed: tests of pages in a browser are left out"
+
 wheel: setup ## Build the wheel, install it in a clean environment, and run plan, validate, diff and simulate there
 	$(BIN)/python -m tests.wheel build/wheel
 
