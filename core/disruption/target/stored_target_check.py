@@ -116,9 +116,8 @@ def awaited_budgets(disruption_pass: DisruptionPass, fleet: TargetFleet) -> froz
     pools = frozenset(pool for pool, _ in going)
     leaving = (s for s in disruption_pass.states if s.node_pool in pools and s.is_marked_for_deletion(snapshot))
     if not disruption_pass.commands and not any(leaving):
-        return (
-            frozenset()
-        )  # closed budgets may stay closed for days, and a new target may have nodes of other NodePools
+        # Closed budgets may stay closed for days, and a new target may have nodes of other NodePools.
+        return frozenset()
     both = (TerminationReason.UNDERUTILIZED, TerminationReason.DRIFTED)
     spent = frozenset((p, r) for p in pools for r in both if disruption_pass.budgets.left(p, r) == 0)
     return spent if going <= spent else frozenset()
