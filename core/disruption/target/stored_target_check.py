@@ -55,7 +55,7 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
         return Continued(None, TargetReason.TOO_OLD)
     if keeps.all():
         return Continued(None, TargetReason.FINISHED)
-    kept, (part, whole) = int(fleet.prices[keeps].sum()), OUTGROWN
+    kept, (part, whole) = _kept_price(fleet, keeps), OUTGROWN
     if (kept - stored.kept_price) * whole > int(fleet.prices.sum()) * part:
         return Continued(None, TargetReason.OUTGROWN)
     slots = StoredTargetSlots(fleet, stored)
@@ -149,7 +149,7 @@ def stored(
     before: StoredTarget | None,
 ) -> StoredTarget:
     """Return a target in its stored form; `before` is the one that it continues."""
-    realization, prices = found.realization, fleet.prices
+    realization = found.realization
     kinds, pods = PodKinds(), {pod.key: pod for pods in fleet.rows.pods for pod in pods}
     kind_of = {key: kinds.of(pods[key]) for key in realization.results.displaced if key in pods}
     slots: dict[tuple[str, str], int] = {}
@@ -158,7 +158,7 @@ def stored(
             place = (kind_of[binding.pod], binding.node)
             slots[place] = slots.get(place, 0) + 1
     drains = [
-        StoredDrain(candidate.name, int(prices[node]), round(float(found.worth[node])))
+        StoredDrain(candidate.name, int(fleet.prices[node]), round(float(found.worth[node])))
         for node, candidate in enumerate(fleet.candidates)
         if not realization.keeps[node]
     ]
@@ -166,7 +166,7 @@ def stored(
         made_at=snapshot.now if before is None else before.made_at,
         settings=settings_digest(snapshot),
         drains=tuple(drains),
-        kept_price=int(prices[realization.keeps].sum()),
+        kept_price=_kept_price(fleet, realization.keeps),
         drained_price=sum(drain.price for drain in drains),
         new_price=sum(claim.price for claim in claims),
         slots=tuple(StoredSlots(kind, node, count) for (kind, node), count in sorted(slots.items())),
@@ -177,14 +177,14 @@ def stored(
 def joined(waiting: StoredTarget | None, made: StoredTarget | None, fleet: TargetFleet) -> StoredTarget | None:
     """Return a target that waits and one of other nodes, made beside it, as one; `fleet` has the candidates of both."""
     if waiting is None or made is None:
-        return waiting or (made and msgspec.structs.replace(made, kept_price=_kept_price(made, fleet)))
+        return waiting or (made and msgspec.structs.replace(made, kept_price=_kept_price(fleet, kept_by(made, fleet))))
     slots: Counter[tuple[str, str]] = Counter()
     for slot in (*waiting.slots, *made.slots):
         slots[slot.kind, slot.node] += slot.pods
     both = msgspec.structs.replace(waiting, drains=(*waiting.drains, *made.drains))
     return msgspec.structs.replace(
         both,
-        kept_price=_kept_price(both, fleet),
+        kept_price=_kept_price(fleet, kept_by(both, fleet)),
         drained_price=waiting.drained_price + made.drained_price,
         new_price=waiting.new_price + made.new_price,
         slots=tuple(StoredSlots(kind, node, count) for (kind, node), count in sorted(slots.items())),
@@ -192,9 +192,9 @@ def joined(waiting: StoredTarget | None, made: StoredTarget | None, fleet: Targe
     )
 
 
-def _kept_price(target: StoredTarget, fleet: TargetFleet) -> int:
-    """Return the price of the nodes that the target leaves, as the next pass compares it."""
-    return int(fleet.prices[kept_by(target, fleet)].sum())
+def _kept_price(fleet: TargetFleet, keeps: Bools) -> int:
+    """Return the price of the nodes that a target leaves, which a later pass compares."""
+    return int(fleet.prices[keeps].sum())
 
 
 def _counted(claim: PlannedClaim, kind_of: Mapping[str, str]) -> dict[str, int]:
