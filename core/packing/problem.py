@@ -179,15 +179,21 @@ def right_sized(problem: PackingProblem, packing: Packing) -> Packing:
 def numbered_rows(rows: NDArray[np.integer]) -> tuple[Ints, Ints]:
     """Return where each different row first is, and for each row the number of its like, in the order of appearance."""
     numbers: dict[bytes, int] = {}
-    number = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows], dtype=np.int64)
-    return np.unique(number, return_index=True)[1], number
+    number = np.array([numbers.setdefault(row, len(numbers)) for row in bytes_of_rows(rows)], dtype=np.int64)
+    return np.flatnonzero(np.diff(np.maximum.accumulate(number), prepend=-1)), number
+
+
+def bytes_of_rows(rows: NDArray[np.integer]) -> list[bytes]:
+    """Return the bytes of each row: equal for equal rows of one type of number."""
+    # One copy of the whole array, cut into rows, takes a fifth of the time of a copy of each row.
+    width, whole = rows.shape[1] * rows.itemsize, rows.tobytes()
+    return [whole[start : start + width] for start in range(0, len(whole), width)] if width else [b""] * len(rows)
 
 
 def distinct_loads(loads: Ints) -> Ints:
     """[load, item], the different rows in the order of their amounts, as `np.unique` along an axis in a tenth of its time."""
     # Amounts are not negative, so big-endian bytes are in the order of the numbers.
-    rows = np.ascontiguousarray(loads, dtype=">i8")
-    different = sorted({row.tobytes() for row in rows})
+    different = sorted(set(bytes_of_rows(loads.astype(">i8"))))
     return np.frombuffer(b"".join(different), dtype=">i8").reshape(-1, loads.shape[1]).astype(np.int64)
 
 

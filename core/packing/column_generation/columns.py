@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from core.packing.problem import NO_TYPE, Ints, Packing, PackingProblem
+from core.packing.problem import NO_TYPE, Ints, Packing, PackingProblem, bytes_of_rows
 
 
 class Columns(msgspec.Struct, frozen=True, eq=False):
@@ -48,8 +48,7 @@ class Columns(msgspec.Struct, frozen=True, eq=False):
 
     def keys(self) -> Iterator[tuple[int, bytes]]:
         """The identity of each column."""
-        for type_index, load in zip(self.types, self.loads, strict=True):
-            yield int(type_index), load.tobytes()
+        yield from zip(self.types.tolist(), bytes_of_rows(self.loads), strict=True)
 
     def __len__(self) -> int:
         return len(self.types)

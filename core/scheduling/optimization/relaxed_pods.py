@@ -98,14 +98,14 @@ class RelaxedPods:
 def is_undercut(claim: InFlightClaim) -> bool:
     """Whether a node for each pod, with the requirements of the claim, would cost less, and nothing keeps the pods together."""
     types, price, apart = claim.template.types, claim.price, 0
-    mask, pod_groups = types.mask(claim.reqs) & claim.template.mask, Counter(claim.pod_groups)
+    mask = types.mask(claim.reqs) & claim.template.mask
     # A few pods are usually enough: one alone costs much more than its share of a node.
-    for pod_group, count in pod_groups.items():
+    for pod_group in claim.pod_groups:
         alone = types.cheapest(mask, pod_group.requests, claim.reqs)
-        apart += price if alone is None else alone * count
+        apart += price if alone is None else alone
         if apart >= price:
             return False
-    return not _stays_together(pod_groups)
+    return not _stays_together(Counter(claim.pod_groups))
 
 
 def _stays_together(pod_groups: Counter[PodGroup]) -> bool:

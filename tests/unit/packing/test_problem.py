@@ -129,3 +129,5 @@ def test_rows_are_numbered_in_the_order_of_appearance() -> None:
     first, number = numbered_rows(np.array([[2, 1], [0, 0], [2, 1], [1, 2]]))
     assert first.tolist() == [0, 1, 3]
     assert number.tolist() == [0, 1, 0, 2]
+    assert [part.tolist() for part in numbered_rows(np.zeros((0, 2), dtype=np.int64))] == [[], []]
+    assert [part.tolist() for part in numbered_rows(np.zeros((2, 0), dtype=np.int64))] == [[0], [0, 0]]

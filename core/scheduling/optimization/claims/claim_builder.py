@@ -41,10 +41,11 @@ class ClaimBuilder:
         kept = self._types(reqs, allowed, used) if reqs != IMPOSSIBLE else NO_TYPES
         if not kept:
             return None
-        claim = InFlightClaim(0, template, reqs, kept, used, charged=kept, min_values=template.min_values)
-        for pod in (pod for _, pods in members for pod in pods):
-            claim.add_pod(pod, self._context.pod_groups.of(pod))
-        return claim
+        pods = [pod for _, own in members for pod in own]
+        pod_groups = list(map(self._context.pod_groups.of, pods))
+        return InFlightClaim(
+            0, template, reqs, kept, used, pods, pod_groups, charged=kept, min_values=template.min_values
+        )
 
     def _types(self, reqs: RequirementId, allowed: TypeMask, used: Vector) -> TypeMask:
         """Return types that hold the pods, limited to those near the cheapest and those that minValues need."""

@@ -17,11 +17,14 @@ from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps, merged
 from core.scheduling.optimization.items.packing_item import MovablePods, PackingItem
-from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
+from core.scheduling.pods.pod_group import PodGroup, PodSignature, RelaxationStep
 from core.scheduling.primitives.handles import RequirementId, TopologyGroupId
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.primitives.resource_vector import Vector, plus
+
+_RequirementsOf = Callable[[PodSignature, RelaxationStep, RequirementId, "RepackScope"], RequirementId]
+"""Signature, relaxation step, a claim's requirements and its scope → the pods' requirements when they move from the claim."""
 
 _UNRESERVED: Final = Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))
 """Capacity types for repacking: places in reservations stay with the claims of the greedy plan."""
@@ -47,8 +50,12 @@ class ItemExtraction:
         self._hostname_caps = hostname_caps
         self._scope: Callable[[NodeClaimTemplate, RequirementId], RepackScope] = memo(partial(_scope, context.table))
         self._is_met: Callable[[RelaxationStep, RequirementId, RepackScope], bool] = memo(partial(_is_met, context))
+        reqs_of: _RequirementsOf = memo(partial(_certain_requirements, context))
         self._movable: Callable[[PodGroup, RelaxationStep, RequirementId, RepackScope], PackingItem | None] = memo(
-            partial(_movable, context, hostname_caps)
+            partial(_movable, context, hostname_caps, reqs_of)
+        )
+        self._item_of_one_step: Callable[[PodGroup, RequirementId, RepackScope], PackingItem | None] = memo(
+            partial(_item_of_one_step, self._is_met, self._movable)
         )
 
     def scope(self, claim: InFlightClaim) -> RepackScope:
@@ -89,6 +96,8 @@ class ItemExtraction:
 
         It keeps the first relaxation step that its claim meets, so that no satisfied preference is lost.
         """
+        if len(pod_group.steps) == 1:
+            return self._item_of_one_step(pod_group, claim.reqs, scope)
         for step in pod_group.steps:
             is_last = step is pod_group.steps[-1]
             if self._is_met(step, claim.reqs, scope) and (is_last or self._keeps_caps(claim, step)):
@@ -149,9 +158,22 @@ def _is_met(context: SchedulingContext, step: RelaxationStep, reqs: RequirementI
     return is_granted and all(context.table.single(reqs, key) is not None for key in step.keys)
 
 
+def _item_of_one_step(
+    is_met: Callable[[RelaxationStep, RequirementId, RepackScope], bool],
+    movable: Callable[[PodGroup, RelaxationStep, RequirementId, RepackScope], PackingItem | None],
+    pod_group: PodGroup,
+    claim_reqs: RequirementId,
+    scope: RepackScope,
+) -> PackingItem | None:
+    """Return a pod without preferences as an item; None if its claim does not meet its only step, or it must not move alone."""
+    step = pod_group.steps[0]
+    return movable(pod_group, step, claim_reqs, scope) if is_met(step, claim_reqs, scope) else None
+
+
 def _movable(
     context: SchedulingContext,
     hostname_caps: HostnameCaps,
+    reqs_of: _RequirementsOf,
     pod_group: PodGroup,
     step: RelaxationStep,
     claim_reqs: RequirementId,
@@ -160,32 +182,40 @@ def _movable(
     """Return a pod at one of its steps as an item, from a claim with these requirements; None if it must not move by itself."""
     if not all(constraint.may_move(pod_group) for constraint in context.constraints):
         return None
-    reqs = _requirements(context, step, claim_reqs, scope)
-    if reqs == IMPOSSIBLE or _is_uncertain(context, pod_group, reqs, scope.template):
+    reqs = reqs_of(pod_group.signature, step, claim_reqs, scope)
+    if reqs == IMPOSSIBLE:
         return None
     allowed = scope.template.size_for(pod_group.requests)
     counted, caps = hostname_caps.counted(pod_group.signature), hostname_caps.caps(step)
     return PackingItem(pod_group.requests, reqs, allowed, counted, caps)
 
 
-def _requirements(
-    context: SchedulingContext, step: RelaxationStep, claim_reqs: RequirementId, scope: RepackScope
+def _certain_requirements(
+    context: SchedulingContext,
+    signature: PodSignature,
+    step: RelaxationStep,
+    claim_reqs: RequirementId,
+    scope: RepackScope,
 ) -> RequirementId:
-    """Return the pod's requirements, with the claim's values of the topology keys of its rules."""
+    """Return the pods' requirements, with the claim's values of the topology keys of their rules.
+
+    They are impossible if some rule would count the pods only on some of the nodes that they may move to.
+    """
     table = context.table
     reqs = table.narrowed(scope.offered, asked=step.alternatives[0])
     for key in step.keys:
         value = table.single(claim_reqs, key)
         if reqs != IMPOSSIBLE and value is not None and table.single(reqs, key) != value:
             reqs = table.with_value(reqs, key, value)
-    return reqs
+    is_certain = reqs != IMPOSSIBLE and not _is_uncertain(context, signature, reqs, scope.template)
+    return reqs if is_certain else IMPOSSIBLE
 
 
 def _is_uncertain(
-    context: SchedulingContext, pod_group: PodGroup, reqs: RequirementId, template: NodeClaimTemplate
+    context: SchedulingContext, signature: PodSignature, reqs: RequirementId, template: NodeClaimTemplate
 ) -> bool:
-    """Whether some rule would count the pod on one node that it may move to, but not on another."""
-    topology, signature = context.topology, pod_group.signature
+    """Whether some rule would count the pods on one node that they may move to, but not on another."""
+    topology = context.topology
     numbers = (n for n in (*signature.selected_by, *signature.avoids) if not topology.groups[n].is_hostname)
     return any(
         topology.new_nodes.counts(n, reqs, template) and topology.new_nodes.is_uncertain(n, reqs, template)

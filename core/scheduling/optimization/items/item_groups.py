@@ -109,6 +109,8 @@ def _uniform_caps(items: Iterable[PackingItem]) -> dict[TopologyGroupId, int]:
     caps: dict[TopologyGroupId, int] = {}
     mixed: set[TopologyGroupId] = set()
     for item in items:
+        if not (item.counted or item.caps):
+            continue
         counted, allowed = dict(item.counted), dict(item.caps)
         for number in sorted(counted.keys() | allowed.keys()):
             cap = allowed.get(number)

@@ -57,12 +57,12 @@ class HostnameRuleState(msgspec.Struct):
 
     def admits(self, item: PackingItem) -> bool:
         """Whether the item may join."""
-        caps = dict(item.caps)
+        caps, counted = dict(item.caps), self.counted
         for group, amount in item.counted:
-            total = self.counted.get(group, 0) + amount
+            total = counted.get(group, 0) + amount
             if total > self.caps.get(group, total) or total > caps.pop(group, total):
                 return False
-        return all(self.counted.get(group, 0) <= cap for group, cap in caps.items())
+        return not caps or all(counted.get(group, 0) <= cap for group, cap in caps.items())
 
     def add(self, item: PackingItem) -> None:
         """Add the item."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Subproblem:
         self._scope = scope
         self._settings = settings
         self._movable = [movable for of_node in nodes for movable in of_node]
-        counts = Counter(movable.item for movable in self._movable)
+        counts = Counter([movable.item for movable in self._movable])
         grouping = ItemGrouping(counts, settings)
         self._hostname_capacity = grouping.hostname_capacity
         group_of = {item: grouping.of(item, self._option(item, zone)) for item in counts}
@@ -54,7 +54,10 @@ class Subproblem:
         for item, count in counts.items():
             self._members.setdefault(group_of[item], {})[item] = count
         self.counts = {group: sum(items.values()) for group, items in self._members.items()}
-        self._loads = [Counter(group_of[movable.item] for movable in of_node) for of_node in nodes]
+        self._loads: list[Mapping[ItemGroup, int]] = [
+            self.counts if len(nodes) == 1 else Counter([group_of[movable.item] for movable in of_node])
+            for of_node in nodes
+        ]
 
     def _option(self, item: PackingItem, zone: str) -> LaunchOption:
         reqs = self._context.table.with_value(item.reqs, labels.ZONE, zone) if zone else item.reqs

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 
 from core import labels
 from core.packing.search_budget import SearchBudget
@@ -36,8 +37,11 @@ class ZoneSplit:
 
     def split(self, movable: Sequence[MovablePods]) -> dict[str, list[MovablePods]]:
         """Return zone → the pods to be packed there; empty if fewer than two zones would get pods."""
-        counts = Counter(one.item for one in movable)
-        options = {item: self._zone_options(item) for item in counts}
+        counts = Counter([one.item for one in movable])
+        # Items that differ only in hostname rules have the same options.
+        alike = {(item.reqs, item.allowed, item.requests): item for item in counts}
+        known = {question: self._zone_options(item) for question, item in alike.items()}
+        options = {item: known[item.reqs, item.allowed, item.requests] for item in counts}
         only_zones = {next(iter(possible)) for possible in options.values() if len(possible) == 1}
         if len(only_zones) < self._settings.repack.zones_min or not all(options.values()):
             return {}
@@ -45,9 +49,9 @@ class ZoneSplit:
             return _by_zone((next(iter(options[one.item])), one) for one in movable)
         grouping = ItemGrouping(counts, self._settings.repack)
         group_of = {item: grouping.of(item, self._option(item, item.reqs)) for item in counts}
-        allocations = self._allocations(counts, options, group_of, grouping.hostname_capacity)
-        of_item = {item: allocations[group] for item, group in group_of.items()}
-        return _by_zone((of_item[one.item].next_zone(), one) for one in movable)
+        zones_of = self._zones_of(counts, options, group_of, grouping.hostname_capacity)
+        of_item = {item: zones_of[group] for item, group in group_of.items()}
+        return _by_zone((next(of_item[one.item]), one) for one in movable)
 
     def _zone_options(self, item: PackingItem) -> ZoneOptions:
         """Return the zones in which some type has room for the item."""
@@ -61,21 +65,21 @@ class ZoneSplit:
     def _option(self, item: PackingItem, reqs: RequirementId) -> LaunchOption:
         return LaunchOption(self._scope.template.index, reqs, item.allowed)
 
-    def _allocations(
+    def _zones_of(
         self,
         counts: Mapping[PackingItem, int],
         options: Mapping[PackingItem, ZoneOptions],
         group_of: Mapping[PackingItem, ItemGroup],
         hostname_capacity: Mapping[TopologyGroupId, int],
-    ) -> dict[ItemGroup, _ZoneAllocation]:
-        """Return group → its allocation."""
+    ) -> dict[ItemGroup, Iterator[str]]:
+        """Return group → the zone of each of its items."""
         totals: dict[ItemGroup, int] = {}
         by_zone: dict[str, dict[ItemGroup, ItemGroup]] = {}
         for item, count in counts.items():
             group = group_of[item]
-            totals[group] = totals.get(group, 0) + count
-            for zone, option in options[item].items():
+            for zone, option in () if group in totals else options[item].items():
                 by_zone.setdefault(zone, {})[group] = group.restricted_to(option)
+            totals[group] = totals.get(group, 0) + count
         zone_shares = ZoneShares(
             self._context.templates,
             counts=totals,
@@ -85,7 +89,7 @@ class ZoneSplit:
         )
         pods = zone_shares.by_size() if self._budget.is_spent else zone_shares.best()
         return {
-            group: _ZoneAllocation(dict(zip(by_zone, row, strict=True)))
+            group: _interleaved(dict(zip(by_zone, row, strict=True)))
             for group, row in zip(totals, pods.tolist(), strict=True)
         }
 
@@ -97,26 +101,27 @@ def _by_zone(allocated: Iterable[tuple[str, MovablePods]]) -> dict[str, list[Mov
     return dict(sorted(found.items()))
 
 
-class _ZoneAllocation:
-    """Allocates a group's items to zones one by one, evenly interleaved by the zones' shares."""
+def _interleaved(counts: Mapping[str, int]) -> Iterator[str]:
+    """Return the zone of each of a group's items in turn: the one that is furthest behind its share, ties to the last name.
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        """Start with the number of items of each zone."""
-        self._counts = {zone: count for zone, count in counts.items() if count}
-        self._total = sum(counts.values())
-        self._allocated = dict.fromkeys(self._counts, 0)
-        self._items = 0
+    Args:
+        counts: Zone → its number of items.
+    """
+    zones = sorted(zone for zone, count in counts.items() if count)
+    if len(zones) == 1:
+        return repeat(zones[0])
+    return _furthest_behind(zones, [counts[zone] for zone in zones])
 
-    def next_zone(self) -> str:
-        """Return the zone that is furthest behind its share, ties to the last name."""
-        if len(self._counts) == 1:
-            return next(iter(self._counts))
-        self._items += 1
-        behind = {
-            zone: count * self._items - self._allocated[zone] * self._total
-            for zone, count in self._counts.items()
-            if self._allocated[zone] < count
-        }
-        zone = max(behind, key=lambda one: (behind[one], one))
-        self._allocated[zone] += 1
-        return zone
+
+def _furthest_behind(zones: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
+    total, allocated = sum(counts), [0] * len(counts)
+    for items in range(1, total + 1):
+        _, position = max(
+            [
+                (count * items - done * total, position)
+                for position, (count, done) in enumerate(zip(counts, allocated, strict=True))
+                if done < count
+            ]
+        )
+        allocated[position] += 1
+        yield zones[position]
