@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from core.scheduling.capacity.claim_profile import ClaimProfile
 from core.scheduling.primitives.handles import ClaimMask
 
@@ -11,14 +13,16 @@ class ClaimIndex:
 
     Attributes:
         open: Claims that may still have room for some pod.
-        by_count: For each number of pods, the claims with that many.
+        by_count: The sets of claims with equal numbers of pods, the fewest pods first. None is empty: a plan of large nodes has
+            hundreds of numbers that no claim has now.
         profiles: Each claim's profile.
     """
 
     def __init__(self) -> None:
         self.open = ClaimMask(0)
-        self.by_count: list[ClaimMask] = [ClaimMask(0)]
+        self.by_count: list[ClaimMask] = []
         self.profiles: list[ClaimProfile] = []
+        self._counts: list[int] = []  # [position in by_count], the number of pods
 
     def add(self, profile: ClaimProfile) -> None:
         """Add a claim without pods."""
@@ -26,15 +30,28 @@ class ClaimIndex:
         self.profiles.append(profile)
         profile.claims |= bit
         self.open |= bit
-        self.by_count[0] |= bit
+        if self._counts[:1] == [0]:
+            self.by_count[0] |= bit
+        else:
+            self._insert(0, 0, ClaimMask(bit))
 
-    def fill(self, claim: int, before: int, after: int) -> None:
-        """Record that a claim has more pods than before."""
-        while len(self.by_count) <= after:
-            self.by_count.append(ClaimMask(0))
-        bit = 1 << claim
-        self.by_count[before] ^= bit
-        self.by_count[after] |= bit
+    def add_pod(self, claim: int, pods: int) -> None:
+        """Record that a claim with this number of pods has one more."""
+        bit = ClaimMask(1 << claim)
+        here = bisect_left(self._counts, pods)
+        left = self.by_count[here] ^ bit
+        if self._counts[here + 1 : here + 2] != [pods + 1]:
+            self._insert(here + 1, pods + 1, bit)
+        else:
+            self.by_count[here + 1] |= bit
+        if left:
+            self.by_count[here] = left
+        else:
+            del self._counts[here], self.by_count[here]
+
+    def _insert(self, position: int, pods: int, claims: ClaimMask) -> None:
+        self._counts.insert(position, pods)
+        self.by_count.insert(position, claims)
 
     def change_profile(self, claim: int, profile: ClaimProfile) -> None:
         """Record that a claim has another profile."""

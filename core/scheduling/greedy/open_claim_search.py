@@ -115,7 +115,7 @@ class OpenClaimSearch:
         if self._index.profiles[claim.index] is not profile:
             self._change_profile(claim, profile)
         claim.used = placement.total
-        self._index.fill(claim.index, len(claim.pods), len(claim.pods) + 1)
+        self._index.add_pod(claim.index, len(claim.pods))
         claim.add_pod(pod, pod_group)
         if not pod_group.is_plain:
             for constraint in self._constraints.concerning(pod_group):

@@ -17,8 +17,22 @@ def test_sets_follow_the_changes_of_claims() -> None:
     assert profiles.of(template, template.offered, TypeMask(0b11)) is wide
     for _ in range(3):
         index.add(wide)
-    index.fill(1, 0, 1)
+    index.add_pod(1, 0)
     index.change_profile(2, narrow)
     index.close(0)
     assert (wide.claims, narrow.claims) == (0b011, 0b100)
     assert (index.by_count, index.open) == ([0b101, 0b010], 0b110)
+
+
+def test_no_set_of_claims_with_equal_numbers_of_pods_is_empty() -> None:
+    """A search goes through all of them for each pod, and a node may hold a thousand pods."""
+    (template,) = context_of(types=(a_type("a"),)).templates
+    index = ClaimIndex()
+    for _ in range(3):
+        index.add(ClaimProfiles().of(template, template.offered, TypeMask(1)))
+    numbers = [0, 0, 0]
+    for claim in (1, 1, 1, 0, 0, 0, 0, 2):
+        index.add_pod(claim, numbers[claim])
+        numbers[claim] += 1
+        expected = {pods: sum(1 << n for n in range(3) if numbers[n] == pods) for pods in sorted(set(numbers))}
+        assert index.by_count == list(expected.values())
