@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from core.model.pod import Pod
 from core.scheduling.capacity.claim_profile import ClaimProfiles
@@ -38,6 +39,7 @@ class GreedyScheduler:
         guide: Domains that pods leave to others or take in turn during the first pass; None for no guidance.
         slots: Group of pods that a target moves → nodes and how many of the pods each takes, after pods that wait in any case.
         shares_node: Whether one new node should take all pods that no existing node takes.
+        compares_sharing: Whether the plan is only compared with one in which such a node should.
         opened: Whether a target moves the pods → the claims opened for them.
     """
 
@@ -49,7 +51,9 @@ class GreedyScheduler:
     guide: GuidedSteps | None = None
     slots: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     shares_node: bool = False
+    compares_sharing: bool = False
     state: PlanState = field(init=False)
+    domain_choice: DomainChoice = field(init=False)
     nodes: ExistingNodeSearch = field(init=False)
     claims: OpenClaimSearch = field(init=False)
     new: NewClaims = field(init=False)
@@ -60,10 +64,10 @@ class GreedyScheduler:
     def __post_init__(self) -> None:
         domain_counts = DomainCounts(self.context.topology, self._departures())
         self.state = PlanState(self.context, domain_counts, self.context.plan_constraints(sorted(self.vanished)))
-        domain_choice, profiles = self._domain_choice(domain_counts), ClaimProfiles()
+        self.domain_choice, profiles = self._domain_choice(domain_counts), ClaimProfiles()
         self.nodes = ExistingNodeSearch(self.state, self.leaving)
-        self.claims = OpenClaimSearch(self.state, domain_choice, profiles)
-        self.new = NewClaims(self.state, domain_choice, profiles)
+        self.claims = OpenClaimSearch(self.state, self.domain_choice, profiles)
+        self.new = NewClaims(self.state, self.domain_choice, profiles)
 
     def _departures(self) -> Departures:
         """Return the pods of the queue that run on nodes which the plan removes."""
@@ -75,14 +79,25 @@ class GreedyScheduler:
         return Departures.of(self.vanished, (one for one in found if one[2] in self.vanished))
 
     def _domain_choice(self, domain_counts: DomainCounts) -> DomainChoice:
-        together = self._unbound if self.shares_node else None
-        return DomainChoice(self.context.topology, domain_counts, self.pending_groups, together)
+        together = self._unbound_requests() if self.shares_node or self.compares_sharing else None
+        return DomainChoice(
+            self.context.topology, domain_counts, self.pending_groups, together, only_compares=self.compares_sharing
+        )
 
-    def _unbound(self) -> Vector:
-        """Return the total requests of the pods that are not on an existing node so far."""
+    def _unbound_requests(self) -> Callable[[], Vector]:
+        """Return a function for the total requests of the pods that are not on an existing node so far."""
         groups, total = self.context.pod_groups, self.context.axis.total
-        bound = total(groups.of(pod).requests for pod, _ in self.bound)
-        return minus(total(groups.of(pod).requests for group in self.pending_groups for pod in group.pods), bound)
+        queue, bound = self.pending_groups, self.bound
+
+        @cache
+        def all_requests() -> Vector:
+            return total(group.pod_group.requests for group in queue for _ in group.pods)
+
+        @cache
+        def without(pods: int) -> Vector:
+            return minus(all_requests(), total(groups.of(pod).requests for pod, _ in bound[:pods]))
+
+        return lambda: without(len(bound))
 
     def run(self) -> Solution:
         """Place all pods that can be placed."""
@@ -107,7 +122,8 @@ class GreedyScheduler:
         self._place_all(spare)
         unplaced = [group for group in self.pending_groups if group.waiting]
         fixed_pods = frozenset(pod.key for group in waiting for pod in group.pods)
-        return Solution(self.claims.claims, self.bound, unplaced, self.state, before, fixed_pods)
+        is_same = self.compares_sharing and not self.domain_choice.differs_if_shared
+        return Solution(self.claims.claims, self.bound, unplaced, self.state, before, fixed_pods, is_same)
 
     def _open_drained_later(self, queue: list[PendingGroup], least: Vector | None) -> None:
         """Place pods that avoid nodes which the stored target drains later on these, where nothing else can hold them."""

@@ -19,6 +19,7 @@ class Solution(msgspec.Struct, eq=False):
         unplaced: Groups with pods left over.
         state: The state after the placements.
         before_buffers: The state before the virtual pods of capacity buffers, if real pods were left over then.
+        is_same_if_shared: Whether the plan is known to be the same if one new node should take all pods.
         fixed_pods: Keys of pods that wait in any case, if a target moves others: their claims stay as they are.
     """
 
@@ -28,6 +29,7 @@ class Solution(msgspec.Struct, eq=False):
     state: PlanState
     before_buffers: PlanState | None = None
     fixed_pods: frozenset[str] = frozenset()
+    is_same_if_shared: bool = False
 
     @property
     def refusing_state(self) -> PlanState:

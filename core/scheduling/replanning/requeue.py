@@ -1,7 +1,8 @@
 """Plans again if one order of placement is not enough.
 
 Pods that one node could hold are planned a second time as if they had to share it: otherwise, the first pod may choose a domain
-where a node for it alone is cheap, but a node for all of them is not.
+where a node for it alone is cheap, but a node for all of them is not. The first plan compares each choice of a domain with the
+one that the second plan would make; if none differs, both plans are the same, and the second is not made.
 
 Large pods are placed first, and may take the only zone, family or node that a smaller pod's rules allow. A second plan with the
 smaller pod first is used if no other pod loses its place. If pods' rules about each other are the cause, `VariedPlans` searches
@@ -48,9 +49,9 @@ class RequeuingScheduler:
 
     def solution(self) -> Solution:
         """Return the greedy plan, or one that places more pods, or leaves the same pods over and costs less."""
-        best = self._plan(frozenset())
+        best = self._plan(frozenset(), compares_sharing=True)
         left = leftovers_of(best)
-        if self._may_share_node(best):
+        if not best.is_same_if_shared and self._may_share_node(best):
             again = self._plan(frozenset(), shares_node=True)
             left_now = leftovers_of(again)
             if left_now < left or (left_now == left and _cost(again) < _cost(best)):
@@ -73,12 +74,27 @@ class RequeuingScheduler:
         total = self._context.axis.total(group.requests for group in groups)
         return any(template.types.room.fits(template.mask, total) for template in self._context.templates)
 
-    def _plan(self, first: frozenset[int], *, alone: bool = False, shares_node: bool = False) -> Solution:
+    def _plan(
+        self,
+        first: frozenset[int],
+        *,
+        alone: bool = False,
+        shares_node: bool = False,
+        compares_sharing: bool = False,
+    ) -> Solution:
         queue = self._queue()
         if alone:
             queue = [pending_group for pending_group in queue if pending_group.pod_group.index in first]
-        leaving = self._context.leaving
-        return GreedyScheduler(self._context, queue, leaving, frozenset(), first, shares_node=shares_node).run()
+        compares = compares_sharing and sum(len(group.pods) for group in queue) <= SHARING_PODS_MAX
+        return GreedyScheduler(
+            self._context,
+            queue,
+            self._context.leaving,
+            frozenset(),
+            first,
+            shares_node=shares_node,
+            compares_sharing=compares,
+        ).run()
 
     def _retries(self, left: Leftovers) -> Iterator[frozenset[int]]:
         """Yield the groups to place first: all that would gain from a separate plan together, then one by one."""

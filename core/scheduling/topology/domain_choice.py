@@ -7,6 +7,7 @@ pod that any hard rule concerns, so every later count is exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -45,7 +46,12 @@ class _PreferenceGroups(msgspec.Struct, frozen=True, eq=False):
 
 
 class DomainChoice:
-    """Chooses values for the new nodes of one plan."""
+    """Chooses values for the new nodes of one plan.
+
+    Attributes:
+        differs_if_shared: Whether any choice so far would have been another if one new node should take all pods. It is only
+            known if choices compare it, see the constructor.
+    """
 
     def __init__(
         self,
@@ -53,6 +59,8 @@ class DomainChoice:
         domain_counts: DomainCounts,
         pending_groups: Iterable[PendingGroup],
         together: Callable[[], Vector] | None = None,
+        *,
+        only_compares: bool = False,
     ) -> None:
         """Choose for these pods.
 
@@ -61,16 +69,22 @@ class DomainChoice:
             domain_counts: How many pods each domain has.
             pending_groups: The pods that need a place.
             together: Returns the requests of all pods that one new node should take; None if they may use several nodes.
+            only_compares: Whether choices are made as without `together`, and only compared with those that it would lead to.
         """
+        self.differs_if_shared = False
         self._topology = topology
         self._pending_groups = pending_groups = tuple(pending_groups)
         self._together = together
+        self._only_compares = only_compares
         self._domain_counts = domain_counts
         self._table: RequirementTable = topology.table
         self._concerned: dict[TopologyGroupId, list[PendingGroup]] = {}
         self._preference_groups: dict[tuple[StepId, str], _PreferenceGroups] = {}
         self._price: Callable[[NodeClaimTemplate, RequirementId, TypeMask, str, str], int] = memo(_price)
         self._possible: Callable[[PodGroup, NodeClaimTemplate, str], tuple[str, ...]] = memo(_possible)
+        self._restricted: Callable[[NodeClaimTemplate, str], tuple[tuple[PendingGroup, tuple[str, ...]], ...]] = memo(
+            partial(_restricted, pending_groups, self._possible)
+        )
         for pending_group in pending_groups:
             for number in _groups_of(pending_group):
                 self._concerned.setdefault(number, []).append(pending_group)
@@ -108,8 +122,20 @@ class DomainChoice:
             return [None] if self._admitted(rules, None, signature) else []
         admitted = [value for value in values if self._admitted(rules, value, signature)]
         if len(admitted) > 1:
-            admitted.sort(key=self._preference(draft, signature, step, key))
+            return [*self._ordered(admitted, draft, signature, step, key)]
         return [*admitted]
+
+    def _ordered(
+        self, values: Sequence[str], draft: ClaimDraft, signature: PodSignature, step: RelaxationStep, key: str
+    ) -> list[str]:
+        """Return the values, the best first."""
+        shared = self._shared(draft)
+        if shared and not self._only_compares:
+            return sorted(values, key=self._preference(draft, signature, step, key, shared))
+        found = sorted(values, key=self._preference(draft, signature, step, key))
+        if shared:
+            self.differs_if_shared = found != sorted(found, key=self._preference(draft, signature, step, key, shared))
+        return found
 
     def _admitted(self, rules: Iterable[TopologyRule], value: str | None, signature: PodSignature) -> bool:
         for rule in rules:  # noqa: SIM110 - a generator takes twice as long, and this is called for every value
@@ -134,14 +160,21 @@ class DomainChoice:
         return [fresh] if fresh is not None and self._admitted(rules, fresh, signature) else []
 
     def _preference(
-        self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep, key: str
+        self,
+        draft: ClaimDraft,
+        signature: PodSignature,
+        step: RelaxationStep,
+        key: str,
+        shared: TypeMask = NO_TYPES,
     ) -> Callable[[str], _Preference]:
-        """Return the ranking of values: even spread, values that others need, price, then even spread by others' rules."""
+        """Return the ranking of values: even spread, values that others need, price, then even spread by others' rules.
+
+        `shared` are the types with room for all pods if they should share a node.
+        """
         groups = self._preference_groups_of(signature, step, key)
         spreads = [self._domain_counts.of(number) for number in groups.spreads]
         other_spreads = [self._domain_counts.of(number) for number in groups.counted_by]
         needs = self._needs(draft.template, signature, groups.affinities, key)
-        shared = self._shared(draft)
         apart = self._apart(draft.template, key) if shared else []
         priced = shared or draft.mask
 
@@ -164,14 +197,13 @@ class DomainChoice:
 
     def _shared(self, draft: ClaimDraft) -> TypeMask:
         """Return the types with room for all pods that should share the node; none if they may or have to use several."""
-        total = None if self._together is None else self._together()
-        return NO_TYPES if total is None else draft.template.types.room.fitting(draft.mask, total)
+        if self._together is None or self.differs_if_shared:
+            return NO_TYPES
+        return draft.template.types.room.fitting(draft.mask, self._together())
 
     def _apart(self, template: NodeClaimTemplate, key: str) -> list[tuple[int, tuple[str, ...]]]:
-        """Return how many pods of each group that should share the node still wait, and their possible values."""
-        waiting = [group for group in self._pending_groups if group.waiting]
-        found = ((group.waiting, self._possible(group.pod_group, template, key)) for group in waiting)
-        return [(pods, values) for pods, values in found if values]
+        """Return how many pods of each group that cannot have every value still wait, and the group's values."""
+        return [(group.waiting, values) for group, values in self._restricted(template, key) if group.waiting]
 
     def _preference_groups_of(self, signature: PodSignature, step: RelaxationStep, key: str) -> _PreferenceGroups:
         known = self._preference_groups.get((step.index, key))
@@ -222,6 +254,18 @@ def _possible(pod_group: PodGroup, template: NodeClaimTemplate, key: str) -> tup
             fitting = types.room.fitting(types.mask(reqs), pod_group.requests)
             found.update(types.values(fitting, reqs, key))
     return tuple(sorted(found))
+
+
+def _restricted(
+    pending_groups: Iterable[PendingGroup],
+    possible: Callable[[PodGroup, NodeClaimTemplate, str], tuple[str, ...]],
+    template: NodeClaimTemplate,
+    key: str,
+) -> tuple[tuple[PendingGroup, tuple[str, ...]], ...]:
+    """Return the groups whose pods could get some values of a label from a NodePool, but not all, with their values."""
+    every = set(template.types.values(template.mask, template.offered, key))
+    found = ((group, possible(group.pod_group, template, key)) for group in pending_groups)
+    return tuple((group, values) for group, values in found if values and not every.issubset(values))
 
 
 def _groups_of(pending_group: PendingGroup) -> tuple[TopologyGroupId, ...]:

@@ -109,12 +109,25 @@ def test_without_pods_left_over_there_is_one_plan() -> None:
     assert len(queues) == 1
 
 
-@pytest.mark.parametrize(("count", "plans"), [(2, 2), (SHARING_PODS_MAX, 2), (SHARING_PODS_MAX + 1, 1)])
-def test_only_few_pods_are_planned_on_one_node_as_well(count: int, plans: int) -> None:
-    """Otherwise, the greedy plan of a burst takes four times its time where some type has room for all of it."""
-    largest = a_type("metal", cpu="448", memory="900Gi", pods="737")
+@pytest.mark.parametrize(
+    ("count", "zones", "plans"),
+    [
+        (2, ZONES[1:2], 2),
+        (SHARING_PODS_MAX, ZONES[1:2], 2),
+        (SHARING_PODS_MAX + 1, ZONES[1:2], 1),
+        (2, ZONES[:1], 1),
+        (SHARING_PODS_MAX, ZONES[:1], 1),
+    ],
+)
+def test_only_few_pods_are_planned_on_one_node_as_well(count: int, zones: tuple[str, ...], plans: int) -> None:
+    """Otherwise, the greedy plan of a burst takes four times its time where some type has room for all of it.
+
+    Nor is there a second plan if pods that share a node would choose the same zones.
+    """
+    largest = a_type("large", cpu="8", memory="128Gi", pods="737", price=1.0, zones=zones)
     one_zone = PodAffinityTerm(labels.ZONE, a_selector(app="db"))
-    pods = tuple(a_pod(f"p{n}", cpu="1", labels={"app": "db"}, affinity=(one_zone,)) for n in range(count))
+    cpu = f"{7000 // count}m"
+    pods = tuple(a_pod(f"p{n}", cpu=cpu, labels={"app": "db"}, affinity=(one_zone,)) for n in range(count))
     context = context_of(types=(TYPE, largest), pods=pods)
     queues = []
 
