@@ -177,7 +177,7 @@ class _Forms:
 
 def _filled(form: _Form, claim: InFlightClaim, name: str, axis: ResourceAxis) -> PlannedClaim:
     keys = sorted([pod.key for pod in claim.pods])
-    virtual = [pod.key for pod in claim.pods if pod.annotations and is_virtual(pod)]
+    virtual = {pod.key for pod in claim.pods if pod.annotations and is_virtual(pod)}
     return msgspec.structs.replace(
         form.blank,
         name=name,

@@ -22,9 +22,9 @@ from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.optimization.optimizer import default_steps, improved
 from core.scheduling.plan_output import SchedulingResults, scheduling_results
 from core.scheduling.replanning.ec2_limits import (
+    best_of,
     cheaper_within_ec2_limits,
     commitment_contexts,
-    plan_rank,
     planned_within_ec2_limits,
 )
 from core.scheduling.replanning.greedy_plans import Drains, drained, greedy, planned
@@ -192,8 +192,7 @@ def _searched(
     context: SchedulingContext, out_of_time: Callable[[], float] | None, search: SearchSettings
 ) -> tuple[Solution, Cost | None]:
     """Return the plan for pods that need a place, and the proven bound on its cost if it was searched."""
-    found = [_searched_one(one, out_of_time, search) for one in commitment_contexts(context, frozenset())]
-    return min(found, key=lambda one: plan_rank(one[0]))
+    return best_of([_searched_one(one, out_of_time, search) for one in commitment_contexts(context, frozenset())])
 
 
 def _searched_one(

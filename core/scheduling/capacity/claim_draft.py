@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.instance_types.min_values import unmet
@@ -14,10 +16,8 @@ from core.scheduling.primitives.resource_vector import Vector
 _NOT_FOR_SALE: Final = 1 << 62
 """Higher than every price: prices in nano-dollars fit 62 bits."""
 
-_NO_MIN_VALUES: Final[Mapping[str, int]] = {}
 
-
-class ClaimDraft(NamedTuple):
+class ClaimDraft(msgspec.Struct, frozen=True):
     """Requirements, the types that constraints leave, and the requests of all its pods.
 
     Attributes:
@@ -28,7 +28,7 @@ class ClaimDraft(NamedTuple):
     reqs: RequirementId
     allowed: TypeMask
     total: Vector
-    min_values: Mapping[str, int] = _NO_MIN_VALUES
+    min_values: Mapping[str, int] = {}
 
     @property
     def mask(self) -> TypeMask:

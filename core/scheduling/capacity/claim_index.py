@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import insort
 
 from core.scheduling.capacity.claim_profile import ClaimProfile
 from core.scheduling.primitives.handles import ClaimMask
@@ -13,16 +13,16 @@ class ClaimIndex:
 
     Attributes:
         open: Claims that may still have room for some pod.
-        by_count: The sets of claims with equal numbers of pods, the fewest pods first. None is empty: a plan of large nodes has
-            hundreds of numbers that no claim has now.
+        counts: The numbers of pods that any claim has, ascending. A plan of large nodes has hundreds that no claim has.
+        by_count: Each of these numbers → the claims with that many pods.
         profiles: Each claim's profile.
     """
 
     def __init__(self) -> None:
         self.open = ClaimMask(0)
-        self.by_count: list[ClaimMask] = []
+        self.counts: list[int] = []
+        self.by_count: dict[int, ClaimMask] = {}
         self.profiles: list[ClaimProfile] = []
-        self._counts: list[int] = []  # [position in by_count], the number of pods
 
     def add(self, profile: ClaimProfile) -> None:
         """Add a claim without pods."""
@@ -30,28 +30,26 @@ class ClaimIndex:
         self.profiles.append(profile)
         profile.claims |= bit
         self.open |= bit
-        if self._counts[:1] == [0]:
-            self.by_count[0] |= bit
-        else:
-            self._insert(0, 0, ClaimMask(bit))
+        self._put(0, bit)
 
     def add_pod(self, claim: int, pods: int) -> None:
         """Record that a claim with this number of pods has one more."""
-        bit = ClaimMask(1 << claim)
-        here = bisect_left(self._counts, pods)
-        left = self.by_count[here] ^ bit
-        if self._counts[here + 1 : here + 2] != [pods + 1]:
-            self._insert(here + 1, pods + 1, bit)
-        else:
-            self.by_count[here + 1] |= bit
+        bit = 1 << claim
+        left = self.by_count[pods] ^ bit
         if left:
-            self.by_count[here] = left
+            self.by_count[pods] = left
         else:
-            del self._counts[here], self.by_count[here]
+            del self.by_count[pods]
+            self.counts.remove(pods)
+        self._put(pods + 1, bit)
 
-    def _insert(self, position: int, pods: int, claims: ClaimMask) -> None:
-        self._counts.insert(position, pods)
-        self.by_count.insert(position, claims)
+    def _put(self, pods: int, bit: int) -> None:
+        there = self.by_count.get(pods)
+        if there is None:
+            insort(self.counts, pods)
+            self.by_count[pods] = ClaimMask(bit)
+        else:
+            self.by_count[pods] = there | bit
 
     def change_profile(self, claim: int, profile: ClaimProfile) -> None:
         """Record that a claim has another profile."""

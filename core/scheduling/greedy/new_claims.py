@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from core.model.snapshot import BEST_EFFORT
 from core.scheduling.capacity.claim_draft import ClaimDraft
@@ -15,7 +15,7 @@ from core.scheduling.primitives.resource_vector import Vector
 from core.scheduling.topology.domain_choice import DomainChoice
 
 
-class PodPlacement(NamedTuple):
+class PodPlacement(msgspec.Struct, frozen=True):
     """A claim, and its draft with one more pod."""
 
     claim: InFlightClaim
@@ -103,7 +103,7 @@ class NewClaims:
         for choice in self._commitments.choices(narrowed):
             placement = self._restricted(claim, choice.draft, pod_group, step)
             if placement is not None:
-                return placement._replace(commitment=choice.name)
+                return msgspec.structs.replace(placement, commitment=choice.name)
         return None
 
     def _within_reservations(

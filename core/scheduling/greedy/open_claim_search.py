@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from core import labels
 from core.model.pod import Pod
@@ -37,20 +37,24 @@ class OpenClaimSearch:
         self.claims: list[InFlightClaim] = []
 
     def find(
-        self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector, barred: ClaimMask = NO_CLAIMS
+        self,
+        pod_group: PodGroup,
+        step: RelaxationStep,
+        smallest: Callable[[], Vector],
+        barred: ClaimMask = NO_CLAIMS,
     ) -> PodPlacement | None:
         """Return the claim with the fewest pods that takes one more of the group, ties by age.
 
         Args:
             pod_group: The waiting pods.
             step: Their demands.
-            smallest: The smallest requests of any waiting pod; a claim without room for these is not tried again.
+            smallest: Returns the smallest requests of any waiting pod; a claim without room for these is not tried again.
             barred: Claims that they must not join.
         """
         left = self._candidates(pod_group, step) & ~barred
-        # by_count goes from the emptiest claims to the fullest; the lowest set bit of each set is the oldest claim in it.
-        for among in self._index.by_count if left else ():
-            here = among & left
+        # From the emptiest claims to the fullest; the lowest set bit of each set is the oldest claim in it.
+        for pods in self._index.counts if left else ():
+            here = self._index.by_count[pods] & left
             while here:
                 bit = here & -here
                 claim = self.claims[bit.bit_length() - 1]
@@ -72,9 +76,9 @@ class OpenClaimSearch:
 
     def _candidates(self, pod_group: PodGroup, step: RelaxationStep) -> ClaimMask:
         """Return the claims that are not excluded so far."""
-        ruled_out = self._without_room.get(pod_group.requests, ClaimMask(0)) | self._unfit.get(
-            (pod_group.index, step.number), ClaimMask(0)
-        )
+        ruled_out = self._without_room.get(pod_group.requests, NO_CLAIMS)
+        if self._unfit:
+            ruled_out |= self._unfit.get((pod_group.index, step.number), NO_CLAIMS)
         for rule in step.host_rules:
             ruled_out |= self._domain_counts.barred_claims(rule)
         return self._index.open & ~ruled_out
@@ -96,16 +100,18 @@ class OpenClaimSearch:
         types = profile.template.types
         return bool(unmet(types, types.room.fitting(profile.mask, total), claim.min_values))
 
-    def _pass_over(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> None:
+    def _pass_over(
+        self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep, smallest: Callable[[], Vector]
+    ) -> None:
         """Exclude a claim for such pods if that is permanent: claims only fill up."""
         profile, bit = self._index.profiles[claim.index], 1 << claim.index
         if not profile.holds(plus(claim.used, pod_group.requests)):
-            self._without_room[pod_group.requests] = self._without_room.get(pod_group.requests, ClaimMask(0)) | bit
-            if not profile.holds(plus(claim.used, smallest)):
+            self._without_room[pod_group.requests] = self._without_room.get(pod_group.requests, NO_CLAIMS) | bit
+            if not profile.holds(plus(claim.used, smallest())):
                 self._index.close(claim.index)
         elif step.is_monotone:
             question = (pod_group.index, step.number)
-            self._unfit[question] = self._unfit.get(question, ClaimMask(0)) | bit
+            self._unfit[question] = self._unfit.get(question, NO_CLAIMS) | bit
 
     def place(self, placement: PodPlacement, pod: Pod, pod_group: PodGroup) -> None:
         """Apply the placement to the claim, and count the pod."""

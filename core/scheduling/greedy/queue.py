@@ -33,7 +33,7 @@ def queue_of(
     for some, avoids_recently_changed in pods:
         for pod in some:
             pod_group = context.pod_groups.of(pod)
-            is_displaced = pod.key in displaced
+            is_displaced = bool(displaced) and pod.key in displaced
             avoids_later = any_later and bool(pod.node_name) and not (avoids_recently_changed or is_displaced)
             is_spare = bool(pod.annotations) and is_virtual(pod)
             key = (pod_group.index, avoids_recently_changed, is_displaced, avoids_later, is_spare)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 from core.model.pod import Pod
 from core.scheduling.capacity.claim_profile import ClaimProfiles
@@ -20,11 +20,14 @@ from core.scheduling.greedy.solution import Solution
 from core.scheduling.pods.pending_pods import is_virtual
 from core.scheduling.pods.pod_group import PendingGroup, RelaxationStep, with_all_preferences
 from core.scheduling.primitives.handles import NO_CLAIMS, ClaimMask
+from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.resource_vector import Vector, minus
 from core.scheduling.topology.departures import NO_DEPARTURES, Departures
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology_group import AFFINITY
+
+_Question = tuple[int, int, bool, bool, bool]
 
 
 @dataclass(eq=False, slots=True)
@@ -58,7 +61,7 @@ class GreedyScheduler:
     claims: OpenClaimSearch = field(init=False)
     new: NewClaims = field(init=False)
     bound: list[tuple[Pod, int]] = field(default_factory=list)
-    unplaceable: set[tuple[int, int, bool, bool, bool]] = field(default_factory=set)
+    unplaceable: set[_Question] = field(default_factory=set)
     opened: dict[bool, ClaimMask] = field(default_factory=lambda: {False: NO_CLAIMS, True: NO_CLAIMS})
 
     def __post_init__(self) -> None:
@@ -180,8 +183,9 @@ class GreedyScheduler:
             before = sum(group.waiting for group in queue)
             left: list[PendingGroup] = []
             least_left = least
-            for group, least_after in zip(queue, least_requests_from(queue), strict=True):
-                self._place(group, least_of(least_after, least_left))
+            least_from = memo(partial(least_requests_from, queue))
+            for position, group in enumerate(queue):
+                self._place(group, partial(_smallest, least_from, position, least_left))
                 if group.waiting:
                     left.append(group)
                     least_left = least_of(group.pod_group.requests, least_left)
@@ -190,12 +194,12 @@ class GreedyScheduler:
             queue = left
         return []
 
-    def _place(self, group: PendingGroup, smallest: Vector) -> None:
+    def _place(self, group: PendingGroup, smallest: Callable[[], Vector]) -> None:
         """Place the pods of a group until one finds no place: the others are equal to it."""
         steps = group.pod_group.steps
         alternatives = self._alternatives_of_moved(group)
         for pod in group.pods[group.placed :]:
-            if any(self._joins(pod, group, step) for step in alternatives):
+            if alternatives and any(self._joins(pod, group, step) for step in alternatives):
                 group.placed += 1
                 continue
             for step in steps if self.guide is None else self.guide.of(group.pod_group, group.placed):
@@ -205,22 +209,17 @@ class GreedyScheduler:
                 return
             group.placed += 1
 
-    def _try(self, pod: Pod, group: PendingGroup, step: RelaxationStep, smallest: Vector) -> bool:
+    def _try(self, pod: Pod, group: PendingGroup, step: RelaxationStep, smallest: Callable[[], Vector]) -> bool:
         """Place a pod with its demands at one relaxation step."""
         pod_group = group.pod_group
-        key = (
-            pod_group.index,
-            step.number,
-            group.avoids_recently_changed,
-            group.avoids_drained_later,
-            group.is_displaced,
-        )
-        if key in self.unplaceable:
+        if self.unplaceable and _question(group, step) in self.unplaceable:
             return False
-        if self._joins(pod, group, step):
+        if self.context.existing_nodes and self._joins(pod, group, step):
             return True
         # A pod that waits in any case gets its node from provisioning: a command neither launches nor pays for it.
-        barred = NO_CLAIMS if is_virtual(pod) else self.opened[not group.is_displaced]
+        barred = self.opened[not group.is_displaced]
+        if barred and is_virtual(pod):
+            barred = NO_CLAIMS
         placement = self.claims.find(pod_group, step, smallest, barred)
         placement = placement or self.new.open(len(self.claims.claims), pod_group, step)
         if placement is not None:
@@ -229,7 +228,7 @@ class GreedyScheduler:
             self.claims.place(placement, pod, pod_group)
             return True
         if step.is_monotone:
-            self.unplaceable.add(key)
+            self.unplaceable.add(_question(group, step))
         return False
 
     def _joins(self, pod: Pod, group: PendingGroup, step: RelaxationStep) -> bool:
@@ -258,3 +257,19 @@ class GreedyScheduler:
             self.new.forget_refusals()
             self.unplaceable.clear()
         return made_room
+
+
+def _smallest(least_from: Callable[[], Sequence[Vector]], position: int, least: Vector | None) -> Vector:
+    """Return the smallest requests of a queue from a position on, and of pods that come later."""
+    return least_of(least_from()[position], least)
+
+
+def _question(group: PendingGroup, step: RelaxationStep) -> _Question:
+    """Return what decides whether a pod of a group has a place at a step."""
+    return (
+        group.pod_group.index,
+        step.number,
+        group.avoids_recently_changed,
+        group.avoids_drained_later,
+        group.is_displaced,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
@@ -40,6 +40,12 @@ def planned_within_ec2_limits(
 def commitment_contexts(context: SchedulingContext, gone: frozenset[int]) -> tuple[SchedulingContext, ...]:
     """Return the contexts to plan in: with commitments among the constraints, then with commitments applied afterwards."""
     return (context, context.with_commitments_last()) if any(context.remaining.uncommitted(gone)) else (context,)
+
+
+def best_of(plans: Sequence[tuple[Solution, Extra]]) -> tuple[Solution, Extra]:
+    """Return the best plan, the first among equals."""
+    # Ranking a single plan would only compute its prices once more.
+    return plans[0] if len(plans) == 1 else min(plans, key=lambda plan: plan_rank(plan[0]))
 
 
 def plan_rank(solution: Solution) -> tuple[int, int]:

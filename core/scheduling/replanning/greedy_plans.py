@@ -9,7 +9,7 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.greedy.solution import Solution
-from core.scheduling.replanning.ec2_limits import commitment_contexts, plan_rank
+from core.scheduling.replanning.ec2_limits import best_of, commitment_contexts
 from core.scheduling.replanning.requeue import RequeuingScheduler
 
 
@@ -40,7 +40,9 @@ def greedy(
     found = [
         planned(one, gone, consolidation=consolidation, closed=closed) for one in commitment_contexts(context, gone)
     ]
-    return min(found, key=lambda one: plan_rank(one[0].settle_commitments()))
+    for solution, _ in found:
+        solution.settle_commitments()
+    return best_of(found)
 
 
 def planned(

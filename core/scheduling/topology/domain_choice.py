@@ -6,7 +6,7 @@ pod that any hard rule concerns, so every later count is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -78,16 +78,15 @@ class DomainChoice:
         self._only_compares = only_compares
         self._domain_counts = domain_counts
         self._table: RequirementTable = topology.table
-        self._concerned: dict[TopologyGroupId, list[PendingGroup]] = {}
+        self._concerned: Callable[[], Mapping[TopologyGroupId, list[PendingGroup]]] = memo(
+            partial(_by_topology_group, pending_groups)
+        )
         self._preference_groups: dict[tuple[StepId, str], _PreferenceGroups] = {}
         self._price: Callable[[NodeClaimTemplate, RequirementId, TypeMask, str, str], int] = memo(_price)
         self._possible: Callable[[PodGroup, NodeClaimTemplate, str], tuple[str, ...]] = memo(_possible)
         self._restricted: Callable[[NodeClaimTemplate, str], tuple[tuple[PendingGroup, tuple[str, ...]], ...]] = memo(
             partial(_restricted, pending_groups, self._possible)
         )
-        for pending_group in pending_groups:
-            for number in _groups_of(pending_group):
-                self._concerned.setdefault(number, []).append(pending_group)
 
     def best(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> RequirementId | None:
         """Return the first choice that leaves enough types for minValues, or None."""
@@ -229,7 +228,7 @@ class DomainChoice:
         needs: dict[str, int] = {}
         for number in affinities:
             sign = -1 if self._topology.groups[number].kind == AFFINITY else 1
-            for pending_group in self._concerned.get(number, ()):
+            for pending_group in self._concerned().get(number, ()):
                 if pending_group.waiting and pending_group.pod_group.signature is not signature:
                     possible = self._possible(pending_group.pod_group, template, key)
                     for value in possible:
@@ -266,6 +265,15 @@ def _restricted(
     every = set(template.types.values(template.mask, template.offered, key))
     found = ((group, possible(group.pod_group, template, key)) for group in pending_groups)
     return tuple((group, values) for group, values in found if values and not every.issubset(values))
+
+
+def _by_topology_group(pending_groups: Iterable[PendingGroup]) -> Mapping[TopologyGroupId, list[PendingGroup]]:
+    """Return affinity and anti-affinity groups, each with the pending groups that it concerns."""
+    found: dict[TopologyGroupId, list[PendingGroup]] = {}
+    for pending_group in pending_groups:
+        for number in _groups_of(pending_group):
+            found.setdefault(number, []).append(pending_group)
+    return found
 
 
 def _groups_of(pending_group: PendingGroup) -> tuple[TopologyGroupId, ...]:

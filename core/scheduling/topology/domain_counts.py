@@ -112,9 +112,12 @@ class DomainCounts:
         """Count pods that the plan puts on a new node, or remove them with negative `times`."""
         for group, domain, is_uncertain in self._effects(signature, profile):
             if domain is None:
-                self._hostnames_of(group).add(claim, times)
+                hostnames = self._hostnames.get(group) or self._hostnames_of(group)
+                hostnames.add(claim, times)
                 continue
-            counts = self.of(group)
+            counts = self._counts.get(group)
+            if counts is None:
+                counts = self.of(group)
             counts[domain] = counts.get(domain, 0) + times
             if is_uncertain:
                 uncertain = self._uncertain.setdefault(group, {})

@@ -36,6 +36,10 @@ class HostnameCounts:
         after = self._counts[claim] = before + times
         self.total += times
         reached, bit = self._reached, 1 << claim
+        if times == 1:  # nearly always
+            if after < len(reached):
+                reached[after] |= bit
+            return
         while before < after:
             before += 1
             if before < len(reached):

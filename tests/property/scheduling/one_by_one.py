@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from core.model.values.taints import first_untolerated
 from core.scheduling.capacity.claim_profile import ClaimProfiles
@@ -74,7 +74,11 @@ class EachClaim(OpenClaimSearch):
     plain_choice: DomainChoice
 
     def find(
-        self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector, barred: ClaimMask = NO_CLAIMS
+        self,
+        pod_group: PodGroup,
+        step: RelaxationStep,
+        smallest: Callable[[], Vector],
+        barred: ClaimMask = NO_CLAIMS,
     ) -> PodPlacement | None:
         """As the planner's."""
         joinable = [claim for claim in self.claims if not barred >> claim.index & 1]

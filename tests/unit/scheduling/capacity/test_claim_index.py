@@ -21,7 +21,7 @@ def test_sets_follow_the_changes_of_claims() -> None:
     index.change_profile(2, narrow)
     index.close(0)
     assert (wide.claims, narrow.claims) == (0b011, 0b100)
-    assert (index.by_count, index.open) == ([0b101, 0b010], 0b110)
+    assert (index.by_count, index.open) == ({0: 0b101, 1: 0b010}, 0b110)
 
 
 def test_no_set_of_claims_with_equal_numbers_of_pods_is_empty() -> None:
@@ -35,4 +35,4 @@ def test_no_set_of_claims_with_equal_numbers_of_pods_is_empty() -> None:
         index.add_pod(claim, numbers[claim])
         numbers[claim] += 1
         expected = {pods: sum(1 << n for n in range(3) if numbers[n] == pods) for pods in sorted(set(numbers))}
-        assert index.by_count == list(expected.values())
+        assert (index.by_count, index.counts) == (expected, list(expected))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from core import labels
 from core.model.pod import PodAffinityTerm
 from core.scheduling.context import SchedulingContext
@@ -30,7 +32,7 @@ def test_the_claim_with_the_fewest_pods_takes_the_next_one_and_the_oldest_of_equ
     assert [len(claim.pods) for claim in run.claims.claims] == [2, 1]
     for name, index in (("second", 1), ("third", 0)):
         group = group_of(context, name)
-        found = run.claims.find(group, group.steps[0], group.requests)
+        found = run.claims.find(group, group.steps[0], partial(getattr, group, "requests"))
         assert found is not None
         assert found.claim.index == index
         run.claims.place(found, next(pod for pod in pods if pod.name == name), group)
@@ -42,8 +44,8 @@ def test_no_claim_takes_more_than_its_largest_type_has() -> None:
     context = context_of(types=(TYPE,), pods=(a_pod("a", cpu="6"), a_pod("fits", cpu="2"), a_pod("not", cpu="2500m")))
     run = planned(context, "a")
     fits, larger = group_of(context, "fits"), group_of(context, "not")
-    assert run.claims.find(larger, larger.steps[0], fits.requests) is None
-    assert run.claims.find(fits, fits.steps[0], fits.requests) is not None
+    assert run.claims.find(larger, larger.steps[0], lambda: fits.requests) is None
+    assert run.claims.find(fits, fits.steps[0], lambda: fits.requests) is not None
 
 
 def test_a_claim_without_room_for_the_smallest_pod_is_closed() -> None:
@@ -51,8 +53,8 @@ def test_a_claim_without_room_for_the_smallest_pod_is_closed() -> None:
     context = context_of(types=(TYPE,), pods=(a_pod("a", cpu="6"), a_pod("fits", cpu="2"), a_pod("not", cpu="2500m")))
     run = planned(context, "a")
     larger, fits = group_of(context, "not"), group_of(context, "fits")
-    assert run.claims.find(larger, larger.steps[0], larger.requests) is None
-    assert run.claims.find(fits, fits.steps[0], fits.requests) is None
+    assert run.claims.find(larger, larger.steps[0], lambda: larger.requests) is None
+    assert run.claims.find(fits, fits.steps[0], lambda: fits.requests) is None
 
 
 def test_labels_that_a_claim_leaves_open_are_fixed_once() -> None:
