@@ -3,3 +3,9 @@
 `make bench` runs every case, `make bench-quick` a selection that takes two minutes; `python -m benchmarks --help` explains how
 to run single cases.
 """
+
+import os
+
+from cli.__main__ import ARRAY_THREADS
+
+os.environ.update({**ARRAY_THREADS, **os.environ})  # before numpy is loaded, as in the functions (ADR 194)

@@ -11,7 +11,12 @@ from typing import Final
 
 import msgspec
 
-from core.packing.size_settings import ArithmeticBoundSettings, LargeZoneSettings, WholeMachineBoundSettings
+from core.packing.size_settings import (
+    ArithmeticBoundSettings,
+    LargeZoneSettings,
+    TargetSettings,
+    WholeMachineBoundSettings,
+)
 
 
 class FluidSettings(msgspec.Struct, frozen=True):
@@ -261,8 +266,8 @@ class RepackSettings(msgspec.Struct, frozen=True):
     fixed_items_max: int = 300
     # Up to this many pairs of packing item and type, all zones are one problem; beyond, each zone is a separate problem.
     joint_pairs_max: int = 20_000
-    # Share of the steps for a trial of each model of a drained fleet; the better model gets the remaining steps.
-    way_trial_share: float = 0.25
+    # Share of the steps for a trial of each model of a drained fleet; the better model gets the remaining steps (ADR 269).
+    way_trial_share: float = 0.05
     # Rounds in which a subproblem is searched; each begins with the previous result and another seed.
     rounds_max: int = 20
     # Cost over bound at which a subproblem is not searched again.
@@ -295,37 +300,6 @@ class RepackSettings(msgspec.Struct, frozen=True):
     claim_price_ratio_max: tuple[int, int] = (3, 2)
     # … and at least this many types, even more expensive ones: with few types, a launch fails more often (ADR 8).
     claim_types_min: int = 30
-
-
-class TargetSettings(msgspec.Struct, frozen=True):
-    """Which nodes of a fleet stay, and where the pods of the others go (`core.packing.target`, ADR 44)."""
-
-    # Rounds in which types join that are cheaper than the dual prices imply: each round raises the bound.
-    rounds_max: int = 6
-    # Types that join in one round.
-    added_types_max: int = 12
-    # Subtracted from the bound for rounding errors.
-    bound_slack_relative: float = 1e-9
-    # The most cells of nearly equal pods that the program distinguishes: it is then solved in a third of a second.
-    cells_max: int = 120
-    # Resolution of sizes in steps per factor of two: the finest that stays within cells_max.
-    size_steps_per_doubling: tuple[float, ...] = (64.0, 8.0, 4.0, 2.0, 1.0, 0.5)
-    # Share of fluid room that counts: whole pods never fill a node entirely.
-    fill_share: float = 0.985
-    # Types with the best value for their price, for each set of pods that may use the same types.
-    next_best_types: int = 10
-    # The cheapest types for CPU and for memory alone: which resource is short depends on the room that is filled.
-    cheapest_types: int = 3
-    # Least likeness of a gap to a pod that the program meant for a new machine or for a full group; tried in turn.
-    likeness_min: tuple[float, ...] = (0.97, 0.9)
-    # Weight of a node's free room beside its likeness to the pod: of two nodes with equal likeness, the fuller is filled.
-    fullness_weight: float = 0.1
-    # Added to a node's price per hour, nano-dollars, where nodes cover pods: otherwise cheap ones with one pod come first.
-    cover_price: int = 20_000_000
-    # Column generation packs a target's new nodes if they hold at most this many pods on average (ADR 259).
-    coarse_pods_per_machine_max: int = 100
-    # Likeness compares only CPU and memory: places for pods are hardly ever short.
-    shape_resources: int = 2
 
 
 class SearchSettings(msgspec.Struct, frozen=True):

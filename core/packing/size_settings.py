@@ -1,4 +1,4 @@
-"""The tuning constants of plans of few nodes and of large zones, groups of `search_settings`."""
+"""The tuning constants of plans of few nodes, of large zones and of fleets, groups of `search_settings`."""
 
 from __future__ import annotations
 
@@ -40,3 +40,36 @@ class LargeZoneSettings(msgspec.Struct, frozen=True):
     # It generates columns until the program costs this much over the bound: what is saved beyond takes longer than all else of
     # the plan (ADR 261).
     stop_gap_relative: float = 0.035
+
+
+class TargetSettings(msgspec.Struct, frozen=True):
+    """Which nodes of a fleet stay, and where the pods of the others go (`core.packing.target`, ADR 44)."""
+
+    # Rounds in which types join that are cheaper than the dual prices imply: each round raises the bound.
+    rounds_max: int = 6
+    # Types that join in one round.
+    added_types_max: int = 12
+    # Subtracted from the bound for rounding errors.
+    bound_slack_relative: float = 1e-9
+    # The most cells of nearly equal pods that the program distinguishes: it is then solved in a third of a second.
+    cells_max: int = 120
+    # Resolution of sizes in steps per factor of two: the finest that stays within cells_max.
+    size_steps_per_doubling: tuple[float, ...] = (64.0, 8.0, 4.0, 2.0, 1.0, 0.5)
+    # Share of fluid room that counts: whole pods never fill a node entirely.
+    fill_share: float = 0.985
+    # Types with the best value for their price, for each set of pods that may use the same types.
+    next_best_types: int = 10
+    # The cheapest types for CPU and for memory alone: which resource is short depends on the room that is filled.
+    cheapest_types: int = 3
+    # Least likeness of a gap to a pod that the program meant for a new machine or for a full group; tried in turn.
+    likeness_min: tuple[float, ...] = (0.97, 0.9)
+    # Weight of a node's free room beside its likeness to the pod: of two nodes with equal likeness, the fuller is filled.
+    fullness_weight: float = 0.1
+    # Added to a node's price per hour, nano-dollars, where nodes cover pods: otherwise cheap ones with one pod come first.
+    cover_price: int = 20_000_000
+    # Column generation packs a target's new nodes if they hold at most this many pods on average (ADR 259).
+    coarse_pods_per_machine_max: int = 100
+    # … and rounding is further than this above the bound: its nodes stay for long, and nobody waits for them (ADR 269).
+    coarse_gap_relative: float = 0.004
+    # Likeness compares only CPU and memory: places for pods are hardly ever short.
+    shape_resources: int = 2

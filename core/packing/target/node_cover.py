@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.packing.problem import Bools, Ints
-from core.packing.search_settings import TargetSettings
+from core.packing.size_settings import TargetSettings
 from core.packing.target.fleet_problem import NO_GROUP, FleetProblem
 
 

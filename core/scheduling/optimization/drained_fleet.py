@@ -35,21 +35,22 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
     def packed(self, budget: SearchBudget) -> R:
         """Return the same pods on cheaper new nodes, if any are found within the budget.
 
-        Two models of hostname rules are tried: as resources of machines, and as caps on each kind of pod. Which is better
-            depends on how many pods such rules keep apart.
+        Two models of hostname rules are tried for a few steps each: as resources of machines, and as caps on each kind of pod.
+        Which is better depends on how many pods such rules keep apart. The better one gets the rest of the steps, from the
+        scheduler's own new nodes again: pods that the trial put together may only use the types of their new node.
         """
         if not self._solution.claims or budget.is_spent:
             return self.results
         from core.scheduling.optimization.repacker import Repacker
 
-        best, best_way = self._solution, self._search
+        trials: list[tuple[Solution, SearchSettings]] = []
         for way in _ways(self._search):
             portion = budget.portion(self._search.repack.way_trial_share)
-            found = Repacker(self._context, portion, way).improved(self._solution)
+            trials.append((Repacker(self._context, portion, way).improved(self._solution), way))
             budget.steps += portion.steps
-            if best is self._solution or _cost(found) < _cost(best):
-                best, best_way = found, way
-        return self._results(self._if_within_ec2_limits(Repacker(self._context, budget, best_way).improved(best)))
+        best, best_way = min(trials, key=lambda trial: _cost(trial[0]))
+        searched = Repacker(self._context, budget, best_way).improved(self._solution)
+        return self._results(self._if_within_ec2_limits(min(best, searched, key=_cost)))
 
     def regrouped(self, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]) -> R:
         """Return the same pods on the intended new nodes, if that is cheaper.
@@ -74,10 +75,15 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
 def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:
     """Return the settings of both models. All zones are packed together: separately, each zone rounds up on its own.
 
-    Column generation packs machines with more pods than in a plan: thousands of pods on dozens of machines (docs/adr/0259).
+    Column generation packs machines with more pods than in a plan, thousands of pods on dozens of machines (docs/adr/0259), and
+    also where rounding comes nearer to the bound (docs/adr/0269).
     """
-    whole = replace(settings.repack, joint_pairs_max=sys.maxsize)
-    stages = replace(settings.stages, coarse_pods_per_machine_max=settings.target.coarse_pods_per_machine_max)
+    whole, target = replace(settings.repack, joint_pairs_max=sys.maxsize), settings.target
+    stages = replace(
+        settings.stages,
+        coarse_pods_per_machine_max=target.coarse_pods_per_machine_max,
+        coarse_gap_relative=target.coarse_gap_relative,
+    )
     settings = replace(settings, repack=whole, stages=stages)
     return settings, replace(settings, repack=replace(whole, hostname_resources_max=0))
 

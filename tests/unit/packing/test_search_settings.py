@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.packing.search_settings import DEFAULT_SETTINGS, FluidSettings, TargetSettings
+from core.packing.search_settings import DEFAULT_SETTINGS, FluidSettings
+from core.packing.size_settings import TargetSettings
 
 ROOT = Path(__file__).parents[3]
 MODULES = [
