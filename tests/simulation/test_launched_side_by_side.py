@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from core import labels
+from simulator.invocation.latency import latency
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, node_pool, play
 
@@ -61,4 +62,19 @@ def test_a_thousand_nodes_are_asked_for_within_twenty_seconds(tmp_path: Path) ->
     result, seconds = asked_for(tmp_path, 1000, "3m")
     assert len(moments(result, "call", call="ec2:CreateFleet")) <= 25
     assert seconds <= 20
+    assert_lawful(result)
+
+
+@pytest.mark.slow
+def test_a_burst_of_3000_pods_is_asked_for_within_five_seconds_of_the_news(tmp_path: Path) -> None:
+    """Pods of five sizes in thirty Deployments: some 190 nodes of few shapes. The audit log's own delay comes on top."""
+    sizes = ("250m", "500m", "900m", "1300m", "2")
+    burst = [deployment(100, f"burst-{n}", cpu=sizes[n % len(sizes)]) for n in range(30)]
+    result = play(tmp_path, node_pool(), steps=[{"at": "67s", "apply": burst}], duration="4m")
+    last_pod = max(moments(result, "podCreated"))
+    news = min(one for one in moments(result, "invocation", function="watch_audit_log") if one > last_pod)
+    answered = moments(result, "call", call="ec2:CreateFleet")
+    assert (max(answered) - latency("ec2:CreateFleet") - news).total_seconds() <= WITHIN_SECONDS
+    assert len(answered) <= 10
+    assert result.summary["podsScheduled"] == 3000
     assert_lawful(result)
