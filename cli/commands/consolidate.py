@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--moves",
         choices=(THOROUGH_MOVES, BALANCED_MOVES, GENTLE_MOVES),
         default=BALANCED_MOVES,
-        help="what the move of a pod counts against what it saves: nothing, 0.2 or 0.45 of what a pod costs on average "
+        help="what the move of a pod counts against what it saves: nothing, 0.2 or 0.23 of what a pod costs on average "
         "(default: %(default)s); the annotation fleetwright.dev/moves of a NodePool goes first",
     )
     parser.add_argument(

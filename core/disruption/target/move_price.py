@@ -19,7 +19,7 @@ from core.model.node_pool import NodePool
 from core.model.pod import Pod
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES, Options, Snapshot
 
-SHARES: Final = {THOROUGH_MOVES: 0, BALANCED_MOVES: 200, GENTLE_MOVES: 450}
+SHARES: Final = {THOROUGH_MOVES: 0, BALANCED_MOVES: 200, GENTLE_MOVES: 230}
 """Value of the setting → price of a move, in thousandths of the candidates' average price per movable pod."""
 
 KEEP_DISCOUNTS: Final = {"thorough": 2, "balanced": 40, "gentle": 40}

@@ -35,7 +35,7 @@ def test_a_move_costs_a_share_of_a_pods_cost() -> None:
     two = (pod_on("a", "p1"), pod_on("a", "p2"))
     assert price_of(*two) == PRICE // 5
     assert price_of(*two, options=Options(moves="thorough")) == 0
-    assert price_of(*two, options=Options(moves="gentle")) == PRICE * 45 // 100
+    assert price_of(*two, options=Options(moves="gentle")) == PRICE * 23 // 100
 
 
 def test_an_explicit_price_wins() -> None:
