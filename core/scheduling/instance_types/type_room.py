@@ -9,10 +9,10 @@ from itertools import compress
 from core.model.catalogue import InstanceType
 from core.model.pod import HostPort
 from core.scheduling.primitives.bit_set import bits, flags_of, positions
-from core.scheduling.primitives.handles import TypeMask
+from core.scheduling.primitives.handles import NO_TYPES, TypeMask
 from core.scheduling.primitives.host_ports import conflict
 from core.scheduling.primitives.memo import memo
-from core.scheduling.primitives.resource_vector import Vector, minus, pareto, within
+from core.scheduling.primitives.resource_vector import Vector, minus, pareto
 from core.scheduling.primitives.threshold_index import ThresholdIndex
 
 
@@ -53,7 +53,7 @@ class TypeRoom:
 
     def fits(self, among: TypeMask, total: Vector) -> bool:
         """Whether any of these types has room for `total`."""
-        return any(within(total, room) for room in self.front(among))
+        return self.fitting(among, total) != NO_TYPES
 
     def fitting(self, among: TypeMask, total: Vector) -> TypeMask:
         """Return those of these types that have room for `total`."""
