@@ -17,6 +17,9 @@ from core.scheduling.primitives.handles import RequirementId, TypeMask
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, plus
 
+_Load = tuple[TypeMask, Vector, tuple[HostPort, ...]]
+"""Types, and the requests and host ports of the daemons that they carry."""
+
 
 class DaemonPod(msgspec.Struct, frozen=True, eq=False):
     """One DaemonSet's pod.
@@ -64,13 +67,33 @@ def without_overhead(
     """
     if not daemons:
         return types
-    overhead: list[Vector] = [tuple(0 for _ in daemons[0].requests)] * len(types.types)
+    nothing: Vector = tuple(0 for _ in daemons[0].requests)
+    overhead = [nothing] * len(types.types)
     ports: list[tuple[HostPort, ...]] = [()] * len(types.types)
-    for daemon in daemons:
-        for position in positions(_carriers(daemon, types, offered, taints)):
-            overhead[position] = plus(overhead[position], daemon.requests)
-            ports[position] = (*ports[position], *daemon.ports)
+    for carriers, requests, taken in _loads(types, offered, taints, daemons, nothing):
+        for position in positions(carriers):
+            overhead[position], ports[position] = requests, taken
     return types.with_overhead(overhead, ports)
+
+
+def _loads(
+    types: TypeFilter,
+    offered: RequirementId,
+    taints: tuple[Taint, ...],
+    daemons: tuple[DaemonPod, ...],
+    nothing: Vector,
+) -> list[_Load]:
+    """Return the types in sets that carry the same daemons, each with their requests and host ports."""
+    found: list[_Load] = [(types.full, nothing, ())]
+    for daemon in daemons:
+        carriers = _carriers(daemon, types, offered, taints)
+        more = [
+            (TypeMask(mask & carriers), plus(requests, daemon.requests), (*ports, *daemon.ports))
+            for mask, requests, ports in found
+        ]
+        others = [(TypeMask(mask & ~carriers), requests, ports) for mask, requests, ports in found]
+        found = [load for load in (*more, *others) if load[0]]
+    return found
 
 
 def _carriers(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import compress
 
 from core.model.catalogue import InstanceType
 from core.model.pod import HostPort
-from core.scheduling.primitives.bit_set import bits, flags_of, positions
+from core.scheduling.primitives.bit_set import bits, positions
 from core.scheduling.primitives.handles import NO_TYPES, TypeMask
 from core.scheduling.primitives.host_ports import conflict
 from core.scheduling.primitives.memo import memo
@@ -43,7 +42,7 @@ class TypeRoom:
             daemon_ports: [position], the host ports of DaemonSet pods.
         """
         self._types = types
-        self._overhead = overhead
+        self._types_by_overhead: Callable[[], Mapping[Vector, TypeMask]] = memo(partial(_by_overhead, overhead))
         self.vectors = vectors
         self._by_resource = [ThresholdIndex(column) for column in zip(*self.vectors, strict=True)]
         self.front: Callable[[TypeMask], tuple[Vector, ...]] = memo(partial(_front, self.vectors))
@@ -68,12 +67,19 @@ class TypeRoom:
 
     def least_overhead(self, among: TypeMask) -> Vector:
         """Return the smallest requests of DaemonSet pods on any of these types."""
-        rows = set(compress(self._overhead, flags_of(among, len(self._types))))
+        rows = [overhead for overhead, types in self._types_by_overhead().items() if types & among]
         return tuple(map(min, zip(*rows, strict=True))) if rows else tuple(0 for _ in self._by_resource)
 
 
 def _front(vectors: Sequence[Vector], among: TypeMask) -> tuple[Vector, ...]:
     return pareto(vectors[position] for position in positions(among))
+
+
+def _by_overhead(overhead: Sequence[Vector]) -> Mapping[Vector, TypeMask]:
+    found: dict[Vector, TypeMask] = {}
+    for position, requests in enumerate(overhead):
+        found[requests] = TypeMask(found.get(requests, NO_TYPES) | 1 << position)
+    return found
 
 
 def _capacities(types: Sequence[InstanceType], resource: str) -> ThresholdIndex:
