@@ -9,16 +9,16 @@ change do not wait for it: what waits for nothing would cost money in the simula
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from core.counterfactual.broken_rules import BrokenRule, broken_rules
+from core.counterfactual.market_prices import MarketPrices
 from core.counterfactual.simulated_fleet import SimulatedFleet
 from core.counterfactual.simulated_period import RecordedPeriod, SimulatedPeriod, SimulationRules
 from core.disruption.budgets.next_change import next_change
 from core.disruption.decision import run, startable
-from core.disruption.fleet_cost import fleet_price
 from core.disruption.static_capacity.replicas import lacks_nodes
 from core.errors import InvalidInputError
 from core.model.snapshot import Snapshot
@@ -106,7 +106,7 @@ class FleetSimulation:
         if self._is_due:
             return due
         change = self._next_budget_change()
-        moments = [moment for moment in self._quiet_at().values() if moment > self._now]
+        moments = [moment for moment in self._quiet_at(self._fleet.claims).values() if moment > self._now]
         moments += [change] if change is not None else []
         return max(due, min(moments)) if moments else None
 
@@ -115,15 +115,15 @@ class FleetSimulation:
         soon = looked_at + TICK
         if self._has_next_wave:
             return soon
-        empty = self._fleet.empty_nodes() - self._kept_empty
-        sooner = [moment for name, moment in self._quiet_at().items() if name in empty]
+        sooner = list(self._quiet_at(self._fleet.empty_nodes() - self._kept_empty).values())
         sooner += [self._budget_changes_at] if self._budget_changes_at is not None else []
         return min([looked_at + self._tick, *(max(soon, moment) for moment in sooner)])
 
-    def _quiet_at(self) -> dict[str, datetime]:
-        """Node → when its `consolidateAfter` ends; those of pools that consolidate."""
+    def _quiet_at(self, nodes: Collection[str]) -> dict[str, datetime]:
+        """Return when `consolidateAfter` ends for those of these nodes whose pools consolidate."""
         found, waits = {}, {pool.name: pool.disruption.consolidate_after for pool in self._snapshot.node_pools}
-        for name, claim in self._fleet.claims.items():
+        for name in sorted(nodes):
+            claim = self._fleet.claims[name]
             wait, since = waits.get(claim.node_pool), claim.last_pod_event_at or claim.created_at
             if wait is not None and since is not None:
                 found[name] = since + wait
@@ -175,8 +175,8 @@ class FleetSimulation:
         self._looked_at, self._is_due = snapshot.now, bool(commands)
         self._has_next_wave = bool(commands) and self._fleet.has_target
         self._budget_changes_at = self._next_budget_change()
-        quiet = {name for name, moment in self._quiet_at().items() if moment <= snapshot.now}
-        self._kept_empty = frozenset() if commands else self._fleet.empty_nodes() & quiet
+        empty = frozenset() if commands else self._fleet.empty_nodes()
+        self._kept_empty = frozenset(name for name, at in self._quiet_at(empty).items() if at <= snapshot.now)
 
     def _charge(self, now: datetime) -> None:
         span = now - self._now
@@ -195,17 +195,19 @@ def simulated_periods(
     """
     simulations: list[FleetSimulation] = []
     first = last = None
+    prices: MarketPrices | None = None
     hourly = cost = count = 0
     for snapshot in snapshots:
         first, count = first or snapshot.now, count + 1
-        if last is None:
+        if last is None or prices is None:
+            prices = MarketPrices(snapshot)
             tick = tick_of(until - snapshot.now)
             simulations = [FleetSimulation(rule, snapshot, tick) for rule in rules]
         else:
             cost += hourly * ((snapshot.now - last) // MICROSECOND)
             for simulation in simulations:
                 simulation.see(snapshot)
-        last, hourly = snapshot.now, fleet_price(snapshot) if prices_recorded else 0
+        last, hourly = snapshot.now, prices.of_fleet(snapshot) if prices_recorded else 0
     if first is None or last is None:
         raise InvalidInputError("has no snapshot", subject="period")
     cost += hourly * ((until - last) // MICROSECOND)

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from core.commitments.coverage import NodeCoverage, coverage_of
+from core.counterfactual.market_prices import MarketPrices
 from core.counterfactual.simulated_pods import SimulatedPod, SimulatedPods
 from core.counterfactual.workload_places import carried_over
 from core.disruption.apply_command import carried_out, joined
@@ -21,8 +22,6 @@ from core.model.plan import Command, Plan, StoredTarget
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
-from core.pools.node_prices import node_price, type_of
-from core.pools.pool_types import pool_types
 
 IMPROVE_ITERATIONS: Final = 24
 """Search iterations per plan; few, because a week has thousands of snapshots."""
@@ -57,36 +56,45 @@ class SimulatedFleet:
         self.claims: dict[str, NodeClaim] = {node.name: claim for claim, node in running}
         self._nodes: dict[str, Node] = {node.name: node for _, node in running}
         self._simulated = SimulatedPods()
-        pods = self._simulated(first)
-        self._places = {one.key: one.pod.node_name for one in pods if one.pod.node_name in self._nodes}
-        self._workloads = {one.key: one.workload for one in pods}
-        self._really_on = {one.key: one.pod.node_name for one in pods}
+        self._present = {one.key: one for one in self._simulated(first)}
+        on_node = {key: one.pod.node_name for key, one in self._present.items()}
+        self._places = {key: node for key, node in on_node.items() if node in self._nodes}
         self.launched = self.moves = self.waited = 0
         self.commands: Counter[str] = Counter()
         self.placements: dict[str, Placement] = {}
         self.refused: set[str] = set()
         self._target: StoredTarget | None = None
-        self._pods: dict[str, tuple[Pod, Pod]] = {}
-        self._foreign = ByIdentity[Snapshot, frozenset[str]](_foreign_nodes, size=1)
+        self._in_place: dict[str, Pod] = {}
+        self._prices = MarketPrices(first)
+        self._foreign_of = ByIdentity[Snapshot, frozenset[str]](_foreign_nodes, size=1)
+        self._foreign: frozenset[str] = frozenset()
 
     def meet(self, snapshot: Snapshot) -> None:
         """Update the pods: those that are gone leave, and their successors take their places.
 
         A pod counts as gone since its real node last lost or gained a pod, if that is known.
         """
-        found = self._simulated(snapshot)
+        before, self._present = self._present, {one.key: one for one in self._simulated(snapshot)}
+        for key in [key for key, one in before.items() if self._present.get(key) is not one]:
+            self._in_place.pop(key, None)
+        left, came = before.keys() - self._present.keys(), self._present.keys() - before.keys()
+        freed = {key: self._places.pop(key) for key in sorted(left & self._places.keys())}
+        if not freed:
+            return
+        gone, new = (
+            {key: pods[key].workload for key in keys} for pods, keys in ((before, left), (self._present, came))
+        )
+        self._places |= carried_over(freed, gone, new)
         known = {claim.node_name: claim.last_pod_event_at for claim in snapshot.node_claims}
-        workloads = {one.key: one.workload for one in found}
-        before, self._places = self._places, carried_over(self._places, self._workloads, workloads)
-        for pod in sorted(before.keys() - self._places.keys()):
-            self._touch([before[pod]], known.get(self._really_on.get(pod, "")) or snapshot.now)
-        self._workloads = workloads
-        self._really_on = {one.key: one.pod.node_name for one in found}
-        self._pods = {key: pods for key, pods in self._pods.items() if key in self._workloads}
+        for key, node in freed.items():
+            self._touch([node], known.get(before[key].pod.node_name) or snapshot.now)
 
     def in_snapshot(self, asked: Snapshot, now: datetime, *, karpenter_moves_only: bool) -> Snapshot:
         """Return the snapshot with this fleet, and without what the table recorded of the real one."""
-        foreign = self._foreign(asked)
+        foreign = self._foreign_of(asked)
+        if foreign != self._foreign:
+            self._foreign, self._in_place = foreign, {}
+        in_place = self._in_place
         options = msgspec.structs.replace(
             asked.options,
             requires_unschedulable_mark=False,
@@ -97,7 +105,7 @@ class SimulatedFleet:
             asked,
             now=now,
             options=options,
-            pods=tuple(self._as_simulated(one, foreign) for one in self._simulated(asked)),
+            pods=tuple([in_place.get(one.key) or self._moved_in(one) for one in self._simulated(asked)]),
             nodes=(
                 *(node for node in asked.nodes if node.name in foreign),
                 *(node for _, node in sorted(self._nodes.items())),
@@ -142,7 +150,7 @@ class SimulatedFleet:
             self.moves += len(command.moves)
             self._move({move.pod: move.to for move in command.moves}, snapshot.now)
         going = {name for command in begun for name in command.nodes}
-        self._places = {pod: node for pod, node in self._places.items() if node not in going}
+        self._unplace([pod for pod, node in self._places.items() if node in going])
 
     @property
     def has_target(self) -> bool:
@@ -155,31 +163,27 @@ class SimulatedFleet:
 
     def prices(self, asked: Snapshot, now: datetime) -> dict[str, tuple[str, int]]:
         """Node → its NodePool and nano-dollars per hour, at the prices of the snapshot and less what commitments cover."""
-        types, found = pool_types(asked), {}
+        self._prices.read(asked)
         covered: dict[str, NodeCoverage] = {}
         if asked.options.commitments:
             covered = coverage_of(self.in_snapshot(asked, now, karpenter_moves_only=False)).nodes
+        found = {}
         for name, claim in self.claims.items():
-            own = self._nodes[name].labels
-            listed = node_price(own, type_of(own, types.by_name(claim.node_pool)))
+            listed = self._prices.of(self._nodes[name].labels, claim.node_pool)
             found[name] = (claim.node_pool, covered[name].price if name in covered else listed)
         return found
 
-    def _as_simulated(self, one: SimulatedPod, foreign: frozenset[str]) -> Pod:
-        """Return the pod in its simulated place; for an unchanged pod in the same place the same object as before."""
+    def _moved_in(self, one: SimulatedPod) -> Pod:
+        """Return the pod in its simulated place; it is the same object until the pod or its place changes."""
         pod = one.pod
-        place = self._places.get(one.key, pod.node_name if pod.node_name in foreign else "")
-        known = self._pods.get(one.key)
-        if known is not None and known[0] is pod and known[1].node_name == place:
-            return known[1]
-        found = msgspec.structs.replace(
+        place = self._places.get(one.key, pod.node_name if pod.node_name in self._foreign else "")
+        found = self._in_place[one.key] = msgspec.structs.replace(
             pod,
             node_name=place,
             nominated_node_name="",
             phase="Running" if place else "Pending",
             is_ready=bool(place) or pod.is_ready,
         )
-        self._pods[one.key] = (pod, found)
         return found
 
     def _note(self, pods: Iterable[str], placement: Placement) -> None:
@@ -187,8 +191,14 @@ class SimulatedFleet:
             self.placements.setdefault(pod, placement)
 
     def _move(self, places: dict[str, str], now: datetime) -> None:
+        self._unplace(places)
         self._places |= places
         self._touch(places.values(), now)
+
+    def _unplace(self, pods: Iterable[str]) -> None:
+        for pod in pods:
+            self._places.pop(pod, None)
+            self._in_place.pop(pod, None)
 
     def _touch(self, nodes: Iterable[str], now: datetime) -> None:
         """Restart `consolidateAfter` of these nodes, which counts from the last arrival or departure of a pod."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, get_args, get_origin
 
 import msgspec
@@ -10,6 +12,7 @@ import msgspec
 from core import codec
 from core.errors import InvalidInputError
 from core.identity_cache import ByIdentity
+from core.ledger.array_reader import ArrayReader, Block
 from core.ledger.written_form import decode_catalogue
 from core.model.catalogue import Catalogue
 from core.model.pod import Pod, PodSpec
@@ -30,9 +33,7 @@ class FormReader:
 
     def __init__(self) -> None:
         self._catalogues: ByIdentity[bytes, Catalogue] = ByIdentity(decode_catalogue, size=CATALOGUES_KEPT)
-        self._specs = _Parts(PodSpec)
-        self._records = _Parts(codec.PodRecord)
-        self._pods: dict[tuple[int, int], tuple[Any, Pod]] = {}
+        self._pods = _PodReader()
         fields = msgspec.structs.fields(Snapshot)
         self._fields = {field.name: _field_reader(field.type) for field in fields}
         self._required = tuple(field.name for field in fields if field.required)
@@ -47,7 +48,7 @@ class FormReader:
         try:
             body = msgspec.json.decode(envelope.body, type=dict[str, msgspec.Raw])
             given = {name: self._fields[name](raw) for name, raw in body.items() if name in self._fields}
-            given |= {"pods": self._read_pods(envelope), "catalogue": self._catalogues(form.catalogue)}
+            given |= {"pods": self._pods.read(envelope), "catalogue": self._catalogues(form.catalogue)}
             missing = [name for name in self._required if name not in given]
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidInputError(f"cannot be read: {error}", subject="document") from error
@@ -55,39 +56,42 @@ class FormReader:
             raise InvalidInputError(f"cannot be read: it has no `{missing[0]}`", subject="document")
         return Snapshot(**given)
 
-    def _read_pods(self, envelope: codec.Envelope) -> tuple[Pod, ...]:
-        specs = self._specs(envelope.specs)
-        before, self._pods = self._pods, {}
-        found = []
-        for record in self._records(envelope.pods):
-            if record.spec >= len(specs):
-                raise InvalidInputError("a pod refers to a spec that is not there", subject="Snapshot")
-            spec = specs[record.spec]
-            key = id(record), id(spec)
-            pair = before.get(key) or (record, codec.pod_of(record, spec))
-            self._pods[key] = pair
-            found.append(pair[1])
-        return tuple(found)
+
+class _PodReader:
+    """Reads the pods of forms. A pod with the record and the spec of one in the last form is the same object."""
+
+    def __init__(self) -> None:
+        self._specs = ArrayReader(PodSpec)
+        self._records = ArrayReader(codec.PodRecord)
+        self._last_specs: tuple[PodSpec, ...] = ()
+        self._known: dict[int, tuple[Block, tuple[Pod, ...]]] = {}
+
+    def read(self, envelope: codec.Envelope) -> tuple[Pod, ...]:
+        """Return the pods of a document that is not decoded yet. Raises msgspec.MsgspecError or InvalidInputError."""
+        specs, blocks = self._specs.objects(envelope.specs), self._records.blocks(envelope.pods)
+        has_all = len(specs) >= len(self._last_specs) and all(map(operator.is_, specs, self._last_specs))
+        # An entry keeps its block alive, so no other block has its identity.
+        kept = {id(block): self._known[id(block)] for block in blocks if has_all and id(block) in self._known}
+        records = {
+            id(record): pod
+            for identity, (block, pods) in self._known.items()
+            if identity not in kept
+            for record, pod in zip(block.objects, pods, strict=True)
+        }
+        found = {id(block): kept.get(id(block)) or (block, _pods_of(block, specs, records)) for block in blocks}
+        self._last_specs, self._known = specs, found
+        return tuple(chain.from_iterable(pods for _, pods in found.values()))
 
 
-class _Parts:
-    """Reads the elements of an array. An element with the bytes of one in the last array is the same object."""
-
-    def __init__(self, type_: Any) -> None:
-        self._decode = msgspec.json.Decoder(type_).decode
-        self._known: dict[bytes, Any] = {}
-
-    def __call__(self, raw: msgspec.Raw | bytes) -> tuple[Any, ...]:
-        before, self._known = self._known, {}
-        found = []
-        for element in msgspec.json.decode(raw, type=list[msgspec.Raw]):
-            written = bytes(element)
-            known = self._known.get(written) or before.get(written)
-            if known is None:
-                known = self._decode(written)
-            self._known[written] = known
-            found.append(known)
-        return tuple(found)
+def _pods_of(block: Block, specs: Sequence[PodSpec], records: Mapping[int, Pod]) -> tuple[Pod, ...]:
+    """Return the pods of a block; `records` has those of the last form, by the identity of their records."""
+    found = []
+    for record in block.objects:
+        if record.spec >= len(specs):
+            raise InvalidInputError("a pod refers to a spec that is not there", subject="Snapshot")
+        spec, known = specs[record.spec], records.get(id(record))
+        found.append(known if known is not None and known.spec is spec else codec.pod_of(record, spec))
+    return tuple(found)
 
 
 class _Whole:
@@ -107,5 +111,5 @@ class _Whole:
 def _field_reader(type_: Any) -> Callable[[msgspec.Raw], Any]:
     """Return a reader: tuples of objects are read by element, everything else as a whole."""
     if get_origin(type_) is tuple and issubclass(get_args(type_)[0], msgspec.Struct):
-        return _Whole(_Parts(get_args(type_)[0]))
+        return _Whole(ArrayReader(get_args(type_)[0]).objects)
     return _Whole(msgspec.json.Decoder(type_).decode)
