@@ -23,6 +23,8 @@ from core.disruption.static_capacity.replicas import lacks_nodes
 from core.errors import InvalidInputError
 from core.model.snapshot import Snapshot
 from core.model.values.duration import HOUR, MICROSECOND, MICROSECONDS_PER_HOUR
+from core.scheduling.capacity.existing_node import KnownRooms
+from core.scheduling.context import SchedulingContext
 from core.scheduling.planner import Planner
 
 TICK: Final = timedelta(minutes=5)
@@ -52,6 +54,7 @@ class FleetSimulation:
         self._snapshot = rules.change(first)
         self._now = first.now
         self._fleet = SimulatedFleet(first)
+        self._rooms = KnownRooms()
         self._unplaced: tuple[str, ...] = ()
         self._looked_at: datetime | None = None
         self._is_due = self._has_next_wave = False
@@ -144,7 +147,7 @@ class FleetSimulation:
         if self._rules.consolidates and self._fleet.claims:
             self._is_due = self._looked_at is not None and now < self._due_at(self._looked_at)
             if not self._is_due:
-                self._let_go(snapshot, planner or Planner(snapshot))
+                self._let_go(snapshot, planner or self._planner(snapshot))
         self._prices = self._fleet.prices(asked, now)
         hourly = sum(price for _, price in self._prices.values())
         if not self._series or self._series[-1][1] != hourly:
@@ -157,7 +160,7 @@ class FleetSimulation:
         self._unplaced = ()
         if not (snapshot.buffers or lacks_nodes(snapshot) or any(not pod.node_name for pod in snapshot.pods)):
             return snapshot, None
-        planner = Planner(snapshot)
+        planner = self._planner(snapshot)
         plan = planner.without_reasons().plan()
         self._fleet.place(plan, snapshot)
         self._unplaced = tuple(found.pod for found in plan.unschedulable)
@@ -165,6 +168,9 @@ class FleetSimulation:
         if plan.claims or plan.bindings:
             return self._fleet.in_snapshot(asked, now, karpenter_moves_only=only), None
         return snapshot, planner
+
+    def _planner(self, snapshot: Snapshot) -> Planner:
+        return Planner(snapshot, SchedulingContext(snapshot, rooms=self._rooms))
 
     def _let_go(self, snapshot: Snapshot, planner: Planner) -> None:
         """Decide which nodes go now, and carry that out."""

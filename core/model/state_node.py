@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
+from typing import Final
 
 import msgspec
 
@@ -14,6 +16,8 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.taints import Taint, is_ephemeral
 from core.reasons.claim import ClaimReason
+
+_key_of: Final = attrgetter("key")
 
 
 class StateNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +155,7 @@ def state_nodes(snapshot: Snapshot) -> tuple[StateNode, ...]:
     """
     by_node: dict[str, list[Pod]] = {}
     bound = [pod for pod in snapshot.pods if pod.node_name and not pod.is_terminal]
-    for pod in sorted(bound, key=lambda p: p.key):
+    for pod in sorted(bound, key=_key_of):
         by_node.setdefault(pod.node_name, []).append(pod)
     claims = _claims_by_node(snapshot)
     found = [

@@ -15,24 +15,39 @@ class BudgetIndex:
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._open: dict[str, list[PodDisruptionBudget]] = {}
         self._by_value: dict[tuple[str, str, str], list[PodDisruptionBudget]] = {}
-        self._namespaces: set[str] = set()
+        keys: dict[str, set[str]] = {}
+        self._known: dict[tuple[str, tuple[str | None, ...]], tuple[PodDisruptionBudget, ...]] = {}
         for budget in budgets:
-            self._namespaces.add(budget.namespace)
+            keys.setdefault(budget.namespace, set()).update(_keys_read(budget))
             required = _required(budget)
             if required is None:
                 self._open.setdefault(budget.namespace, []).append(budget)
                 continue
             for value in required.values:
                 self._by_value.setdefault((budget.namespace, required.key, value), []).append(budget)
+        self._keys = {namespace: tuple(sorted(read)) for namespace, read in keys.items()}
 
     def selecting(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """Return the budgets that select the pod, by name."""
-        if pod.namespace not in self._namespaces:
+        keys = self._keys.get(pod.namespace)
+        if keys is None:
             return ()
+        # Pods with equal labels among those that budgets read have the same budgets; most have those of a whole workload.
+        question = pod.namespace, tuple(map(pod.labels.get, keys))
+        found = self._known.get(question)
+        if found is None:
+            found = self._known[question] = self._selecting(pod)
+        return found
+
+    def _selecting(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         near = list(self._open.get(pod.namespace, ()))
         for key, value in pod.labels.items():
             near += self._by_value.get((pod.namespace, key, value), ())
         return tuple(sorted((budget for budget in near if budget.selects(pod)), key=lambda budget: budget.name))
+
+
+def _keys_read(budget: PodDisruptionBudget) -> set[str]:
+    return {requirement.key for requirement in budget.selector.requirements} if budget.selector is not None else set()
 
 
 def _required(budget: PodDisruptionBudget) -> Requirement | None:

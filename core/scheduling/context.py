@@ -18,7 +18,7 @@ from core.model.values.taints import Toleration, first_untolerated
 from core.pods.disposition import reschedulable
 from core.pods.disruption_budgets import DisruptionBudgets
 from core.scheduling.capacity.daemon_overhead import daemon_pods
-from core.scheduling.capacity.existing_node import ExistingNodes
+from core.scheduling.capacity.existing_node import ExistingNodes, KnownRooms
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.node_index import NodeIndex
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, templates_of
@@ -58,7 +58,9 @@ class SchedulingContext:
         self,
         snapshot: Snapshot,
         constraints: ConstraintTypes = CONSTRAINTS,
+        rooms: KnownRooms | None = None,
     ) -> None:
+        """Prepare the snapshot; `rooms` keeps those of nodes from one snapshot to the next."""
         self.snapshot = snapshot
         self.coverage = coverage_of(snapshot)
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
@@ -72,7 +74,7 @@ class SchedulingContext:
         daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis, reads_of(constraints))
         self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(
-            self.states
+            self.states, rooms
         )
         self.positions = {node.name: node.index for node in self.existing_nodes}
         self.positions |= {node.state.claim_name: node.index for node in self.existing_nodes if node.state.claim_name}
@@ -192,12 +194,12 @@ class SchedulingContext:
 
         Pods of a vanished node do not count (as in Karpenter).
         """
-        moving = {id(pod) for pod in self.moving}
+        moving, of = {id(pod) for pod in self.moving}, signatures.of
         for node in self.existing_nodes:
             position = node.index
             for pod in () if node.state.has_vanished else node.state.pods:
-                if id(pod) not in moving:
-                    signature = signatures.of(pod).signature
+                if not moving or id(pod) not in moving:
+                    signature = of(pod).signature
                     counts = signature.ending if pod.is_terminating else signature.bound
                     counts[position] = counts.get(position, 0) + 1
 
@@ -207,8 +209,7 @@ def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Tole
 
 
 def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:
-    specs = {
-        id(spec): spec for spec in (*(pod.spec for pod in pods), *(daemon.spec for daemon in snapshot.daemon_sets))
-    }
+    specs = {id(pod.spec): pod.spec for pod in pods}
+    specs |= {id(daemon.spec): daemon.spec for daemon in snapshot.daemon_sets}
     requests = [spec.requests for spec in specs.values()]
     return {name for name in set().union(*requests) if any(amounts.get(name) for amounts in requests)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -60,6 +60,44 @@ class ExistingNode(msgspec.Struct, frozen=True, eq=False):
         return found.values[0] if found is not None and found.values else None
 
 
+class NodeRoom(msgspec.Struct, frozen=True, eq=False):
+    """The part of an `ExistingNode` that depends only on the node, its claim and its pods."""
+
+    state: StateNode
+    node_pool: str
+    offered: Requirements
+    taints: tuple[Taint, ...]
+    free: Vector
+    ports: tuple[HostPort, ...]
+    attached: Attachments
+
+
+class KnownRooms:
+    """The rooms of one snapshot's nodes, for those that the next snapshot has unchanged, as the same objects."""
+
+    def __init__(self) -> None:
+        self._basis: tuple[object, ...] = ()
+        self._rooms: dict[tuple[int, ...], NodeRoom] = {}
+
+    def of(
+        self, states: Iterable[StateNode], basis: tuple[object, ...], room: Callable[[StateNode], NodeRoom]
+    ) -> list[NodeRoom]:
+        """Return the rooms of the next snapshot's nodes.
+
+        Args:
+            states: The nodes.
+            basis: What rooms depend on besides the nodes.
+            room: Returns the room of a node that is not known.
+        """
+        before, self._rooms = self._rooms if self._basis == basis else {}, {}
+        self._basis = basis
+        for state in states:
+            # A room keeps these objects alive, so no others have their identities.
+            key = (id(state.node), id(state.claim), *map(id, state.pods))
+            self._rooms[key] = before.get(key) or room(state)
+        return list(self._rooms.values())
+
+
 class ExistingNodes:
     """Builds the views of one snapshot's nodes."""
 
@@ -82,27 +120,47 @@ class ExistingNodes:
         self._attached = _attached_volumes(snapshot, volumes)
         self._signatures = signatures
         self._drained_later = snapshot.drained_later
+        self._basis = (
+            axis.names,
+            snapshot.daemon_sets,
+            snapshot.volume_claims,
+            snapshot.volumes,
+            snapshot.storage_classes,
+            snapshot.attachments,
+        )
 
-    def of(self, states: Iterable[StateNode]) -> tuple[ExistingNode, ...]:
-        """Return every node in the order in which it is tried."""
+    def of(self, states: Iterable[StateNode], known: KnownRooms | None) -> tuple[ExistingNode, ...]:
+        """Return every node in the order in which it is tried; `known` has rooms of an earlier snapshot, if any are kept."""
         ordered = sorted(states, key=lambda s: (not s.is_initialized, s.name, s.claim_name))
-        return tuple(self._view(index, state) for index, state in enumerate(ordered))
+        rooms = map(self._room, ordered) if known is None else known.of(ordered, self._basis, self._room)
+        return tuple(self._view(index, *pair) for index, pair in enumerate(zip(ordered, rooms, strict=True)))
 
-    def _view(self, index: int, state: StateNode) -> ExistingNode:
-        offered = _offered(state)
-        attached = {a for pod in state.pods if pod.spec.volumes for a in self._volumes.attachments(pod)}
+    def _view(self, index: int, state: StateNode, room: NodeRoom) -> ExistingNode:
         return ExistingNode(
             index=index,
             state=state,
+            offered=room.offered,
+            taints=room.taints,
+            free=room.free,
+            ports=room.ports,
+            attached=room.attached,
+            attach_limits=state.node.attach_limits if state.node is not None else {},
+            is_leaving=state.is_marked_for_deletion(self._snapshot),
+            is_recently_changed=_is_recently_changed(state, self._pools.get(room.node_pool), self._snapshot.now),
+            is_drained_later=state.name in self._drained_later,
+        )
+
+    def _room(self, state: StateNode) -> NodeRoom:
+        offered = _offered(state)
+        attached = {a for pod in state.pods if pod.spec.volumes for a in self._volumes.attachments(pod)}
+        return NodeRoom(
+            state=state,
+            node_pool=state.node_pool,
             offered=offered,
             taints=state.taints,
             free=self._free(state, offered),
             ports=self._ports(state, offered),
             attached=frozenset(attached) | self._attached.get(state.name, frozenset()),
-            attach_limits=state.node.attach_limits if state.node is not None else {},
-            is_leaving=state.is_marked_for_deletion(self._snapshot),
-            is_recently_changed=_is_recently_changed(state, self._pools.get(state.node_pool), self._snapshot.now),
-            is_drained_later=state.name in self._drained_later,
         )
 
     def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:
@@ -121,10 +179,12 @@ class ExistingNodes:
         """Return the allocatable resources less its pods and the DaemonSet pods that it has yet to get."""
         requests, axis, taints = self._signatures.requests, self._axis, state.taints
         used = axis.total(requests(pod) for pod in state.pods)
-        running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)
+        left = minus(axis.vector(state.allocatable), used)
         due = axis.total(d.requests for d in self._daemons if d.runs_on(offered, taints, self._table))
-        missing = tuple(max(0, amount) for amount in minus(due, running))
-        return minus(minus(axis.vector(state.allocatable), used), missing)
+        if due == axis.zero:
+            return left
+        running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)
+        return minus(left, tuple(max(0, amount) for amount in minus(due, running)))
 
 
 def _offered(state: StateNode) -> Requirements:

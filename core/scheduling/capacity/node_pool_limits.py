@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodePool
 from core.model.state_node import StateNode
-from core.model.values import quantity, resources
+from core.model.values import quantity
 from core.scheduling.instance_types.type_filter import TypeFilter
 from core.scheduling.primitives.handles import TypeMask
 
@@ -60,9 +60,17 @@ def used_by_pool(
     """Return pool → its nodes' usage of the limits. Claims without an instance count with their requests."""
     used: dict[str, dict[str, int]] = {pool.name: {} for pool in pools}
     for state in states:
-        if state.node_pool in used:
-            used[state.node_pool] = resources.add(used[state.node_pool], state.capacity, {quantity.NODES: 1})
+        own = used.get(state.node_pool)
+        if own is not None:
+            _count(own, state.capacity)
     for claim in unlaunched:
-        if claim.node_pool in used:
-            used[claim.node_pool] = resources.add(used[claim.node_pool], claim.resources, {quantity.NODES: 1})
+        own = used.get(claim.node_pool)
+        if own is not None:
+            _count(own, claim.resources)
     return used
+
+
+def _count(used: dict[str, int], node: Mapping[str, int]) -> None:
+    for name, amount in node.items():
+        used[name] = used.get(name, 0) + amount
+    used[quantity.NODES] = used.get(quantity.NODES, 0) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
@@ -70,10 +71,16 @@ class FleetRows:
         self.pods: list[tuple[Pod, ...]] = [
             context.budgets.currently_reschedulable(views[node.position].state.pods) for node in self.nodes
         ]
-        groups = {(group := context.pod_groups.of(pod)).index: group for pods in self.pods for pod in pods}
+        found = [[context.pod_groups.of(pod) for pod in pods] for pods in self.pods]
+        groups = {group.index: group for here in found for group in here}
         self.items: list[PodGroup] = [groups[index] for index in sorted(groups)]
-        self.row_of = {int(group.index): row for row, group in enumerate(self.items)}
-        self.row_of_pod = {pod.key: self.row_of[context.pod_groups.of(pod).index] for pods in self.pods for pod in pods}
+        row_of = {group.index: row for row, group in enumerate(self.items)}
+        self._rows_of = [[row_of[group.index] for group in here] for here in found]
+        self.row_of_pod = {
+            pod.key: row
+            for pods, rows in zip(self.pods, self._rows_of, strict=True)
+            for pod, row in zip(pods, rows, strict=True)
+        }
         self._free = np.array([view.free for view in views], dtype=np.int64).reshape(len(views), len(context.axis.zero))
         self._suits = self._suitable(closed)
         self._groups = self._room_groups()
@@ -145,19 +152,15 @@ class FleetRows:
         """Return the packing problem of the items that fit a new machine, and [item, type], which item fits which type."""
         context, counts = self._context, dict[ItemGroup, int]()
         number_of, of_item = dict[ItemGroup, int](), list[int]()
-        amounts: dict[int, int] = {}
-        for pods in self.pods:
-            for pod in pods:
-                index = context.pod_groups.of(pod).index
-                amounts[index] = amounts.get(index, 0) + 1
-        for group in self.items:
+        amounts = Counter(row for rows in self._rows_of for row in rows)
+        for row, group in enumerate(self.items):
             options = tuple(dict.fromkeys(one for one in self._options(group) if self._holds(one, group)))
             if not options:
                 of_item.append(-1)
                 continue
             item = ItemGroup(group.requests, options)
             of_item.append(number_of.setdefault(item, len(number_of)))
-            counts[item] = counts.get(item, 0) + amounts[group.index]
+            counts[item] = counts.get(item, 0) + amounts[row]
         if not counts:
             return None, np.zeros((len(self.items), 0), dtype=bool)
         problem = problem_of(context.templates, counts=counts, hostname_capacity={})
@@ -181,14 +184,14 @@ class FleetRows:
         return bool(fitting & types.offerings.mask(self._context.table[option.reqs]))
 
     def _problem(self) -> FleetProblem:
-        context, rows = self._context, self.row_of
+        context = self._context
         # group_free[g, r] = Σ free[n, r] over the nodes n of group g that are no candidates. `group_suits` takes a group's
         # first node, since all nodes of a group suit the same items.
         at = np.array([node.position for node in self.nodes], dtype=np.int64)
         loads = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
-        for number, pods in enumerate(self.pods):
-            for pod in pods:
-                loads[number, rows[context.pod_groups.of(pod).index]] += 1
+        for number, rows in enumerate(self._rows_of):
+            for row, pods in Counter(rows).items():
+                loads[number, row] = pods
         others = np.setdiff1d(np.flatnonzero(self._groups != NO_GROUP), at)
         count = int(self._groups.max(initial=NO_GROUP)) + 1
         group_free = np.zeros((count, self._free.shape[1]), dtype=np.int64)

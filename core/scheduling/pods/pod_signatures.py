@@ -58,7 +58,7 @@ class PodSignatures:
         self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
         self._signatures: dict[tuple[object, ...], PodSignature] = {}
         self._sized_signatures: dict[tuple[object, ...], SizedSignature] = {}
-        self._of = {id(pod): self._sized(pod) for pod in pods}
+        self._of = {id(pod): sized for pod, sized in zip(pods, self._all_sized(pods), strict=True)}
 
     @property
     def all(self) -> list[PodSignature]:
@@ -73,19 +73,23 @@ class PodSignatures:
         """Return the requests of a pod of the snapshot."""
         return self._requests[id(pod.spec)]
 
-    def _sized(self, pod: Pod) -> SizedSignature:
-        spec, own = pod.spec, pod.labels
-        read = tuple(map(own.get, self._read_keys))
-        spreads = self._defaults.of(pod) if self._has_defaults else None
-        facts = self._reads(pod) if self._reads else _NO_FACTS
-        question = (id(spec), pod.namespace, read, spreads, facts)
-        known = self._sized_signatures.get(question)
-        if known is None:
-            signature = self._signature(
-                (self._terms[id(spec)], pod.namespace, read, spreads, facts), pod, spreads, facts
-            )
-            known = self._sized_signatures[question] = SizedSignature(signature, self._requests[id(spec)])
-        return known
+    def _all_sized(self, pods: Iterable[Pod]) -> Iterator[SizedSignature]:
+        known, keys = self._sized_signatures, self._read_keys
+        spreads: tuple[TopologySpread, ...] | None = None
+        facts = _NO_FACTS
+        for pod in pods:
+            if self._has_defaults:
+                spreads = self._defaults.of(pod)
+            if self._reads:
+                facts = self._reads(pod)
+            read = tuple(map(pod.labels.get, keys))
+            question = (id(pod.spec), pod.namespace, read, spreads, facts)
+            found = known.get(question)
+            if found is None:
+                terms = self._terms[id(pod.spec)]
+                signature = self._signature((terms, *question[1:]), pod, spreads, facts)
+                found = known[question] = SizedSignature(signature, self._requests[id(pod.spec)])
+            yield found
 
     def _signature(
         self,

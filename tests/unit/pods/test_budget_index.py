@@ -21,14 +21,15 @@ SELECTORS = st.none() | st.builds(LabelSelector, st.lists(REQUIREMENTS, max_size
 LABELS = st.dictionaries(NAMES, NAMES)
 
 
-@given(st.lists(st.tuples(NAMES, SELECTORS), max_size=6), NAMES, LABELS)
+@given(st.lists(st.tuples(NAMES, SELECTORS), max_size=6), st.lists(st.tuples(NAMES, LABELS), max_size=6))
 def test_exactly_the_budgets_that_select_the_pod_are_found_in_order_of_name(
-    written: list[tuple[str, LabelSelector | None]], namespace: str, labels: dict[str, str]
+    written: list[tuple[str, LabelSelector | None]], pods: list[tuple[str, dict[str, str]]]
 ) -> None:
     budgets = [
         PodDisruptionBudget(namespace=where, name=f"budget-{number}", selector=selector)
         for number, (where, selector) in enumerate(written)
     ]
-    pod = a_pod(namespace=namespace, labels=labels)
     index = BudgetIndex(reversed(budgets))
-    assert index.selecting(pod) == tuple(budget for budget in budgets if budget.selects(pod))
+    for namespace, labels in pods:
+        pod = a_pod(namespace=namespace, labels=labels)
+        assert index.selecting(pod) == tuple(budget for budget in budgets if budget.selects(pod))

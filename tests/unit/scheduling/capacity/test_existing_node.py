@@ -10,7 +10,10 @@ from core import labels
 from core.model.node import Node
 from core.model.node_claim import INITIALIZED, Condition, NodeClaim
 from core.model.node_pool import Disruption
-from tests.builders import NOW, a_node_of, a_pod, a_pool, a_type
+from core.model.policy import DaemonSet
+from core.scheduling.capacity.existing_node import KnownRooms
+from core.scheduling.context import SchedulingContext
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of, places, plan_of
 
 TYPE = a_type("m")
@@ -56,3 +59,45 @@ def test_without_a_pod_a_node_has_changed_when_it_was_initialized() -> None:
     boots = {**conditions, INITIALIZED: Condition("False", changed_at=NOW - timedelta(minutes=4))}
     assert not recently_changed(msgspec.structs.replace(young, conditions=boots), node)
     assert not recently_changed(msgspec.structs.replace(young, conditions={}), node)
+
+
+def test_known_rooms_are_those_that_each_snapshot_has_alone() -> None:
+    """A simulation keeps the rooms of nodes that did not change: nothing else that rooms depend on may be missed."""
+    nodes = [a_node_of(TYPE, name) for name in ("a", "b", "c")]
+    pods = (a_pod("p", node_name="a"), a_pod("q", node_name="b"), a_pod("w"))
+    first = a_snapshot(
+        types=(TYPE,),
+        pods=pods,
+        node_pools=(a_pool(disruption=Disruption(consolidate_after=timedelta(minutes=5))),),
+        nodes=tuple(node for _, node in nodes),
+        node_claims=tuple(claim for claim, _ in nodes),
+    )
+    changed = msgspec.structs.replace(nodes[0][0], last_pod_event_at=NOW)
+    gpu = a_pod("gpu", node_name="c", requests={"nvidia.com/gpu": 1})
+    daemon = DaemonSet(namespace="kube-system", name="agent", spec=a_pod("d", cpu="100m").spec)
+    snapshots = [
+        first,
+        msgspec.structs.replace(first, pods=(*pods[1:], msgspec.structs.replace(pods[0], node_name="c"))),
+        msgspec.structs.replace(first, node_claims=(changed, *first.node_claims[1:])),
+        msgspec.structs.replace(first, now=NOW + timedelta(hours=1), nodes=first.nodes[1:]),
+        msgspec.structs.replace(first, pods=(*pods, gpu)),
+        msgspec.structs.replace(first, daemon_sets=(daemon,)),
+        msgspec.structs.replace(first, marked_for_deletion=(nodes[1][0].name,)),
+        first,
+    ]
+    rooms = KnownRooms()
+    for snapshot in snapshots:
+        found = SchedulingContext(snapshot, rooms=rooms).existing_nodes
+        alone = SchedulingContext(snapshot).existing_nodes
+        assert [msgspec.structs.astuple(one) for one in found] == [msgspec.structs.astuple(one) for one in alone]
+
+
+def test_the_room_of_an_unchanged_node_is_computed_once() -> None:
+    claim, node = a_node_of(TYPE, "a")
+    snapshot = a_snapshot(types=(TYPE,), nodes=(node,), node_claims=(claim,), pods=(a_pod("p", node_name="a"),))
+    rooms = KnownRooms()
+    frees = [
+        SchedulingContext(msgspec.structs.replace(snapshot, now=now), rooms=rooms).existing_nodes[0].free
+        for now in (NOW, NOW + timedelta(minutes=1))
+    ]
+    assert frees[0] is frees[1]
