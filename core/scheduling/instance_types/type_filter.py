@@ -69,7 +69,7 @@ class TypeFilter:
             table: The numbers of requirements.
             axis: The relevant resources.
         """
-        allocatable = [axis.vector(amounts) for amounts in index.allocatable]
+        allocatable = index.vectors(axis)
         nothing = [axis.zero] * len(allocatable)
         room = TypeRoom(index.types, allocatable, nothing, [()] * len(allocatable))
         return cls(index, LabelMasks(index, catalogue_keys), TypeOfferings(index, table), room, table)

@@ -16,6 +16,7 @@ from core.scheduling.instance_types.price_order import PriceOrder
 from core.scheduling.primitives.bit_set import bits
 from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.memo import memo
+from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
 
 OfferingLabels = tuple[str, ...]
 """Values of the labels that a node gets from its offering, in the order of `OFFERING_KEYS`; empty for a label that it does not
@@ -58,6 +59,15 @@ class TypeIndex:
         self._cheapest_first = _growing(self.prices)
         self.offered = {values: masks[-1] for values, masks in self._cheapest_first.items()}
         self.reservations = _reservations(self.types)
+        self._vectors: tuple[tuple[str, ...], Sequence[Vector]] = (), ()
+
+    def vectors(self, axis: ResourceAxis) -> Sequence[Vector]:
+        """Return [position], what pods may request along the axis; the last result is kept, since most snapshots agree."""
+        names, found = self._vectors
+        if names != axis.names or not names:
+            found = [axis.vector(amounts) for amounts in self.allocatable]
+            self._vectors = axis.names, found
+        return found
 
     def below(self, price: int) -> TypeIndex:
         """Return the same types with only the offerings that cost less than `price`."""
@@ -65,6 +75,7 @@ class TypeIndex:
         cheap.types, cheap.names, cheap.full = self.types, self.names, self.full
         cheap.allocatable, cheap.sound = self.allocatable, self.sound
         cheap.by_value, cheap.reservations = self.by_value, self.reservations
+        cheap._vectors = self._vectors
         counts = {values: bisect_left(entries, (price,)) for values, entries in self.prices.items()}
         cheap.prices = {values: self.prices[values][:count] for values, count in counts.items() if count}
         cheap.offered = {values: self._cheapest_first[values][count] for values, count in counts.items() if count}
