@@ -54,7 +54,7 @@ class DisruptionBudgets:
         self._pods = pods
         self._workloads = {(w.namespace, w.kind, w.name): w for w in workloads}
         self._allowed: dict[Key, int] = {}
-        self._guards: dict[str, tuple[PodDisruptionBudget, ...]] = {}
+        self._guards: dict[int, tuple[Pod, tuple[PodDisruptionBudget, ...]]] = {}
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> DisruptionBudgets:
@@ -63,10 +63,11 @@ class DisruptionBudgets:
 
     def guards(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """Return the budgets that an eviction of the pod is checked against; with several, it is always refused."""
-        known = self._guards.get(pod.key)
+        known = self._guards.get(id(pod))
         if known is None:
-            known = self._guards[pod.key] = self._guards_of(pod)
-        return known
+            # An entry keeps its pod alive, so no other pod has its identity.
+            known = self._guards[id(pod)] = pod, self._guards_of(pod)
+        return known[1]
 
     def currently_reschedulable(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
         """Return those of a leaving node's pods for which a plan makes room elsewhere (Karpenter, IsCurrentlyReschedulable)."""
