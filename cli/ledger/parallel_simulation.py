@@ -1,4 +1,7 @@
-"""Simulates a recorded period twice at the same time: the second simulation has a process of its own."""
+"""Simulates a recorded period twice at the same time: the second simulation has a process of its own.
+
+The first process reads the ledger, and sends each object as it is stored: compressed, it has a hundredth of a snapshot's bytes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from queue import Full
 from types import TracebackType
@@ -16,18 +19,17 @@ from typing import Any, Final, Self
 import msgspec
 
 from cli.ledger.period_reader import PeriodReader
+from cli.ledger.storage import LedgerStorage
 from cli.terminal.progress import progress
 from core.counterfactual import fleet_simulation
 from core.counterfactual.simulated_period import RecordedPeriod, SimulatedPeriod, SimulationRules
 from core.errors import FleetwrightError, InvalidInputError
-from core.ledger.form_reader import FormReader, SnapshotForm
-from core.model.snapshot import Snapshot
 
 PARALLEL_FROM: Final = 50
 """Fewer snapshots are simulated in one process: a second one takes a tenth of a second to start."""
 
 QUEUED_MAX: Final = 16
-"""How many snapshots one simulation may be ahead of the other; each has some megabytes."""
+"""How many stored objects one simulation may be ahead of the other; most have some kilobytes, some have megabytes."""
 
 PATIENCE_SECONDS: Final = 1.0
 """How often the second process is checked while it is behind."""
@@ -47,7 +49,7 @@ def simulated_twice(
             return fleet_simulation.simulated_periods(steps.over(period), (first, second), period.until)
     # The process starts before the progress, which has a thread.
     with _SecondProcess(period, second) as other, progress("simulating twice", len(period)) as steps:
-        shown = _snapshots(period, steps.over(other.sent(period.forms())))
+        shown = steps.over(period.read_from(other.shared(period.place)))
         recorded, (before,) = fleet_simulation.simulated_periods(shown, (first,), period.until)
         return recorded, (before, other.result())
 
@@ -57,9 +59,53 @@ def _may_fork() -> bool:
     return sys.platform == "linux" and (os.cpu_count() or 1) > 1
 
 
-def _snapshots(period: PeriodReader, forms: Iterable[SnapshotForm]) -> Iterator[Snapshot]:
-    reader = FormReader()
-    return (period.within(reader.read(form)) for form in forms)
+class _SharedLedger:
+    """A ledger whose objects are sent to another process in the order in which they are read."""
+
+    def __init__(self, place: LedgerStorage, send: Callable[[tuple[str, bytes]], None]) -> None:
+        self._place = place
+        self._send = send
+        self.name = place.name
+
+    def keys(self, prefix: str) -> list[str]:
+        """Return every name with this prefix, in order."""
+        return self._place.keys(prefix)
+
+    def get(self, key: str) -> bytes:
+        """Return one object. Raises InvalidInputError if there is none."""
+        found = self._place.get(key)
+        self._send((key, found))
+        return found
+
+    def get_all(self, keys: Iterable[str]) -> Iterator[bytes]:
+        """Return several objects, in order."""
+        keys = list(keys)
+        for key, found in zip(keys, self._place.get_all(keys), strict=True):
+            self._send((key, found))
+            yield found
+
+
+class _ReceivedLedger:
+    """The same ledger in the other process, which reads the same objects in the same order."""
+
+    def __init__(self, name: str, receive: Callable[[], tuple[str, bytes]]) -> None:
+        self._receive = receive
+        self.name = name
+
+    def keys(self, prefix: str) -> list[str]:  # noqa: ARG002 - of the protocol
+        """Return nothing: the period has its keys."""
+        return []
+
+    def get(self, key: str) -> bytes:
+        """Return the next object, which is this one. Raises InvalidInputError if it is another one."""
+        sent, found = self._receive()
+        if sent != key:
+            raise InvalidInputError(f"was expected, not {sent}", subject=key)
+        return found
+
+    def get_all(self, keys: Iterable[str]) -> Iterator[bytes]:
+        """Return several objects, in order."""
+        return map(self.get, keys)
 
 
 class _Problem(msgspec.Struct, frozen=True):
@@ -82,14 +128,14 @@ class _Problem(msgspec.Struct, frozen=True):
 
 
 class _SecondProcess:
-    """A simulation in another process. This one reads the ledger and sends each snapshot as it is stored."""
+    """A simulation in another process. This one reads the ledger."""
 
     def __init__(self, period: PeriodReader, rules: SimulationRules) -> None:
         context = multiprocessing.get_context("fork")
-        self._forms: Any = context.Queue(QUEUED_MAX)
+        self._objects: Any = context.Queue(QUEUED_MAX)
         self._answer, theirs = context.Pipe(duplex=False)
         self._process = context.Process(
-            target=_simulate, args=(period, rules, self._forms, theirs, self._answer), daemon=True
+            target=_simulate, args=(period, rules, self._objects, theirs, self._answer), daemon=True
         )
         self._theirs = theirs
 
@@ -101,18 +147,13 @@ class _SecondProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._forms.cancel_join_thread()
+        self._objects.cancel_join_thread()
         self._process.terminate()
         self._process.join()
 
-    def sent(self, forms: Iterable[SnapshotForm]) -> Iterator[SnapshotForm]:
-        """Send the snapshots to the other process, and yield them. A catalogue is sent when it changes."""
-        catalogue = None
-        for form in forms:
-            self._send(msgspec.structs.replace(form, catalogue=b"") if form.catalogue is catalogue else form)
-            catalogue = form.catalogue
-            yield form
-        self._send(None)
+    def shared(self, place: LedgerStorage) -> LedgerStorage:
+        """Return the ledger; what is read of it is sent to the other process."""
+        return _SharedLedger(place, self._send)
 
     def result(self) -> SimulatedPeriod:
         """Wait for the result. Raises InvalidInputError or RuntimeError."""
@@ -124,34 +165,27 @@ class _SecondProcess:
             raise answer.as_error()
         return answer
 
-    def _send(self, form: SnapshotForm | None) -> None:
+    def _send(self, stored: tuple[str, bytes]) -> None:
         while self._process.is_alive():
             try:
-                self._forms.put(form, timeout=PATIENCE_SECONDS)
+                self._objects.put(stored, timeout=PATIENCE_SECONDS)
             except Full:
                 continue
             return
         self.result()  # raises the other process' own problem
 
 
-def _simulate(period: PeriodReader, rules: SimulationRules, forms: Any, answer: Connection, theirs: Connection) -> None:
+def _simulate(
+    period: PeriodReader, rules: SimulationRules, objects: Any, answer: Connection, theirs: Connection
+) -> None:
     """Run in the second process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
     theirs.close()
     try:
-        received = _with_catalogues(iter(forms.get, None))
-        _, (found,) = fleet_simulation.simulated_periods(
-            _snapshots(period, received), (rules,), period.until, prices_recorded=False
-        )
+        received = period.read_from(_ReceivedLedger(period.place.name, objects.get))
+        _, (found,) = fleet_simulation.simulated_periods(received, (rules,), period.until, prices_recorded=False)
         answer.send(found)
     except FleetwrightError as error:
         answer.send(_Problem(str(error)))
     except Exception as error:  # noqa: BLE001 - the boundary of the process: the first one tells the user
         answer.send(_Problem(f"{type(error).__name__}: {error}", traceback.format_exc()))
-
-
-def _with_catalogues(forms: Iterable[SnapshotForm]) -> Iterator[SnapshotForm]:
-    catalogue = b""
-    for form in forms:
-        catalogue = form.catalogue or catalogue
-        yield SnapshotForm(form.snapshot, catalogue)

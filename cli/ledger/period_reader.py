@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from copy import copy
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -45,6 +46,7 @@ class PeriodReader:
     Attributes:
         since: When the first observation was made.
         until: When the period ends: as requested, or with the last observation.
+        place: Where the ledger is.
 
     Raises:
         InputError: If there are none, or they are of several clusters.
@@ -62,13 +64,19 @@ class PeriodReader:
             raise InputError(
                 f"the ledger has several clusters: {', '.join(sorted(clusters))}", hint="--cluster says which"
             )
-        self._place = place
+        self.place = place
         self._reader = LedgerReader(place.get)
         self.since: datetime = max(self._keys[0].at, arguments.since or self._keys[0].at)
         self.until: datetime = arguments.until or self._keys[-1].at
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    def read_from(self, place: LedgerStorage) -> PeriodReader:
+        """Return the same period of a copy of its ledger, of which nothing has been read yet."""
+        other = copy(self)
+        other.place, other._reader = place, LedgerReader(place.get)  # noqa: SLF001 - a copy of our own kind
+        return other
 
     def __iter__(self) -> Iterator[Snapshot]:
         """Yield the observations. Raises InvalidInputError if one cannot be read."""
@@ -94,7 +102,7 @@ class PeriodReader:
     def _stored(self) -> Iterator[tuple[LedgerEntry, LedgerDocuments]]:
         """Yield entries with their documents; those of a bucket are read several at a time."""
         for keys in _batched(self._keys, READ_AHEAD):
-            for raw in self._place.get_all(key.key for key in keys):
+            for raw in self.place.get_all(key.key for key in keys):
                 entry = decode_entry(raw)
                 yield entry, self._reader.documents(entry, raw)
 

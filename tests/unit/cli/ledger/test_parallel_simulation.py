@@ -89,3 +89,11 @@ def test_few_snapshots_need_no_second_process(period: PeriodReader, monkeypatch:
     monkeypatch.setattr(fleet_simulation, "simulated_periods", simulate)
     assert simulated_twice(period, SimulationRules(), KEPT) == ("period", ("one", "other"))
     assert seen == [len(period), (SimulationRules(), KEPT)]
+
+
+def test_another_object_than_the_next_one_is_refused() -> None:
+    """Both processes read the same objects in the same order; with another one, a snapshot would be what nobody recorded."""
+    received = parallel_simulation._ReceivedLedger("ledger", iter([("a", b"1"), ("b", b"2")]).__next__)
+    assert received.get("a") == b"1"
+    with pytest.raises(InvalidInputError, match="c: was expected, not b"):
+        list(received.get_all(["c"]))
