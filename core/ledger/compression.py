@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from contextlib import suppress
 from typing import Final
 
 from backports import zstd
@@ -39,15 +38,11 @@ def decompressed(raw: bytes, base: bytes = b"") -> bytes:
     Raises:
         InvalidInputError: If it is not such a frame, is damaged, needs another base, or exceeds the size limit.
     """
-    options: dict[int, int] = {DecompressionParameter.window_log_max: WINDOW_LOG}
-    frame = zstd.ZstdDecompressor(zstd_dict=_dictionary(base), options=options)
-    with suppress(zstd.ZstdError):  # what follows reports it
-        content = frame.decompress(raw, max_length=DECOMPRESSED_MAX + 1)
-        if frame.eof and not frame.unused_data and len(content) <= DECOMPRESSED_MAX:
-            return content
-    # A `ZstdFile` copies in small parts, which takes three times as long, but reads any number of frames.
-    frames = zstd.ZstdFile(io.BytesIO(raw), zstd_dict=_dictionary(base), options=options)
-    return bounded_content(frames, zstd.ZstdError, at_most=DECOMPRESSED_MAX, subject="frame")
+    frames = zstd.ZstdFile(
+        io.BytesIO(raw), zstd_dict=_dictionary(base), options={DecompressionParameter.window_log_max: WINDOW_LOG}
+    )
+    known = _of_one_frame(raw, base)
+    return known or bounded_content(frames, zstd.ZstdError, at_most=DECOMPRESSED_MAX, subject="frame")
 
 
 def _dictionary(base: bytes) -> tuple[zstd.ZstdDict, int] | None:
@@ -56,3 +51,17 @@ def _dictionary(base: bytes) -> tuple[zstd.ZstdDict, int] | None:
 
 _SMALLEST: Final = 8
 """The fewest bytes of a dictionary (Zstandard)."""
+
+
+def _of_one_frame(raw: bytes, base: bytes) -> bytes:
+    """Return the document of a single intact frame that keeps to the size limit, else nothing.
+
+    A `ZstdFile` reads anything, but copies in small parts, which takes three times as long.
+    """
+    options: dict[int, int] = {DecompressionParameter.window_log_max: WINDOW_LOG}
+    frame = zstd.ZstdDecompressor(zstd_dict=_dictionary(base), options=options)
+    try:
+        found = frame.decompress(raw, max_length=DECOMPRESSED_MAX + 1)
+    except zstd.ZstdError:
+        return b""
+    return found if frame.eof and not frame.unused_data and len(found) <= DECOMPRESSED_MAX else b""
