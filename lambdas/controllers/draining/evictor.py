@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -33,6 +33,10 @@ from lambdas.controllers.webhook_errors import is_of_webhook
 ROUND_FOR: Final = timedelta(seconds=10)
 """Time for one round: a hanging webhook may delay each eviction, and the invocation has a minute for all."""
 
+BUDGETS_CURRENT_AFTER: Final = timedelta(seconds=1)
+"""The API server admits evictions by the status of the PodDisruptionBudget. An eviction is charged to it at once; a deletion by
+force counts only when the disruption controller has seen it, usually within 0.1 seconds."""
+
 
 class EvictionRound(msgspec.Struct):
     """The results of one round.
@@ -54,11 +58,18 @@ class Evictor:
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._clock = clock
+        self._forced_at: dict[str, datetime] = {}
 
     def carry_out(self, step: Drain, deletion: Deletion, node: str, report: RunReport) -> EvictionRound:
-        """Evict the pods in order, until the round's time is up or the server requests a delay."""
+        """Evict the pods in order, until the round's time is up or the server requests a delay.
+
+        Where pods were just deleted by force, from this node or another, the other pods of their namespaces stay for
+        `BUDGETS_CURRENT_AFTER`.
+        """
         done = EvictionRound()
-        until = self._clock.now() + ROUND_FOR
+        begun = self._clock.now()
+        until = begun + ROUND_FOR
+        self._forced_at = {name: at for name, at in self._forced_at.items() if at + BUDGETS_CURRENT_AFTER > begun}
         for asked, (pod, grace) in enumerate(step.force):
             if self._clock.now() >= until:
                 report.count("postponedEvictions", len(step.force) - asked)
@@ -68,7 +79,10 @@ class Evictor:
             if done.wait or self._clock.now() >= until:
                 report.count("postponedEvictions", len(step.evict) - asked)
                 break
-            self._evict(pod, deletion, node, done, report)
+            if pod.namespace in self._forced_at:
+                report.count("postponedEvictions")
+            else:
+                self._evict(pod, deletion, node, done, report)
         return done
 
     def _evict(self, pod: Pod, deletion: Deletion, node: str, done: EvictionRound, report: RunReport) -> None:
@@ -100,6 +114,7 @@ class Evictor:
             report.decide(DecisionKind.DRAIN, pod.key, refusal.reason, f"{error}: it could not be deleted")
         else:
             done.moved += 1
+            self._forced_at[pod.namespace] = self._clock.now()
             report.decide(DecisionKind.DRAIN, pod.key, DrainReason.DEADLINE_REACHED, f"deleted from {node}")
 
 
