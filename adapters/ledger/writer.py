@@ -16,7 +16,7 @@ from adapters.runtime.observability import CODE, RUNNING
 from adapters.runtime.refused_calls import MISSING_PERMISSIONS
 from core import codec
 from core.ledger.digests import decision_id, digest_of
-from core.ledger.entry import LedgerDocuments, LedgerEntry, encode_entry
+from core.ledger.entry import LedgerDocuments, LedgerEntry, encode_entry, joined
 from core.ledger.object_keys import decision_key, outcome_key
 from core.ledger.outcome import DecisionOutcome, encode_outcomes
 from core.ledger.summary import DecisionSummary
@@ -158,8 +158,9 @@ class LedgerWriter:
         now = self._clock.now()
         if draft.function not in self._bases:
             self._bases[draft.function] = LedgerBases(objects, self._cluster, draft.function)
-        bases, raw = self._bases[draft.function], written_form(snapshot)
-        digest, base = bases.for_snapshot(raw, now)
+        bases, documents = self._bases[draft.function], LedgerDocuments(written_form(snapshot), draft.plan)
+        document = joined(documents)
+        name, base = bases.for_document(document, now)
         entry = LedgerEntry(
             id=draft.id,
             at=snapshot.now,
@@ -171,7 +172,7 @@ class LedgerWriter:
             elapsed=draft.bound.elapsed,
             is_greedy=draft.bound.is_greedy,
             catalogue=bases.catalogue(snapshot.catalogue, now),
-            base=digest,
+            base=name,
             plan_digest=digest_of(draft.plan),
             what=summary.what,
             reason=summary.reason,
@@ -180,9 +181,9 @@ class LedgerWriter:
             refused=self._new_refusals(draft, summary),
             is_observed=draft.is_observed,
         )
-        written = encode_entry(entry, LedgerDocuments(raw, draft.plan), base)
+        written = encode_entry(entry, documents, base)
         objects.put(decision_key(self._cluster, snapshot.now, draft.function, draft.id), written)
-        bases.measure(len(written))
+        bases.measure(document, len(written), now)
 
 
 def _series(draft: DecisionDraft) -> tuple[str, bool]:

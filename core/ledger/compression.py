@@ -9,6 +9,7 @@ from backports import zstd
 from backports.zstd import CompressionParameter, DecompressionParameter
 
 from core.decompression import bounded_content
+from core.ledger.differences import applied, difference
 
 LEVEL: Final = 7
 """Snapshots of 1,000 nodes are a fifth smaller than with level 3, and take some 40 ms more per decision."""
@@ -20,8 +21,16 @@ DECOMPRESSED_MAX: Final = 512 << 20
 """The most bytes of a document. A snapshot of 5,000 nodes has some 40 MB, but a small frame can expand to any size."""
 
 
+_DIFFERENCE: Final = b"FLWD"
+"""Begins a difference by elements. Older releases wrote a frame against the base instead."""
+
+
 def compressed(raw: bytes, base: bytes = b"") -> bytes:
     """Return the document as a frame of Zstandard; with a base, only that base decompresses it."""
+    return _DIFFERENCE + _frame(difference(raw, base), base) if base else _frame(raw)
+
+
+def _frame(raw: bytes, base: bytes = b"") -> bytes:
     options: dict[int, int] = {
         CompressionParameter.compression_level: LEVEL,
         CompressionParameter.window_log: WINDOW_LOG,
@@ -33,11 +42,17 @@ def compressed(raw: bytes, base: bytes = b"") -> bytes:
 
 
 def decompressed(raw: bytes, base: bytes = b"") -> bytes:
-    """Return the document in one frame, or in several consecutive frames.
+    """Return the document in one frame, or in several consecutive frames; with a base, also from a difference to it.
 
     Raises:
         InvalidInputError: If it is not such a frame, is damaged, needs another base, or exceeds the size limit.
     """
+    if base and raw.startswith(_DIFFERENCE):
+        return applied(_content(raw[len(_DIFFERENCE) :], base), base, at_most=DECOMPRESSED_MAX)
+    return _content(raw, base)
+
+
+def _content(raw: bytes, base: bytes) -> bytes:
     frames = zstd.ZstdFile(
         io.BytesIO(raw), zstd_dict=_dictionary(base), options={DecompressionParameter.window_log_max: WINDOW_LOG}
     )

@@ -15,8 +15,8 @@ import msgspec
 from core.errors import InvalidInputError
 from core.ledger.compression import compressed, decompressed
 
-SCHEMA_VERSION: Final = 1
-"""Incremented whenever older code could misread what newer code writes."""
+SCHEMA_VERSION: Final = 2
+"""Incremented whenever older code could misread what newer code writes. Since 2, differences are by elements (ADR 268)."""
 
 PROVISION: Final = "provision"
 DISRUPT: Final = "disrupt"
@@ -102,11 +102,15 @@ class LedgerDocuments(msgspec.Struct, frozen=True):
     plan: bytes
 
 
+def joined(documents: LedgerDocuments) -> bytes:
+    """Return both as one document, which later entries are compressed against: most of a plan is as in the one before."""
+    return documents.snapshot + documents.plan + len(documents.snapshot).to_bytes(_LENGTH_BYTES, "big")
+
+
 def encode_entry(entry: LedgerEntry, documents: LedgerDocuments, base: bytes) -> bytes:
     """Write a decision; `base` is the document that `entry.base` names."""
     header = compressed(msgspec.json.encode(entry, order="sorted"))
-    length = len(documents.snapshot).to_bytes(_LENGTH_BYTES, "big")
-    body = compressed(documents.snapshot + documents.plan + length, base)
+    body = compressed(joined(documents), base)
     return b"".join((_MAGIC, len(header).to_bytes(_LENGTH_BYTES, "big"), header, body))
 
 

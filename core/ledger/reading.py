@@ -20,6 +20,10 @@ from core.model.snapshot import Snapshot
 BASES_KEPT: Final = 8
 """How many bases are cached. Consecutive decisions share them; each has at most some tens of megabytes."""
 
+CHAIN_MAX: Final = 16
+"""How many documents are read for one. The functions need five (their `LINKS_MAX`, and the complete one), and more only if two
+sandboxes of the same moment replaced each other's."""
+
 
 class LedgerReader:
     """Reads entries. Bases are read once and cached for later entries.
@@ -39,7 +43,7 @@ class LedgerReader:
         Raises:
             InvalidInputError: If a part of it is missing or damaged; the message names it.
         """
-        found = decode_documents(raw, self._base(entry.cluster, entry.base))
+        found = decode_documents(raw, self._base(entry, entry.base))
         if digest_of(found.plan) != entry.plan_digest:
             raise InvalidInputError("its plan is not the one that its header names", subject=f"ledger entry {entry.id}")
         return found
@@ -50,7 +54,7 @@ class LedgerReader:
         Raises:
             InvalidInputError: If the catalogue is missing or damaged.
         """
-        return read_form(documents.snapshot, self._catalogues(self._base(entry.cluster, entry.catalogue)))
+        return read_form(documents.snapshot, self._catalogues(self._base(entry, entry.catalogue)))
 
     def form(self, entry: LedgerEntry, documents: LedgerDocuments) -> SnapshotForm:
         """Return the snapshot as it is stored, for a `FormReader`.
@@ -58,7 +62,7 @@ class LedgerReader:
         Raises:
             InvalidInputError: If the catalogue is missing.
         """
-        return SnapshotForm(documents.snapshot, self._base(entry.cluster, entry.catalogue))
+        return SnapshotForm(documents.snapshot, self._base(entry, entry.catalogue))
 
     def entry(self, key: str) -> tuple[LedgerEntry, bytes]:
         """Return an entry's header and the whole object.
@@ -69,14 +73,29 @@ class LedgerReader:
         raw = self._get(key)
         return decode_entry(raw), raw
 
-    def _base(self, cluster: str, digest: str) -> bytes:
-        known = self._known.get(digest)
-        if known is None:
-            written = self._get(base_key(cluster, digest))
-            needed = needed_base(written)
-            known = decode_base(written, self._base(cluster, needed) if needed else b"")
-            self._known[digest] = known
-            if len(self._known) > BASES_KEPT:
-                self._known.popitem(last=False)
+    def _base(self, entry: LedgerEntry, digest: str) -> bytes:
+        """Return the document of this digest, and those that it is the difference to before it."""
+        found = list[tuple[str, bytes]]()
+        while digest and digest not in self._known:
+            if len(found) == CHAIN_MAX:
+                problem = f"needs more than {CHAIN_MAX} documents, each the difference to another one"
+                raise InvalidInputError(problem, subject=f"ledger entry {entry.id}")
+            found.append((digest, self._needed(entry, digest)))
+            digest = needed_base(found[-1][1])
+        document = self._kept(digest, self._known[digest]) if digest else b""
+        for name, written in reversed(found):
+            document = self._kept(name, decode_base(written, document))
+        return document
+
+    def _needed(self, entry: LedgerEntry, digest: str) -> bytes:
+        try:
+            return self._get(base_key(entry.cluster, digest))
+        except InvalidInputError as error:
+            raise InvalidInputError(f"needs another document: {error}", subject=f"ledger entry {entry.id}") from error
+
+    def _kept(self, digest: str, document: bytes) -> bytes:
+        self._known[digest] = document
         self._known.move_to_end(digest)
-        return known
+        if len(self._known) > BASES_KEPT:
+            self._known.popitem(last=False)
+        return document

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from backports import zstd
+from backports.zstd import CompressionParameter
 
 from core import codec
 from core.errors import InvalidInputError
 from core.ledger.bases import decode_base, encode_base, needed_base
+from core.ledger.compression import compressed
 from core.ledger.digests import catalogue_digest, decision_id, digest_of
 from core.ledger.entry import PROVISION, LedgerDocuments, LedgerEntry, decode_documents, decode_entry, encode_entry
 from core.ledger.object_keys import base_key
 from core.ledger.outcome import decode_outcomes
-from core.ledger.reading import LedgerReader
+from core.ledger.reading import CHAIN_MAX, LedgerReader
 from core.ledger.replaying import decided_again, differences
 from core.ledger.written_form import encode_catalogue, written_form
 from core.model.catalogue import Catalogue
@@ -144,3 +147,52 @@ def test_an_unknown_function_cannot_be_replayed() -> None:
 def test_malformed_outcomes_are_reported() -> None:
     with pytest.raises(InvalidInputError, match="outcomes of decisions"):
         decode_outcomes(b"\xff")
+
+
+def chained(number: int) -> tuple[LedgerEntry, bytes, dict[str, bytes]]:
+    """An entry, and documents of which each is the difference to the next; the last one is complete."""
+    entry, _, _ = kept(a_world())
+    chain = [b"w" * 100 + b"%d" % n for n in range(number)]
+    objects = {base_key("c", digest_of(one)): encode_base(one, *chain[n + 1 : n + 2]) for n, one in enumerate(chain)}
+    documents = LedgerDocuments(b"snapshot", b"")
+    entry = msgspec.structs.replace(entry, base=digest_of(chain[0]), plan_digest=digest_of(b""))
+    return entry, encode_entry(entry, documents, chain[0]), objects
+
+
+def test_a_chain_of_differences_is_read() -> None:
+    entry, raw, objects = chained(CHAIN_MAX)
+    assert reader_of(objects).documents(entry, raw).snapshot == b"snapshot"
+
+
+def test_a_longer_chain_is_refused() -> None:
+    """A ledger may be somebody else's, with a circle of differences."""
+    entry, raw, objects = chained(CHAIN_MAX + 1)
+    with pytest.raises(InvalidInputError, match=f"ledger entry {entry.id}: needs more than {CHAIN_MAX} documents"):
+        reader_of(objects).documents(entry, raw)
+
+
+def test_a_missing_part_of_a_chain_is_named_with_the_entry_that_needs_it() -> None:
+    entry, raw, objects = chained(4)
+    missing = sorted(objects)[1]
+    objects.pop(missing)
+    needs = f"ledger entry {entry.id}: needs another document: {missing}: is not there"
+    with pytest.raises(InvalidInputError, match=needs):
+        reader_of(objects).documents(entry, raw)
+
+
+def test_an_entry_of_release_1_is_read() -> None:
+    """Its documents are a frame against the base, and its base is a snapshot alone."""
+    entry, raw, objects = kept(a_world())
+    reader = reader_of(objects)
+    documents = reader.documents(entry, raw)
+    header = msgspec.json.encode(msgspec.structs.replace(entry, schema_version=1), order="sorted")
+    head, base = compressed(header), documents.snapshot + b" "
+    whole = documents.snapshot + documents.plan + len(documents.snapshot).to_bytes(4, "big")
+    options = {CompressionParameter.compression_level: 7, CompressionParameter.checksum_flag: 1}
+    options |= {CompressionParameter.window_log: 27, CompressionParameter.enable_long_distance_matching: 1}
+    body = zstd.compress(whole, options=options, zstd_dict=zstd.ZstdDict(base, is_raw=True).as_prefix)
+    objects[base_key("c", digest_of(base))] = encode_base(base)
+    old = msgspec.structs.replace(entry, base=digest_of(base))
+    stored = b"FLW1" + len(head).to_bytes(4, "big") + head + body
+    assert decode_entry(stored).schema_version == 1
+    assert reader.documents(old, stored) == documents
