@@ -4,9 +4,9 @@ A first run notes which test executes which lines (minutes; kept in build/mutant
 only those tests are asked, the cheapest first. Prints a line for each mutant that survives; all figures go to `--json`. Mutants
 listed as equivalent, and kinds of code in which a fault changes nothing (left_out.py), are not drawn; both are counted.
 `--named` plays the faults of named.toml instead of a sample, those of the areas or modules asked for. `--module` asks the
-mutants of one module of its own tests alone: less than its area would kill, in seconds; `--own` does so with a sample. `--keep
-NAME` puts the sample into docs/figures.json, for `make docs`. Exit code 1 where fewer than `--wanted` per cent are killed, 2
-where a list no longer fits the code.
+mutants of one module of its own tests alone: less than its area would kill, in seconds; `--own` does so with a sample, and asks
+the tests that compare whole results of its area as well. `--keep NAME` puts the sample into docs/figures.json, for `make docs`.
+Exit code 1 where fewer than `--wanted` per cent are killed, 2 where a list no longer fits the code.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=_PROCESSES)
     parser.add_argument("--area", action="append", choices=sorted(SUITES), help="only these; all where none is named")
     parser.add_argument("--module", action="append", help="only this module, asked of the tests at its own path alone")
-    parser.add_argument("--own", action="store_true", help="ask each mutant of the tests at its module's path alone")
+    parser.add_argument(
+        "--own",
+        action="store_true",
+        help="ask each mutant of the tests at its module's path and of whole results alone",
+    )
     parser.add_argument("--named", action="store_true", help="the faults of named.toml")
     parser.add_argument(
         "--tests", type=int, default=0, help="ask each mutant of so many tests at most, the cheapest; 0: of all"

@@ -16,7 +16,8 @@ _EXPLANATIONS: Final = (
     "tests/unit/test_explain_node.py",
     "tests/property/test_explanations.py",
 )
-_FUNCTIONS: Final = ("tests/unit/adapters", "tests/unit/lambdas", "tests/integration/test_handlers.py")
+_COURSES: Final = "tests/simulation/test_expected_courses.py"
+_FUNCTIONS: Final = ("tests/unit/adapters", "tests/unit/lambdas", "tests/integration/test_handlers.py", _COURSES)
 _COMMANDS: Final = (
     "tests/simulation/test_approval.py",
     "tests/simulation/test_drain_all.py",
@@ -36,7 +37,7 @@ SUITES: Final = {
     "core/scheduling": ("tests/unit/scheduling", *_EXPLANATIONS, "tests/property/scheduling"),
     "core/packing": ("tests/unit/packing", "tests/property/packing"),
     "core/disruption": ("tests/unit/disruption", "tests/property/disruption"),
-    "core/lifecycle": ("tests/unit/lifecycle", "tests/unit/lambdas", "tests/property/test_binding_rules.py"),
+    "core/lifecycle": ("tests/unit/lifecycle", "tests/unit/lambdas", "tests/property/test_binding_rules.py", _COURSES),
     "core/ami_families": ("tests/unit/ami_families", "tests/property/hostile/test_user_data.py"),
     "core/launch": (
         "tests/unit/launch",
@@ -49,7 +50,11 @@ SUITES: Final = {
     "core/cost_report": ("tests/unit/cost_report",),
     "core/catalogue": ("tests/unit/catalogue", "tests/oracle"),
     "core/price_terms": ("tests/unit/price_terms",),
-    "core/manifests": ("tests/unit/manifests", "tests/property/scheduling/test_from_manifests.py"),
+    "core/manifests": (
+        "tests/unit/manifests",
+        "tests/property/scheduling/test_from_manifests.py",
+        "tests/property/scheduling/test_reading.py",
+    ),
     "core/model": (
         "tests/unit/model",
         "tests/property/test_requirement_algebra.py",
@@ -68,6 +73,16 @@ SUITES: Final = {
     "lambdas/controllers": _FUNCTIONS,
 }
 """Folder → the tests of its area."""
+
+WHOLE_RESULTS: Final = {
+    "core/disruption": "tests/property/disruption/test_expected_decisions.py",
+    "core/lifecycle": _COURSES,
+    "core/manifests": "tests/property/scheduling/test_reading.py",
+    "core/packing": "tests/unit/packing/test_expected_stages.py",
+    "core/scheduling": "tests/property/scheduling/test_expected_plans.py",
+    "lambdas/controllers": _COURSES,
+}
+"""Folder → the tests of its suite that compare whole results with texts (`tests.expected`): seconds for all of an area."""
 
 
 def area_of(path: str) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from tests.mutation.areas import CODE, ROOT, SUITES, area_of, is_of_area, own_tests
+from tests.mutation.areas import CODE, ROOT, SUITES, WHOLE_RESULTS, area_of, is_of_area, own_tests
 from tests.mutation.coverage_map import CoverageMap
 from tests.mutation.mutants import Mutant
 from tests.mutation.places import Place
@@ -29,10 +29,16 @@ def suites_of(chosen: Sequence[Mutant]) -> list[str]:
 
 
 def own_suites(chosen: Sequence[Mutant]) -> list[str]:
-    """The tests at the modules' own paths; for a module without any, those in the folder where they would be."""
+    """The tests at the modules' own paths, and those of whole results of their areas.
+
+    For a module without tests of its own, those in the folder where they would be.
+    """
     own = [Path(own_tests(mutant.path)) for mutant in chosen]
     found = [path if (ROOT / path).is_file() else next(f for f in path.parents if (ROOT / f).is_dir()) for path in own]
-    return list(dict.fromkeys(map(str, found)))
+    whole = [
+        WHOLE_RESULTS[area] for area in sorted({area_of(mutant.path) for mutant in chosen}) if area in WHOLE_RESULTS
+    ]
+    return list(dict.fromkeys([*map(str, found), *whole]))
 
 
 def tests_for(mutant: Mutant, place: Place, known: CoverageMap, collected: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.mutation import equivalent, named, selection
 from tests.mutation.__main__ import _said, faults, not_drawn, noticed, sample, summarised
-from tests.mutation.areas import ROOT, SUITES, area_of, is_of_area, modules
+from tests.mutation.areas import ROOT, SUITES, WHOLE_RESULTS, area_of, is_of_area, modules
 from tests.mutation.coverage_map import CoverageMap
 from tests.mutation.equivalent import Equivalent
 from tests.mutation.fates import Fate
@@ -104,6 +104,13 @@ def test_a_module_without_tests_of_its_own_is_asked_of_those_beside_it() -> None
     """Those of an area take an hour to measure on a busy machine; a module without its own would be asked of nothing."""
     found = [Mutant(path, 1, 0, 0, "a", "b") for path in ("core/pools/overlays.py", "core/pools/no_such.py")]
     assert selection.own_suites(found) == ["tests/unit/pools/test_overlays.py", "tests/unit/pools"]
+
+
+def test_whole_results_are_asked_with_the_tests_of_a_module() -> None:
+    found = [Mutant("core/scheduling/planner.py", 1, 0, 0, "a", "b")]
+    assert selection.own_suites(found)[-1] == "tests/property/scheduling/test_expected_plans.py"
+    for area, test in WHOLE_RESULTS.items():
+        assert is_of_area(f"{test}::test", area)
 
 
 def test_what_is_left_out_is_counted_by_area() -> None:

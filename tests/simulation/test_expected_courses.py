@@ -1,0 +1,375 @@
+"""Courses of small simulated clusters, compared with `expected/courses.txt`: what functions decide, ask of EC2, and write.
+
+`python -m tests.expected tests.simulation.test_expected_courses` writes the texts. Each scenario is about another part of
+the controllers; the checkers of the simulator judge each course as well, so that a text shows none that breaks a rule.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from core import labels
+from simulator.record import Event
+from simulator.run import Result
+from tests.builders import a_class_manifest
+from tests.expected import Expected
+from tests.rendered import short, wrapped
+from tests.simulation.worlds import assert_lawful, deployment, node_pool, play
+
+Objects = tuple[dict[str, Any], ...]
+Steps = list[dict[str, Any]]
+
+_WRITTEN: Final = ("NodePool", "EC2NodeClass", "NodeClaim", "Node", "Pod")
+_UNSTABLE: Final = re.compile(
+    r"^(resourceVersion|generation|managedFields|uid|apiVersion|kind|amis|images)$|[tT]ime(stamp)?$|hash|launch-validation|claim-spec|simulate"
+)
+"""Fields that name versions and times, and those whose values other tests compare: images, hashes."""
+_SHOWN: Final = (
+    *(
+        "pod",
+        "node",
+        "nodeClaim",
+        "instance",
+        "instanceType",
+        "zone",
+        "capacityType",
+        "price",
+        "code",
+        "by",
+        "reason",
+        "call",
+    ),
+    *("kind", "function"),
+)
+_WORLD: Final = (
+    "instanceLaunched",
+    "instanceTerminated",
+    "launchRefused",
+    "nodeJoined",
+    "nodeDeleted",
+    "podEvicted",
+    "fault",
+)
+
+
+def _pool(name: str = "default", *, template: Mapping[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    found = node_pool(**spec)
+    found["metadata"]["name"] = name
+    found["spec"]["template"]["spec"] |= template or {}
+    return found
+
+
+def _observed(name: str, **spec: Any) -> dict[str, Any]:
+    found = _pool(name, **spec)
+    found["metadata"]["annotations"] = {labels.MODE: labels.OBSERVE}
+    return found
+
+
+def _budget(app: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": app, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": app}}, **spec},
+    }
+
+
+def _spread(replicas: int, name: str = "web", key: str = labels.HOSTNAME) -> dict[str, Any]:
+    found = deployment(replicas, name)
+    rule = {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": name}},
+    }
+    found["spec"]["template"]["spec"]["topologySpreadConstraints"] = [rule]
+    return found
+
+
+def _scaled(at: str, replicas: int, name: str = "web") -> dict[str, Any]:
+    return {"at": at, "scale": {"kind": "Deployment", "namespace": "default", "name": name, "replicas": replicas}}
+
+
+def _kept(name: str, cpu: str) -> dict[str, Any]:
+    found = deployment(1, name, cpu)
+    found["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
+    return found
+
+
+_SLOW: Final = {
+    "consolidationPolicy": "WhenEmptyOrUnderutilized",
+    "consolidateAfter": "1m",
+    "budgets": [{"nodes": "1"}],
+}
+_NEVER: Final = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]}
+_ON_DEMAND: Final = [{"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}]
+
+SCENARIOS: Final[dict[str, tuple[Objects, Steps, dict[str, Any]]]] = {
+    "pods come, go, and a spot node is interrupted": (
+        (_pool(), deployment(5), deployment(3, "api", "700m")),
+        [_scaled("5m", 1), {"at": "9m", "interrupt": {"fraction": 1.0}}],
+        {"duration": "14m"},
+    ),
+    "an image and then a template change, one node at a time": (
+        (_pool(disruption=_SLOW), _spread(3), _budget("web", maxUnavailable=1)),
+        [
+            {"at": "5m", "ami": {"alias": "al2023", "id": "ami-0new"}},
+            {"at": "14m", "apply": [_pool(disruption=_SLOW, template={"expireAfter": "48h"})]},
+        ],
+        {"duration": "26m"},
+    ),
+    "EC2 has no capacity, and first instances do not join": (
+        (_pool(template={"requirements": _ON_DEMAND}), deployment(4, cpu="3")),
+        [
+            {"at": "0s", "capacity": {"instanceType": "test.large", "available": 0}},
+            {"at": "0s", "boot": {"endReason": "Client.InternalError", "count": 1}},
+            {"at": "8m", "capacity": {"available": 0}},
+            {"at": "8m", "apply": [deployment(2, "late", "1500m")]},
+            {"at": "16m", "capacity": {"available": None}},
+        ],
+        {"duration": "24m"},
+    ),
+    "nodes expire, and pods that must stay hold them": (
+        (
+            _pool(disruption=_NEVER, template={"expireAfter": "8m", "terminationGracePeriod": "3m"}),
+            deployment(2, cpu="1500m"),
+            _kept("kept", "500m"),
+        ),
+        [],
+        {"duration": "18m"},
+    ),
+    "a static NodePool is made larger, smaller and removed": (
+        (_pool("fixed", replicas=2), _pool(), deployment(1)),
+        [
+            {"at": "5m", "apply": [_pool("fixed", replicas=3)]},
+            {"at": "9m", "apply": [_pool("fixed", replicas=1)]},
+            {"at": "14m", "delete": [{"kind": "NodePool", "name": "fixed"}]},
+        ],
+        {"duration": "19m", "featureGates": {"StaticCapacity": True}},
+    ),
+    "nodes, claims and an EC2NodeClass are deleted, and statuses checked": (
+        (_pool(disruption=_NEVER), _spread(4)),
+        [
+            {"at": "4m", "deleteNodes": {"fraction": 0.3}},
+            {"at": "8m", "deleteNodeClaims": {"fraction": 0.3}},
+            {"at": "12m", "interrupt": {"fraction": 0.4, "kind": "statusCheck"}},
+            {"at": "16m", "interrupt": {"fraction": 0.4, "kind": "scheduledChange"}},
+            {"at": "17m", "interrupt": {"fraction": 0.3, "kind": "rebalance"}},
+            {"at": "19m", "delete": [{"kind": "EC2NodeClass", "name": "default"}]},
+        ],
+        {"duration": "24m", "featureGates": {"NodeRepair": True}},
+    ),
+    "brakes: the kill switch, the alarm, a zone that traffic leaves": (
+        (_pool(), deployment(6)),
+        [
+            {"at": "3m", "brake": {"mode": "no-disruption"}},
+            _scaled("4m", 2),
+            {"at": "7m", "brake": {"mode": "run"}},
+            {"at": "10m", "brake": {"alarm": "ALARM"}},
+            {"at": "11m", "brake": {"shiftedZones": ["zone-a"]}},
+            _scaled("11m", 9),
+            {"at": "15m", "brake": {"alarm": "OK"}},
+            {"at": "16m", "brake": {"shiftedZones": []}},
+        ],
+        {"duration": "20m"},
+    ),
+    "calls fail: refused, unanswered, crashed, contradicted": (
+        (_pool(), deployment(5)),
+        [
+            {"at": "0s", "fault": {"call": "ec2:CreateFleet", "kind": "lostReply", "count": 1}},
+            {"at": "0s", "fault": {"call": "dynamodb:TransactWriteItems", "kind": "conflict", "count": 2}},
+            {"at": "2m", "fault": {"call": "ec2:CreateTags", "kind": "throttle", "count": 2}},
+            {
+                "at": "3m",
+                "fault": {"call": "ec2:CreateFleet", "kind": "denied", "code": "UnauthorizedOperation", "count": 1},
+            },
+            _scaled("3m", 12),
+            {"at": "9m", "fault": {"call": "ec2:TerminateInstances", "kind": "crashAfter", "count": 1}},
+            {"at": "9m", "fault": {"call": "kube:create pods/eviction", "kind": "error", "count": 2}},
+            _scaled("9m", 1),
+        ],
+        {"duration": "18m"},
+    ),
+    "the table is lost, and messages come twice or never": (
+        (_pool(disruption=_NEVER), deployment(3)),
+        [
+            {"at": "0s", "events": {"kind": "duplicate", "count": 6}},
+            {"at": "4m", "table": {"lose": "all"}},
+            {"at": "8m", "events": {"kind": "drop", "count": 3}},
+            _scaled("8m", 6),
+        ],
+        {"duration": "20m"},
+    ),
+    "reserved places are used first, and a reservation ends": (
+        (
+            a_class_manifest(capacityReservationSelectorTerms=[{"id": "cr-1"}]),
+            _pool(template={"requirements": [{**_ON_DEMAND[0], "values": ["reserved", "on-demand"]}]}),
+            deployment(3, cpu="12"),
+        ),
+        [{"at": "8m", "capacityReservation": {"id": "cr-1", "cancel": True}}],
+        {
+            "duration": "14m",
+            "capacityReservations": [{"id": "cr-1", "instanceType": "test.large", "zone": "zone-a", "total": 2}],
+        },
+    ),
+    "an account at its quota, and a NodePool at its limits": (
+        (_pool(limits={"cpu": "20"}, template={"requirements": _ON_DEMAND}), deployment(26, cpu="900m")),
+        [{"at": "6m", "apply": [_pool(limits={"cpu": "64"}, template={"requirements": _ON_DEMAND})]}],
+        {"duration": "14m", "vcpuQuotas": {"L-1216C47A": 24}},
+    ),
+    "an invalid NodePool, one without a class, and pods that none takes": (
+        (
+            _pool("broken", limits={"cpu": "many"}),
+            _pool(
+                "orphan",
+                template={"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gone"}},
+            ),
+            _pool("tainted", template={"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]}),
+            deployment(2),
+        ),
+        [{"at": "5m", "apply": [_pool("tainted")]}],
+        {"duration": "9m"},
+    ),
+    "a subnet without addresses, prices that fall, and a NodePool that is only observed": (
+        (_pool(), _observed("watched", weight=10), deployment(6)),
+        [
+            {"at": "0s", "subnet": {"zone": "zone-a", "freeAddresses": 3}},
+            {"at": "5m", "price": {"capacityType": "on-demand", "factor": 0.1}},
+            _scaled("6m", 10),
+        ],
+        {"duration": "14m"},
+    ),
+    "shadow mode beside nothing": (
+        (_pool(), deployment(3)),
+        [_scaled("4m", 6)],
+        {"duration": "9m", "settings": {"mode": "shadow"}},
+    ),
+}
+
+
+def text(name: str) -> str:
+    """The course of a scenario."""
+    objects, steps, spec = SCENARIOS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        result = play(Path(folder), *objects, steps=steps, **spec)
+    assert_lawful(result)
+    return "\n".join(_Course(result).lines())
+
+
+class _Course:
+    """What happened, with short names for what has long ones."""
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+        self._names: dict[str, str] = {}
+        self._known: dict[tuple[str, str], dict[str, str]] = {}
+        self._told: dict[tuple[str, str, str], str] = {}
+
+    def lines(self) -> list[str]:
+        """Events of the world and writes of the functions in their order, then the decisions in theirs."""
+        found = _joined(line for event in self._result.events for line in self._event(event))
+        found += [f"{self._at(str(d['at']))} {self._decision(d)}" for d in self._result.decisions]
+        figures = self._result.summary
+        found.append(
+            f"{figures['nodesLaunched']} launched, {figures['nodesTerminated']} ended, {figures['podsPending']} pods wait"
+        )
+        return [wrapped(self._short(line)) for line in found]
+
+    def _event(self, event: Event) -> Iterator[str]:
+        fields, at = event.fields, self._at(event.t)
+        if event.event == "call":
+            yield f"{at} {fields['call']} {fields['outcome']} {fields['code']}".rstrip()
+        elif event.event in _WORLD:
+            if event.event == "nodeJoined":
+                self._known["Node", fields["node"]] = dict(_flat(fields["object"]))
+            yield f"{at} {event.event} {' '.join(str(fields[key]) for key in _SHOWN if fields.get(key) not in (None, ''))}"
+        elif event.event == "objectApplied" and fields["by"] == "program" and fields["kind"] == "Event":
+            one = fields["object"]
+            about = one["involvedObject"]
+            yield f"{at} Event {one['type']} {about['kind']} {about['name']} {one['reason']}: {one['message']}"
+        elif event.event == "objectApplied" and fields["kind"] in _WRITTEN:
+            yield from self._written(at, fields)
+
+    def _written(self, at: str, fields: Mapping[str, Any]) -> Iterator[str]:
+        """What a function changes of an object."""
+        key = fields["kind"], f"{fields['namespace']}/{fields['name']}".lstrip("/")
+        before, after = self._known.get(key, {}), dict(_flat(fields["object"]))
+        self._known[key] = after
+        if fields["by"] != "program":
+            return
+        changed = [f"{path}={value}" for path, value in sorted(after.items()) if before.get(path) != value]
+        changed += [f"{path} gone" for path in sorted(before.keys() - after.keys())]
+        told = "; ".join(changed).replace(fields["name"], "it")
+        if told:
+            like = self._told.setdefault((key[0], at, re.sub(r"i-[0-9a-f]{17}", "", told)), key[1])
+            yield f"{at} {key[0]} {key[1]}: {told if like == key[1] else f'as {like}'}"
+
+    def _decision(self, decision: Mapping[str, Any]) -> str:
+        told = f"{decision['function']} {decision['kind']} {decision['subject']} {decision['reason']}"
+        return f"{told}: {decision['message']}".rstrip(": ")
+
+    def _at(self, moment: str) -> str:
+        return moment[14:19]
+
+    def _short(self, line: str) -> str:
+        """Instances, commands and names with random parts by number, in the order in which they occur."""
+        return re.sub(
+            r"\b(i|fleet|lt)-[0-9a-f]{17}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{32}\b",
+            lambda found: self._names.setdefault(found[0], f"{found[1] or 'id'}-{len(self._names)}"),
+            line,
+        )
+
+
+def _joined(lines: Iterator[str]) -> list[str]:
+    """The lines; of events that say the same about several pods, one with the number of pods."""
+    found: dict[str, int] = {}
+    for line in lines:
+        told = re.sub(r"(Event \w+ Pod) \S+", r"\1", line)
+        found[told] = found.get(told, 0) + 1
+    return [f"{line} ({times} times)" if times > 1 else line for line, times in found.items()]
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Path → value of what an object says, without what changes by itself; a condition, requirement or taint is one value."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            if not _UNSTABLE.search(str(key)):
+                yield from _flat(one, f"{path}.{short(str(key))}".lstrip("."))
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            if not isinstance(one, Mapping):
+                yield f"{path}[{number}]", str(one)
+            elif "status" in one and "type" in one:
+                reason, told = one.get("reason", ""), one.get("message", "")
+                why = "" if reason == one["type"] and not told else f" {reason} {told}"
+                yield one["type"], f"{one['status']}{why}".rstrip()
+            elif "key" in one and "effect" in one:
+                yield f"{path}[{short(str(one['key']))}:{one['effect']}]", str(one.get("value", ""))
+            elif "key" in one:
+                values = " ".join(map(str, one.get("values", ())))
+                yield f"{path}[{short(str(one['key']))}]", f"{one.get('operator')} {values}".rstrip()
+            else:
+                yield from _flat(one, f"{path}[{one.get('name', number)}]")
+    else:
+        yield path, str(value)
+
+
+def _case(name: str) -> Callable[[], str]:
+    return lambda: text(name)
+
+
+EXPECTED: Final = Expected(
+    Path(__file__).parent / "expected" / "courses.txt", {name: _case(name) for name in SCENARIOS}
+)
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_a_course_is_the_expected_one_and_breaks_no_rule(name: str) -> None:
+    """If this failed, a change would alter what a function does, writes or says, and nobody would have looked at it."""
+    assert EXPECTED.cases[name]() == EXPECTED.text(name)
