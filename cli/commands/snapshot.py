@@ -95,7 +95,7 @@ def _write(text: str, to: Path | None) -> None:
     if to is None:
         sys.stdout.write(text)
         return
-    from core.ledger.compression import compressed
+    from core.ledger.encoding.compression import compressed
 
     raw = text.encode()
     try:

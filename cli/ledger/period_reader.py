@@ -14,8 +14,8 @@ from cli.errors import InputError
 from cli.ledger.decisions import find, refuse_none
 from cli.ledger.storage import LedgerStorage
 from core import codec
+from core.ledger.encoding.form_reader import FormReader, SnapshotForm
 from core.ledger.entry import DISRUPT, LedgerDocuments, LedgerEntry, decode_entry
-from core.ledger.form_reader import FormReader, SnapshotForm
 from core.ledger.object_keys import DecisionKey
 from core.ledger.reading import LedgerReader
 from core.model.plan import DisruptionPlan

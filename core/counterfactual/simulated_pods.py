@@ -1,7 +1,7 @@
 """The pods of recorded snapshots that need a place in a simulated fleet.
 
-Snapshots of a period share most of their pods, as the same objects (`core.ledger.form_reader`). Each is examined once, since a
-week has thousands of snapshots with thousands of pods.
+Snapshots of a period share most of their pods, as the same objects (`core.ledger.encoding.form_reader`). Each is examined once,
+since a week has thousands of snapshots with thousands of pods.
 """
 
 from __future__ import annotations

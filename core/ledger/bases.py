@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.errors import InvalidInputError
-from core.ledger.compression import compressed, decompressed
 from core.ledger.digests import digest_of
+from core.ledger.encoding.compression import compressed, decompressed
 
 _DIGEST_LENGTH = len(digest_of(b""))
 

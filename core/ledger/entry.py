@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from core.errors import InvalidInputError
-from core.ledger.compression import compressed, decompressed
+from core.ledger.encoding.compression import compressed, decompressed
 
 SCHEMA_VERSION: Final = 2
 """Incremented whenever older code could misread what newer code writes. Since 2, differences are by elements (ADR 268)."""

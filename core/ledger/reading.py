@@ -10,8 +10,8 @@ from core.errors import InvalidInputError
 from core.identity_cache import ByIdentity
 from core.ledger.bases import decode_base, needed_base
 from core.ledger.digests import digest_of
+from core.ledger.encoding.form_reader import SnapshotForm
 from core.ledger.entry import LedgerDocuments, LedgerEntry, decode_documents, decode_entry
-from core.ledger.form_reader import SnapshotForm
 from core.ledger.object_keys import base_key
 from core.ledger.written_form import decode_catalogue, read_form
 from core.model.catalogue import Catalogue

@@ -10,8 +10,8 @@ from backports.zstd import CompressionParameter
 from core import codec
 from core.errors import InvalidInputError
 from core.ledger.bases import decode_base, encode_base, needed_base
-from core.ledger.compression import compressed
 from core.ledger.digests import catalogue_digest, decision_id, digest_of
+from core.ledger.encoding.compression import compressed
 from core.ledger.entry import PROVISION, LedgerDocuments, LedgerEntry, decode_documents, decode_entry, encode_entry
 from core.ledger.object_keys import base_key
 from core.ledger.outcome import decode_outcomes

@@ -9,7 +9,7 @@ import pytest
 from cli.manifests import decompression
 from cli.manifests.decompression import decompressed
 from core.errors import InvalidInputError
-from core.ledger.compression import compressed
+from core.ledger.encoding.compression import compressed
 
 TEXT = b"kind: Pod\n" * 100
 

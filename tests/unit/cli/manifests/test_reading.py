@@ -11,7 +11,7 @@ import pytest
 from cli.errors import InputError
 from cli.manifests.reading import parse, read
 from cli.manifests.repeated_fields import RepeatedField
-from core.ledger.compression import compressed
+from core.ledger.encoding.compression import compressed
 
 TWICE = "the same mapping has this key already"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"

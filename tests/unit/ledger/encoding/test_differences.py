@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInputError
-from core.ledger.differences import applied, difference
+from core.ledger.encoding.differences import applied, difference
 
 MANY: int = 1 << 20
 ELEMENTS = st.lists(st.sampled_from([b"a", b"b", b"c", b"", b"}", b"{"]), max_size=12).map(b"},{".join)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInputError
-from core.ledger import compression
-from core.ledger.compression import compressed, decompressed
+from core.ledger.encoding import compression
+from core.ledger.encoding.compression import compressed, decompressed
 
 BASE = b"".join(b"pod-%d on node-%d, " % (n * 7919 % 10007, n % 83) for n in range(5000))
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.ledger import array_reader
-from core.ledger.array_reader import ArrayReader
+from core.ledger.encoding import array_reader
+from core.ledger.encoding.array_reader import ArrayReader
 
 
 class One(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from core.errors import InvalidInputError
-from core.ledger.form_reader import FormReader, SnapshotForm
+from core.ledger.encoding.form_reader import FormReader, SnapshotForm
 from core.ledger.written_form import encode_catalogue, read_form, written_form
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot

@@ -12,7 +12,7 @@ import msgspec
 from core import codec
 from core.errors import InvalidInputError
 from core.identity_cache import ByIdentity
-from core.ledger.array_reader import ArrayReader, Block
+from core.ledger.encoding.array_reader import ArrayReader, Block
 from core.ledger.written_form import decode_catalogue
 from core.model.catalogue import Catalogue
 from core.model.pod import Pod, PodSpec
