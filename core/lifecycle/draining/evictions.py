@@ -82,7 +82,13 @@ def next_check(deletion: Deletion, waiting: Iterable[Pod], now: datetime) -> tim
 
 
 def after_tries(
-    deletion: Deletion, waiting: Iterable[Pod], refused: Mapping[str, EvictionRefusal], now: datetime, *, moved: bool
+    deletion: Deletion,
+    waiting: Iterable[Pod],
+    refused: Mapping[str, EvictionRefusal],
+    now: datetime,
+    *,
+    moved: bool,
+    postponed: bool = False,
 ) -> Deletion:
     """Return the deletion with the results of a round of evictions; the same object if nothing changed.
 
@@ -92,6 +98,7 @@ def after_tries(
         refused: Key of a pod → the refusal of its eviction, or of its deletion by force.
         now: The moment of the round.
         moved: Whether any pod was evicted or forced off.
+        postponed: Whether the round left pods to the next one; then it is none after which untried pods may be forced off.
     """
     present = {pod.key: identity(pod) for pod in waiting}
     tries = {uid: deletion.tries[uid] for uid in sorted(present.values()) if uid in deletion.tries}
@@ -100,7 +107,7 @@ def after_tries(
             attempts = 1 + (tries[present[key]].attempts if present[key] in tries else 0)
             wait = max(back_off(attempts), refusal.retry_after)
             tries[present[key]] = EvictionTry(attempts, refusal.reason, now + wait, refusal.is_forced)
-    tried_at = now if moved or refused else deletion.tried_at
+    tried_at = now if (moved or refused) and not postponed else deletion.tried_at
     if tries == deletion.tries and tried_at == deletion.tried_at:
         return deletion
     after = msgspec.structs.replace(deletion, tries=tries, tried_at=tried_at)

@@ -15,7 +15,7 @@ from core.errors import invariant
 from core.lifecycle import steps
 from core.lifecycle.draining.deletion import emptied, tainted
 from core.lifecycle.draining.escalation import EscalationLevel
-from core.lifecycle.draining.evictions import after_tries, identity, needs_surge, next_check
+from core.lifecycle.draining.evictions import SOONEST, after_tries, identity, needs_surge, next_check
 from core.lifecycle.draining.termination import awaited_finalizers
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
@@ -60,13 +60,15 @@ class Draining:
         done = self._evictor.carry_out(step, deletion, record.node_name, report)
         waiting = [pod for pod in facts.pods if is_drainable(pod, begun)]
         now = self._clock.now()
-        after = after_tries(deletion, waiting, done.refused, now, moved=done.moved > 0)
+        postponed = done.postponed > timedelta(0)
+        after = after_tries(deletion, waiting, done.refused, now, moved=done.moved > 0, postponed=postponed)
         if after is not deletion:
             self._changed(record, after)
         for pod in waiting:
             if pod.key in done.refused and needs_surge(after.tries[identity(pod)]):
                 self._surge.restart(pod, record.name, report)
-        return max(next_check(after, waiting, now), done.wait)
+        soon = max(SOONEST, done.postponed) if postponed else next_check(after, waiting, now)
+        return max(soon, done.wait)
 
     def note_empty(self, record: ClaimRecord) -> ClaimRecord:
         """Store when only volumes were first seen to keep the node."""

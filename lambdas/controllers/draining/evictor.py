@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -28,14 +28,11 @@ from core.model.pod import Pod
 from core.reasons.decision import DecisionKind
 from core.reasons.drain import DrainReason, EvictionReason
 from core.reasons.termination import TerminationReason
+from lambdas.controllers.draining.forced_deletions import ForcedDeletions
 from lambdas.controllers.webhook_errors import is_of_webhook
 
 ROUND_FOR: Final = timedelta(seconds=10)
 """Time for one round: a hanging webhook may delay each eviction, and the invocation has a minute for all."""
-
-BUDGETS_CURRENT_AFTER: Final = timedelta(seconds=1)
-"""The API server admits evictions by the status of the PodDisruptionBudget. An eviction is charged to it at once; a deletion by
-force counts only when the disruption controller has seen it, usually within 0.1 seconds."""
 
 
 class EvictionRound(msgspec.Struct):
@@ -45,11 +42,13 @@ class EvictionRound(msgspec.Struct):
         refused: Key of each pod that was not evicted or forced off → the refusal.
         moved: How many pods were evicted or forced off.
         wait: The delay that the API server requests.
+        postponed: When to try the pods again whose workload just lost a pod by force; zero if there are none.
     """
 
     refused: dict[str, EvictionRefusal] = {}
     moved: int = 0
     wait: timedelta = timedelta(0)
+    postponed: timedelta = timedelta(0)
 
 
 class Evictor:
@@ -58,18 +57,12 @@ class Evictor:
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._clock = clock
-        self._forced_at: dict[str, datetime] = {}
+        self._forced = ForcedDeletions(clock)
 
     def carry_out(self, step: Drain, deletion: Deletion, node: str, report: RunReport) -> EvictionRound:
-        """Evict the pods in order, until the round's time is up or the server requests a delay.
-
-        Where pods were just deleted by force, from this node or another, the other pods of their namespaces stay for
-        `BUDGETS_CURRENT_AFTER`.
-        """
+        """Evict the pods in order, until the round's time is up or the server requests a delay."""
         done = EvictionRound()
-        begun = self._clock.now()
-        until = begun + ROUND_FOR
-        self._forced_at = {name: at for name, at in self._forced_at.items() if at + BUDGETS_CURRENT_AFTER > begun}
+        until = self._clock.now() + ROUND_FOR
         for asked, (pod, grace) in enumerate(step.force):
             if self._clock.now() >= until:
                 report.count("postponedEvictions", len(step.force) - asked)
@@ -79,8 +72,9 @@ class Evictor:
             if done.wait or self._clock.now() >= until:
                 report.count("postponedEvictions", len(step.evict) - asked)
                 break
-            if pod.namespace in self._forced_at:
+            if (wait := self._forced.wait(pod)) > timedelta(0):
                 report.count("postponedEvictions")
+                done.postponed = max(done.postponed, wait)
             else:
                 self._evict(pod, deletion, node, done, report)
         return done
@@ -104,6 +98,7 @@ class Evictor:
             )
 
     def _force(self, pod: Pod, grace: int, node: str, done: EvictionRound, report: RunReport) -> None:
+        self._forced.note(pod)
         try:
             self._kubernetes.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid, grace_seconds=grace)
         except PortError as error:
@@ -114,8 +109,9 @@ class Evictor:
             report.decide(DecisionKind.DRAIN, pod.key, refusal.reason, f"{error}: it could not be deleted")
         else:
             done.moved += 1
-            self._forced_at[pod.namespace] = self._clock.now()
             report.decide(DecisionKind.DRAIN, pod.key, DrainReason.DEADLINE_REACHED, f"deleted from {node}")
+        finally:
+            self._forced.note(pod)
 
 
 def _is_gone(error: PortError) -> bool:

@@ -208,26 +208,45 @@ def test_a_pod_whose_deletion_hangs_keeps_no_other_from_being_forced_or_evicted(
     assert lab.kubernetes.names(kinds.PODS) == ["a"]
 
 
-def test_neighbours_of_a_pod_that_was_just_forced_off_are_evicted_a_second_later() -> None:
+def of_one_workload(lab: Lab, **graces: int) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    for name, grace in graces.items():
+        body = {"metadata": {"ownerReferences": [owner]}, "spec": {"terminationGracePeriodSeconds": grace}}
+        lab.kubernetes.amend(kinds.PODS, name, body, namespace="default")
+
+
+def test_pods_of_a_workload_that_just_lost_one_by_force_are_evicted_a_second_later() -> None:
     """A PodDisruptionBudget counts an eviction at once, a deletion by force later: both together took a pod too many."""
     lab = a_lab(terminationGracePeriod="2m")
-    for name, grace in (("a", 60), ("b", 1), ("c", 1)):
-        lab.kubernetes.amend(kinds.PODS, name, {"spec": {"terminationGracePeriodSeconds": grace}}, namespace="default")
-    lab.kubernetes.put(another := a_pending_pod("d", metadata={"namespace": "other"}))
-    (node,) = lab.kubernetes.names(kinds.NODES)
-    running = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": []}}
-    lab.kubernetes.amend(kinds.PODS, another["metadata"]["name"], running, namespace="other")
-    lab.kubernetes.refusing = dict.fromkeys((*PODS, "other/d"), ERRORS[EvictionReason.POD_DISRUPTION_BUDGET])
+    of_one_workload(lab, a=60, b=1)
+    lab.kubernetes.refusing = dict.fromkeys(PODS, ERRORS[EvictionReason.POD_DISRUPTION_BUDGET])
     lab.tick(2)
     lab.kubernetes.refusing = {}
     lab.clock.advance(minutes=1)
     report = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
     assert "default/a" in {d.subject for d in report.decisions if d.reason is DrainReason.DEADLINE_REACHED}
-    assert lab.kubernetes.evicted == ["other/d"]
-    assert report.counts["postponedEvictions"] == 2
-    lab.clock.advance(seconds=1)
-    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
-    assert lab.kubernetes.evicted == ["other/d", "default/b", "default/c"]
+    assert lab.kubernetes.evicted == ["default/c"]
+    assert report.counts["postponedEvictions"] == 1
+    assert lab.work.sent[-1][1] == timedelta(seconds=1)
+    lab.tick(seconds=1)
+    assert lab.kubernetes.evicted == ["default/c", "default/b"]
+
+
+def test_a_pod_that_waits_for_its_budgets_status_is_evicted_before_it_is_forced_off() -> None:
+    """An outage outlasts the deadline: the round that postponed a pod counted as one that had tried it."""
+    lab = a_lab(terminationGracePeriod="2m")
+    of_one_workload(lab, a=1, b=1, c=1)
+    for name in "bc":
+        kept = {"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}
+        lab.kubernetes.amend(kinds.PODS, name, kept, namespace="default")
+    lab.kubernetes.refusing = {"default/a": ERRORS[EvictionReason.POD_DISRUPTION_BUDGET]}
+    lab.tick(2)
+    lab.kubernetes.refusing = {}
+    lab.clock.advance(minutes=5)
+    for _ in range(3):
+        lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+        lab.clock.advance(seconds=1)
+    assert lab.kubernetes.evicted == ["default/b", "default/c"]
 
 
 def test_an_overloaded_server_is_left_alone() -> None:
