@@ -56,6 +56,8 @@ class TypeRoom:
 
     def fitting(self, among: TypeMask, total: Vector) -> TypeMask:
         """Return those of these types that have room for `total`."""
+        if among == NO_TYPES:
+            return NO_TYPES  # a NodePool without types has no column of any resource
         for column, amount in zip(self._by_resource, total, strict=True):
             among &= column.at_least(amount)
         return among

@@ -19,6 +19,11 @@ def test_what_fits_any_type() -> None:
     assert ROOM.fitting(0b11, (3000, 1)) == 0b10
 
 
+def test_no_pod_fits_where_there_are_no_types() -> None:
+    """An EC2NodeClass without instance types must leave its pods pending with a reason, not end the plan."""
+    assert not TypeRoom((), [], [], []).fits(0, (2000, 8))
+
+
 def test_ports_and_attachments_of_types() -> None:
     """Otherwise, a pod is placed beside a DaemonSet's pod with its port, or on a node that cannot attach its volumes."""
     assert ROOM.port_mask((HostPort(80),)) == 0b01
