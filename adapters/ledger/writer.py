@@ -16,7 +16,7 @@ from adapters.runtime.observability import CODE, RUNNING
 from adapters.runtime.refused_calls import MISSING_PERMISSIONS
 from core import codec
 from core.ledger.digests import decision_id, digest_of
-from core.ledger.entry import LedgerDocuments, LedgerEntry, encode_entry, joined
+from core.ledger.entry import SCHEMA_VERSION, LedgerDocuments, LedgerEntry, encode_entry, joined
 from core.ledger.object_keys import decision_key, outcome_key
 from core.ledger.outcome import DecisionOutcome, encode_outcomes
 from core.ledger.summary import DecisionSummary
@@ -162,6 +162,7 @@ class LedgerWriter:
         document = joined(documents)
         name, base = bases.for_document(document, now)
         entry = LedgerEntry(
+            schema_version=SCHEMA_VERSION,
             id=draft.id,
             at=snapshot.now,
             cluster=self._cluster,

@@ -16,7 +16,7 @@ from core.errors import InvalidInputError
 from core.ledger.encoding.compression import compressed, decompressed
 
 SCHEMA_VERSION: Final = 2
-"""Incremented whenever older code could misread what newer code writes. Since 2, differences are by elements (ADR 268)."""
+"""What new entries name; incremented whenever older code could misread them. Since 2, differences are by elements (ADR 268)."""
 
 PROVISION: Final = "provision"
 DISRUPT: Final = "disrupt"
@@ -49,6 +49,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     """The header.
 
     Attributes:
+        schema_version: Releases of schema 1 left it out, so 1 is the default; new entries name `SCHEMA_VERSION`.
         id: The decision's id in logs, events, annotations and tags.
         at: The snapshot's moment.
         version: The release that decided.
@@ -69,7 +70,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         is_observed: Whether the decision is only recorded, not carried out. Older releases ignore the field.
     """
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = 1
     id: str
     at: datetime
     cluster: str

@@ -37,6 +37,12 @@ def test_a_newer_schema_is_refused_by_name() -> None:
         decode_entry(encode_entry(newer, DOCUMENTS, b""))
 
 
+def test_a_header_without_a_schema_is_of_release_1() -> None:
+    """Release 1 left the default out."""
+    assert an_entry().schema_version == 1
+    assert decode_entry(encode_entry(an_entry(), DOCUMENTS, b"")).schema_version == 1
+
+
 @pytest.mark.parametrize("length", [0, 3, 12])
 def test_a_part_of_an_entry_is_refused(length: int) -> None:
     with pytest.raises(InvalidInputError):

@@ -11,7 +11,8 @@ from adapters.ledger.writer import TRIED_AGAIN_AFTER
 from adapters.ports import DeniedError, Launched
 from core import labels
 from core.errors import InvalidInputError
-from core.ledger.entry import LedgerEntry, decode_entry
+from core.ledger.encoding.compression import decompressed
+from core.ledger.entry import SCHEMA_VERSION, LedgerEntry, decode_entry
 from core.ledger.object_keys import read_decision_key
 from core.ledger.outcome import DecisionOutcome, OutcomeState, decode_outcomes
 from core.ledger.reading import LedgerReader
@@ -71,6 +72,15 @@ def test_the_entry_names_the_code_that_decided(lab: Lab, monkeypatch: pytest.Mon
     lab.kubernetes.put(a_pending_pod("p"))
     lab.provision()
     assert [entry.code for entry in entries(lab)] == ["a1b2c3"]
+
+
+def test_the_stored_header_names_its_schema(lab: Lab) -> None:
+    """A default is left out, and without it older releases take the entry for one of theirs, and call it damaged."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    (raw,) = (raw for key, raw in lab.ledger.objects.items() if read_decision_key(key))
+    header = decompressed(raw[8 : 8 + int.from_bytes(raw[4:8], "big")])
+    assert b'"schemaVersion":%d,' % SCHEMA_VERSION in header
 
 
 def test_events_and_conditions_name_the_decision(lab: Lab) -> None:
