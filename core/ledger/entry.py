@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from core.errors import InvalidInputError
-from core.ledger.encoding.compression import compressed, decompressed
+from core.ledger.encoding.compression import compressed, compressed_by_elements, decompressed
 
 SCHEMA_VERSION: Final = 2
 """What new entries name; incremented whenever older code could misread them. Since 2, differences are by elements (ADR 268)."""
@@ -111,7 +111,7 @@ def joined(documents: LedgerDocuments) -> bytes:
 def encode_entry(entry: LedgerEntry, documents: LedgerDocuments, base: bytes) -> bytes:
     """Write a decision; `base` is the document that `entry.base` names."""
     header = compressed(msgspec.json.encode(entry, order="sorted"))
-    body = compressed(joined(documents), base)
+    body = compressed_by_elements(joined(documents), base)
     return b"".join((_MAGIC, len(header).to_bytes(_LENGTH_BYTES, "big"), header, body))
 
 

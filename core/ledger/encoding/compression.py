@@ -9,7 +9,7 @@ from backports import zstd
 from backports.zstd import CompressionParameter, DecompressionParameter
 
 from core.decompression import bounded_content
-from core.ledger.encoding.differences import applied, difference
+from core.ledger.encoding.differences import applied, difference, is_divisible
 
 LEVEL: Final = 7
 """Snapshots of 1,000 nodes are a fifth smaller than with level 3, and take some 40 ms more per decision."""
@@ -22,15 +22,11 @@ DECOMPRESSED_MAX: Final = 512 << 20
 
 
 _DIFFERENCE: Final = b"FLWD"
-"""Begins a difference by elements. Older releases wrote a frame against the base instead."""
+"""Begins a difference by elements. Older releases write and read only frames."""
 
 
 def compressed(raw: bytes, base: bytes = b"") -> bytes:
-    """Return the document as a frame of Zstandard; with a base, only that base decompresses it."""
-    return _DIFFERENCE + _frame(difference(raw, base), base) if base else _frame(raw)
-
-
-def _frame(raw: bytes, base: bytes = b"") -> bytes:
+    """Return the document as a frame of Zstandard, which all releases read; with a base, only that base decompresses it."""
     options: dict[int, int] = {
         CompressionParameter.compression_level: LEVEL,
         CompressionParameter.window_log: WINDOW_LOG,
@@ -39,6 +35,13 @@ def _frame(raw: bytes, base: bytes = b"") -> bytes:
     }
     compressor = zstd.ZstdCompressor(options=options, zstd_dict=_dictionary(base))
     return compressor.compress(raw, mode=compressor.FLUSH_FRAME)
+
+
+def compressed_by_elements(raw: bytes, base: bytes) -> bytes:
+    """Return the document as a difference by elements to the base; as a frame without a base, or with too many elements."""
+    if not base or not is_divisible(raw, base, at_most=DECOMPRESSED_MAX):
+        return compressed(raw, base)
+    return _DIFFERENCE + compressed(difference(raw, base), base)
 
 
 def decompressed(raw: bytes, base: bytes = b"") -> bytes:
@@ -53,11 +56,7 @@ def decompressed(raw: bytes, base: bytes = b"") -> bytes:
 
 
 def _content(raw: bytes, base: bytes) -> bytes:
-    frames = zstd.ZstdFile(
-        io.BytesIO(raw), zstd_dict=_dictionary(base), options={DecompressionParameter.window_log_max: WINDOW_LOG}
-    )
-    known = _of_one_frame(raw, base)
-    return known or bounded_content(frames, zstd.ZstdError, at_most=DECOMPRESSED_MAX, subject="frame")
+    return _of_one_frame(raw, base) or _of_any_frames(raw, base)
 
 
 def _dictionary(base: bytes) -> tuple[zstd.ZstdDict, int] | None:
@@ -80,3 +79,9 @@ def _of_one_frame(raw: bytes, base: bytes) -> bytes:
     except zstd.ZstdError:
         return b""
     return found if frame.eof and not frame.unused_data and len(found) <= DECOMPRESSED_MAX else b""
+
+
+def _of_any_frames(raw: bytes, base: bytes) -> bytes:
+    options: dict[int, int] = {DecompressionParameter.window_log_max: WINDOW_LOG}
+    frames = zstd.ZstdFile(io.BytesIO(raw), zstd_dict=_dictionary(base), options=options)
+    return bounded_content(frames, zstd.ZstdError, at_most=DECOMPRESSED_MAX, subject="frame")

@@ -21,6 +21,15 @@ from core.errors import InvalidInputError
 _BETWEEN: Final = b"},{"
 _CHECKSUM_BYTES: Final = 4
 
+ELEMENT_BYTES: Final = 128
+"""A document has at most one element, and a difference one run, for so many bytes of the size limit: each takes up to 160 bytes
+of memory, and may have none of its own."""
+
+
+def is_divisible(*documents: bytes, at_most: int) -> bool:
+    """Whether the documents have few enough elements for a size limit of `at_most` bytes."""
+    return all(document.count(_BETWEEN) < at_most // ELEMENT_BYTES for document in documents)
+
 
 def difference(document: bytes, base: bytes) -> bytes:
     """Return what `applied` needs to restore the document from the base."""
@@ -48,9 +57,12 @@ def applied(written: bytes, base: bytes, *, at_most: int) -> bytes:
     """Return the document.
 
     Raises:
-        InvalidInputError: If it is damaged, is the difference to another base, or has more than `at_most` bytes.
+        InvalidInputError: If it is damaged, is the difference to another base, has more than `at_most` bytes, or more elements
+            than a document of so many bytes may have.
     """
     head, _, tail = written[_CHECKSUM_BYTES:].partition(b"\n")
+    if head.count(b"[") > at_most // ELEMENT_BYTES + 2 or not is_divisible(tail, base, at_most=at_most):
+        raise InvalidInputError("has too many elements", subject="difference")
     try:
         runs = msgspec.json.decode(head, type=list[tuple[int, int, int]])
     except msgspec.MsgspecError as error:
@@ -69,6 +81,8 @@ def _elements(runs: list[tuple[int, int, int]], new: list[bytes], old: list[byte
         start = position + skipped
         position, end = start + copied, taken + following
         found = [*old[start:position], *new[taken:end]]
+        if len(elements) + len(found) > at_most // ELEMENT_BYTES:
+            raise InvalidInputError("has too many elements", subject="difference")
         size += sum(map(len, found)) + len(_BETWEEN) * len(found)
         if size > at_most + len(_BETWEEN):
             raise InvalidInputError(f"is more than {at_most >> 20} MiB when decompressed", subject="difference")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInputError
 from core.ledger.encoding import compression
-from core.ledger.encoding.compression import compressed, decompressed
+from core.ledger.encoding.compression import compressed, compressed_by_elements, decompressed
 
 BASE = b"".join(b"pod-%d on node-%d, " % (n * 7919 % 10007, n % 83) for n in range(5000))
 
@@ -17,6 +18,33 @@ BASE = b"".join(b"pod-%d on node-%d, " % (n * 7919 % 10007, n % 83) for n in ran
 def test_a_document_round_trips(raw: bytes, base: bytes) -> None:
     """Otherwise, a decision is replayed from an input that never existed."""
     assert decompressed(compressed(raw, base), base) == raw
+
+
+@given(raw=st.binary(max_size=200), base=st.binary(max_size=64))
+def test_a_difference_by_elements_round_trips(raw: bytes, base: bytes) -> None:
+    assert decompressed(compressed_by_elements(raw, base), base) == raw
+
+
+def test_a_document_of_very_many_elements_is_stored_as_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader refuses a difference of so many, so the writer must not write one."""
+    raw = b"},{".join([b"a"] * 5000)
+    monkeypatch.setattr(compression, "DECOMPRESSED_MAX", len(raw) + 99)
+    assert decompressed(compressed_by_elements(raw, b"a base"), b"a base") == raw
+    assert decompressed(compressed_by_elements(b"a document", raw), raw) == b"a document"
+
+
+def test_older_releases_read_a_frame_with_a_base() -> None:
+    """Catalogues are named by their content, so a new one replaces the one that an older release wrote."""
+    prefix = zstd.ZstdDict(BASE, is_raw=True).as_prefix
+    options = {zstd.DecompressionParameter.window_log_max: compression.WINDOW_LOG}
+    assert zstd.decompress(compressed(BASE + b"tail", BASE), prefix, options) == BASE + b"tail"
+
+
+def test_a_single_frame_is_read_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file needs a second dictionary of the whole base."""
+    written = compressed(BASE)
+    monkeypatch.setattr(compression.zstd, "ZstdFile", None)
+    assert decompressed(written) == BASE
 
 
 def test_the_difference_to_a_base_is_small() -> None:

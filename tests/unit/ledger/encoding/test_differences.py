@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInputError
-from core.ledger.encoding.differences import applied, difference
+from core.ledger.encoding.differences import ELEMENT_BYTES, applied, difference, is_divisible
 
 MANY: int = 1 << 20
 ELEMENTS = st.lists(st.sampled_from([b"a", b"b", b"c", b"", b"}", b"{"]), max_size=12).map(b"},{".join)
@@ -52,6 +52,35 @@ def test_what_is_damaged_is_refused(written: bytes) -> None:
 
 def test_a_small_difference_cannot_stand_for_a_document_of_any_size() -> None:
     """A ledger may be somebody else's."""
-    runs = msgspec.json.encode([(0, 5000, 0), *[(-5000, 5000, 0)] * 1000])
+    runs = msgspec.json.encode([(0, 50, 0), *[(-50, 50, 0)] * 100])
     with pytest.raises(InvalidInputError, match="more than 1 MiB"):
-        applied(b"1234" + runs + b"\n", PODS, at_most=MANY)
+        applied(b"1234" + runs + b"\n", b"},{".join([b"x" * 500] * 50), at_most=MANY)
+
+
+LEAST = MANY // ELEMENT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("written", "base"),
+    [
+        (b"1234[[0,0,1]]\n" + b"},{" * LEAST, PODS),
+        (b"1234[" + b",".join([b"[0,0,0]"] * (LEAST + 2)) + b"]\n", PODS),
+        (b"1234[[0,1,0]]\n", b"},{" * LEAST),
+        (b"1234[[0,5000,0],[-5000,5000,0]]\n", b"},{" * 5000),
+    ],
+    ids=["new", "runs", "base", "copied"],
+)
+def test_elements_without_content_are_counted_too(written: bytes, base: bytes) -> None:
+    """Each takes memory before the document's size is known: some 3,000 bytes of a ledger took 30 times the limit."""
+    with pytest.raises(InvalidInputError, match="too many elements"):
+        applied(written, base, at_most=MANY)
+
+
+def test_as_many_elements_as_are_allowed_are_restored() -> None:
+    document, base = b"},{".join([b"a"] * LEAST), b"},{".join([b"b"] * LEAST)
+    assert is_divisible(document, base, at_most=MANY)
+    assert not is_divisible(document + b"},{", base, at_most=MANY)
+    assert applied(difference(document, base), base, at_most=MANY) == document
+    elements = [b"%d" % number for number in range(LEAST)]
+    document, base = b"},{".join(elements), b"},{".join(reversed(elements))
+    assert applied(difference(document, base), base, at_most=MANY) == document
