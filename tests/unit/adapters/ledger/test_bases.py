@@ -19,10 +19,11 @@ from core.ledger.digests import digest_of
 from core.ledger.entry import LedgerDocuments, LedgerEntry, encode_entry, joined
 from core.ledger.object_keys import base_key, decision_key, pointer_key, read_decision_key
 from core.ledger.reading import LedgerReader
-from tests.builders import NOW
+from tests.builders import NOW, a_snapshot, a_type
 
 MINUTE = timedelta(minutes=1)
 POINTER = pointer_key("prod", "provision")
+LENGTH = len(digest_of(b""))
 
 
 class DeadError(BaseException):
@@ -244,6 +245,46 @@ def test_the_pointer_of_an_older_release_is_read_and_older_releases_find_a_compl
     before = set(bucket.objects)
     digest, _ = LedgerBases(bucket.store, "prod", "provision").for_document(joined(documents(1)[0]), NOW + 12 * MINUTE)
     assert (digest, set(bucket.objects)) == (whole, before)
+
+
+def test_catalogues_are_frames_that_older_releases_read() -> None:
+    """Their names are digests of content, so each may replace the one that an entry of an older release needs."""
+    bucket = Bucket()
+    bases = LedgerBases(bucket.store, "prod", "provision")
+    for number in range(4):
+        types = tuple(a_type(f"m5.{size}large", price=0.1 if size else 0.1 + number) for size in range(40))
+        bases.catalogue(a_snapshot(types=types).catalogue, NOW + number * MINUTE)
+    written = [raw for key, raw in bucket.objects.items() if key != POINTER]
+    assert len(written) == 5
+    assert {raw[LENGTH : LENGTH + 4] for raw in written} == {b"\x28\xb5\x2f\xfd"}  # Zstandard's frames (RFC 8878)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_cluster_that_alternates_between_two_states_keeps_its_base(restarts: bool) -> None:
+    """Each decision got a new base, the one of the state that the cluster had just left."""
+    bucket = Bucket()
+    quiet, *busy = documents(60)
+    only = Sandbox(bucket)
+    for minute in range(1, 59):
+        sandbox = Sandbox(bucket) if restarts else only
+        half = len(quiet.snapshot) // 2
+        other = LedgerDocuments(busy[minute].snapshot[:half] + quiet.snapshot[half:], quiet.plan)
+        sandbox.write(other if minute % 2 else quiet, NOW + minute * MINUTE)
+    assert len([key for key in bucket.objects if key.startswith("bases/") and key != POINTER]) <= 12
+    assert sum(1 for key in bucket.objects if read_decision_key(key)) == 58
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_cluster_that_returned_for_good_has_small_entries_again(restarts: bool) -> None:
+    bucket = Bucket()
+    quiet, *busy = documents(60)
+    only = Sandbox(bucket)
+    sizes = []
+    for minute in range(60):
+        sandbox = Sandbox(bucket) if restarts else only
+        sizes.append(sandbox.write(busy[40] if 3 <= minute < 6 or minute >= 30 else quiet, NOW + minute * MINUTE))
+    assert max(sizes[8:30]) < 1000
+    assert max(sizes[40:]) < 1000
 
 
 def test_a_pointer_that_cannot_be_written_does_not_fail_the_entry_that_is() -> None:
