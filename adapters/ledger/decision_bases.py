@@ -109,12 +109,12 @@ class DecisionBases:
         if is_large and self._before is not None and _is_near(self._before, document, size):
             self._return(self._before)
             return True
-        is_told = is_first or (is_large and self._is_doubted)
+        is_first_or_doubted = is_first or (is_large and self._is_doubted)
         is_due = (is_large and self._beyond > cost * DOUBTED) if self._is_doubted else (is_large or self._beyond > cost)
         if is_due:
             with suppress(PortError):  # the present base remains, and each later entry tries again
                 self._renew(document, now)
-        return is_told or is_due
+        return is_first_or_doubted or is_due
 
     def state(self) -> DecisionBasesState:
         """Return what the next sandbox has to know."""
