@@ -115,8 +115,8 @@ def _mutants(kept: Mapping[str, Any]) -> Iterator[str]:
         yield "## Faults that the tests at their module's path kill by themselves"
         yield (
             f"{_sum(of_own)}: fewer than the tests of their area would, and other faults than those above (`--own`). Since "
-            f"[ADR 271](../adr/0271-whole-results-are-compared-with-texts.md), the tests of whole results are asked as well; older commits have "
-            "none."
+            f"[ADR 271](../adr/0271-whole-results-are-compared-with-texts.md), the tests of whole results are asked as well; "
+            "older commits have none."
         )
         yield _scores(of_own)
     yield from _left_out(of_area | of_own)
