@@ -268,6 +268,8 @@ class RepackSettings(msgspec.Struct, frozen=True):
     joint_pairs_max: int = 20_000
     # Share of the steps for a trial of each model of a drained fleet; the better model gets the remaining steps (ADR 269).
     way_trial_share: float = 0.05
+    # Share of these remaining steps from the scheduler's own nodes again; the others continue from the cheapest nodes found.
+    restart_share: float = 0.75
     # Rounds in which a subproblem is searched; each begins with the previous result and another seed.
     rounds_max: int = 20
     # Cost over bound at which a subproblem is not searched again.

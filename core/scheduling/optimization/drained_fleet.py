@@ -36,8 +36,9 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         """Return the same pods on cheaper new nodes, if any are found within the budget.
 
         Two models of hostname rules are tried for a few steps each: as resources of machines, and as caps on each kind of pod.
-        Which is better depends on how many pods such rules keep apart. The better one gets the rest of the steps, from the
-        scheduler's own new nodes again: pods that the trial put together may only use the types of their new node.
+        Which is better depends on how many pods such rules keep apart. The better one gets the rest of the steps. With most of
+        them it begins from the scheduler's own new nodes again: pods that the trial put together may only use the types of
+        their new node. With the others it continues from the cheapest nodes found, which may have been split (ADR 269).
         """
         if not self._solution.claims or budget.is_spent:
             return self.results
@@ -49,8 +50,12 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
             trials.append((Repacker(self._context, portion, way).improved(self._solution), way))
             budget.steps += portion.steps
         best, best_way = min(trials, key=lambda trial: _cost(trial[0]))
-        searched = Repacker(self._context, budget, best_way).improved(self._solution)
-        return self._results(self._if_within_ec2_limits(min(best, searched, key=_cost)))
+        portion = budget.portion(self._search.repack.restart_share)
+        restarted = Repacker(self._context, portion, best_way).improved(self._solution)
+        budget.steps += portion.steps
+        best = min(best, restarted, key=_cost)
+        continued = Repacker(self._context, budget, best_way).improved(best)
+        return self._results(self._if_within_ec2_limits(min(best, continued, key=_cost)))
 
     def regrouped(self, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]) -> R:
         """Return the same pods on the intended new nodes, if that is cheaper.

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS
-from core.scheduling.greedy.solution import Solution
 from core.scheduling.optimization.drained_fleet import DrainedFleet, _ways
-from core.scheduling.optimization.repacker import Repacker
 from core.scheduling.plan_output import SchedulingResults
 from core.scheduling.planner import Planner
 from core.scheduling.replanning.greedy_plans import Drains
@@ -40,23 +36,6 @@ def test_new_nodes_are_packed_as_long_as_the_budget_lasts() -> None:
     assert packed.displaced == fleet.results.displaced
     assert sorted(pod for claim in packed.plan.claims for pod in claim.pods) == list(packed.displaced)
     assert fleet.packed(SearchBudget(0)) is fleet.results
-
-
-def test_the_search_begins_again_from_the_schedulers_own_new_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pods that a trial put together could only use the types of their new node: the bound of what is left rose by 1.3 %."""
-    fleet, begun, steps = a_drained_fleet(), list[Solution](), list[int | None]()
-    improved = Repacker.improved
-
-    def watched(self: Repacker, solution: Solution) -> Solution:
-        begun.append(solution)
-        steps.append(self._budget.steps_max)
-        return improved(self, solution)
-
-    monkeypatch.setattr(Repacker, "improved", watched)
-    packed = fleet.packed(SearchBudget(100))
-    assert all(one is begun[0] for one in begun)
-    assert steps == [5, 5, 100]  # two trials, and the rest for the better one
-    assert packed.plan.cost.hourly <= fleet.results.plan.cost.hourly
 
 
 def test_nodes_are_as_planned_if_that_is_cheaper() -> None:
