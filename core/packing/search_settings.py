@@ -266,9 +266,8 @@ class RepackSettings(msgspec.Struct, frozen=True):
     fixed_items_max: int = 300
     # Up to this many pairs of packing item and type, all zones are one problem; beyond, each zone is a separate problem.
     joint_pairs_max: int = 20_000
-    # Share of the steps for a trial of each model of a drained fleet; the better model gets the remaining steps (ADR 269).
+    # Shares of the steps for a trial of each model of a drained fleet, and of the rest for a restart of the better (ADR 269).
     way_trial_share: float = 0.05
-    # Share of these remaining steps from the scheduler's own nodes again; the others continue from the cheapest nodes found.
     restart_share: float = 0.75
     # Rounds in which a subproblem is searched; each begins with the previous result and another seed.
     rounds_max: int = 20
@@ -278,8 +277,7 @@ class RepackSettings(msgspec.Struct, frozen=True):
     hostname_resources_max: int = 12
     # A group that needs less than 1 / hostname_machines_divisor of the widest group's machines is no resource: it finds them.
     hostname_machines_divisor: int = 4
-    # Of pods that obey groups with members that do not, a machine gets the number of such groups over the first number, at
-    # least the second: enough pods remain for it that none of these groups counts.
+    # A machine gets this many pods that obey groups with other members: such groups over the first, at least the second.
     interdependent_groups_divisor: int = 3
     interdependent_per_machine_min: int = 2
     # The most that an even mix of items in every zone may cost over the best mix, which rounds worse: its zones have few items.
