@@ -16,6 +16,7 @@ MODULES: Final = (
     "tests.property.disruption.test_expected_decisions",
     "tests.property.scheduling.test_expected_plans",
     "tests.simulation.test_expected_courses",
+    "tests.simulation.test_rare_courses",
     "tests.unit.packing.test_expected_stages",
 )
 """The modules of tests with texts; each has an `EXPECTED`."""

@@ -16,8 +16,8 @@ _EXPLANATIONS: Final = (
     "tests/unit/test_explain_node.py",
     "tests/property/test_explanations.py",
 )
-_COURSES: Final = "tests/simulation/test_expected_courses.py"
-_FUNCTIONS: Final = ("tests/unit/adapters", "tests/unit/lambdas", "tests/integration/test_handlers.py", _COURSES)
+_COURSES: Final = ("tests/simulation/test_expected_courses.py", "tests/simulation/test_rare_courses.py")
+_FUNCTIONS: Final = ("tests/unit/adapters", "tests/unit/lambdas", "tests/integration/test_handlers.py", *_COURSES)
 _COMMANDS: Final = (
     "tests/simulation/test_approval.py",
     "tests/simulation/test_drain_all.py",
@@ -37,7 +37,7 @@ SUITES: Final = {
     "core/scheduling": ("tests/unit/scheduling", *_EXPLANATIONS, "tests/property/scheduling"),
     "core/packing": ("tests/unit/packing", "tests/property/packing"),
     "core/disruption": ("tests/unit/disruption", "tests/property/disruption"),
-    "core/lifecycle": ("tests/unit/lifecycle", "tests/unit/lambdas", "tests/property/test_binding_rules.py", _COURSES),
+    "core/lifecycle": ("tests/unit/lifecycle", "tests/unit/lambdas", "tests/property/test_binding_rules.py", *_COURSES),
     "core/ami_families": ("tests/unit/ami_families", "tests/property/hostile/test_user_data.py"),
     "core/launch": (
         "tests/unit/launch",
@@ -45,7 +45,7 @@ SUITES: Final = {
         "tests/property/hostile/test_objects.py",
     ),
     "core/ledger": ("tests/unit/ledger", "tests/unit/adapters/ledger"),
-    "core/approval": ("tests/unit/approval", "tests/unit/lambdas/controllers/approval"),
+    "core/approval": ("tests/unit/approval", "tests/unit/lambdas/controllers/approval", *_COURSES),
     "core/counterfactual": ("tests/unit/counterfactual",),
     "core/cost_report": ("tests/unit/cost_report",),
     "core/catalogue": ("tests/unit/catalogue", "tests/oracle"),
@@ -75,11 +75,12 @@ SUITES: Final = {
 """Folder → the tests of its area."""
 
 WHOLE_RESULTS: Final = {
-    "core/disruption": "tests/property/disruption/test_expected_decisions.py",
+    "core/approval": _COURSES,
+    "core/disruption": ("tests/property/disruption/test_expected_decisions.py",),
     "core/lifecycle": _COURSES,
-    "core/manifests": "tests/property/scheduling/test_reading.py",
-    "core/packing": "tests/unit/packing/test_expected_stages.py",
-    "core/scheduling": "tests/property/scheduling/test_expected_plans.py",
+    "core/manifests": ("tests/property/scheduling/test_reading.py",),
+    "core/packing": ("tests/unit/packing/test_expected_stages.py",),
+    "core/scheduling": ("tests/property/scheduling/test_expected_plans.py",),
     "lambdas/controllers": _COURSES,
 }
 """Folder → the tests of its suite that compare whole results with texts (`tests.expected`): seconds for all of an area."""

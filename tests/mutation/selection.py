@@ -35,9 +35,8 @@ def own_suites(chosen: Sequence[Mutant]) -> list[str]:
     """
     own = [Path(own_tests(mutant.path)) for mutant in chosen]
     found = [path if (ROOT / path).is_file() else next(f for f in path.parents if (ROOT / f).is_dir()) for path in own]
-    whole = [
-        WHOLE_RESULTS[area] for area in sorted({area_of(mutant.path) for mutant in chosen}) if area in WHOLE_RESULTS
-    ]
+    areas = sorted({area_of(mutant.path) for mutant in chosen})
+    whole = [test for area in areas for test in WHOLE_RESULTS.get(area, ())]
     return list(dict.fromkeys([*map(str, found), *whole]))
 
 

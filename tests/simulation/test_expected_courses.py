@@ -6,56 +6,21 @@ the controllers; the checkers of the simulator judge each course as well, so tha
 
 from __future__ import annotations
 
-import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from core import labels
-from simulator.record import Event
-from simulator.run import Result
 from tests.builders import a_class_manifest
 from tests.expected import Expected
-from tests.rendered import short, wrapped
+from tests.simulation.course import Course
 from tests.simulation.worlds import assert_lawful, deployment, node_pool, play
 
 Objects = tuple[dict[str, Any], ...]
 Steps = list[dict[str, Any]]
-
-_WRITTEN: Final = ("NodePool", "EC2NodeClass", "NodeClaim", "Node", "Pod")
-_UNSTABLE: Final = re.compile(
-    r"^(resourceVersion|generation|managedFields|uid|apiVersion|kind|amis|images)$|[tT]ime(stamp)?$|hash|launch-validation|claim-spec|simulate"
-)
-"""Fields that name versions and times, and those whose values other tests compare: images, hashes."""
-_SHOWN: Final = (
-    *(
-        "pod",
-        "node",
-        "nodeClaim",
-        "instance",
-        "instanceType",
-        "zone",
-        "capacityType",
-        "price",
-        "code",
-        "by",
-        "reason",
-        "call",
-    ),
-    *("kind", "function"),
-)
-_WORLD: Final = (
-    "instanceLaunched",
-    "instanceTerminated",
-    "launchRefused",
-    "nodeJoined",
-    "nodeDeleted",
-    "podEvicted",
-    "fault",
-)
 
 
 def _pool(name: str = "default", *, template: Mapping[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -168,7 +133,7 @@ SCENARIOS: Final[dict[str, tuple[Objects, Steps, dict[str, Any]]]] = {
     "brakes: the kill switch, the alarm, a zone that traffic leaves": (
         (_pool(), deployment(6)),
         [
-            {"at": "3m", "brake": {"mode": "no-disruption"}},
+            {"at": "3m", "brake": {"mode": "pause-disruption"}},
             _scaled("4m", 2),
             {"at": "7m", "brake": {"mode": "run"}},
             {"at": "10m", "brake": {"alarm": "ALARM"}},
@@ -259,105 +224,7 @@ def text(name: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         result = play(Path(folder), *objects, steps=steps, **spec)
     assert_lawful(result)
-    return "\n".join(_Course(result).lines())
-
-
-class _Course:
-    """What happened, with short names for what has long ones."""
-
-    def __init__(self, result: Result) -> None:
-        self._result = result
-        self._names: dict[str, str] = {}
-        self._known: dict[tuple[str, str], dict[str, str]] = {}
-        self._told: dict[tuple[str, str, str], str] = {}
-
-    def lines(self) -> list[str]:
-        """Events of the world and writes of the functions in their order, then the decisions in theirs."""
-        found = _joined(line for event in self._result.events for line in self._event(event))
-        found += [f"{self._at(str(d['at']))} {self._decision(d)}" for d in self._result.decisions]
-        figures = self._result.summary
-        found.append(
-            f"{figures['nodesLaunched']} launched, {figures['nodesTerminated']} ended, {figures['podsPending']} pods wait"
-        )
-        return [wrapped(self._short(line)) for line in found]
-
-    def _event(self, event: Event) -> Iterator[str]:
-        fields, at = event.fields, self._at(event.t)
-        if event.event == "call":
-            yield f"{at} {fields['call']} {fields['outcome']} {fields['code']}".rstrip()
-        elif event.event in _WORLD:
-            if event.event == "nodeJoined":
-                self._known["Node", fields["node"]] = dict(_flat(fields["object"]))
-            yield f"{at} {event.event} {' '.join(str(fields[key]) for key in _SHOWN if fields.get(key) not in (None, ''))}"
-        elif event.event == "objectApplied" and fields["by"] == "program" and fields["kind"] == "Event":
-            one = fields["object"]
-            about = one["involvedObject"]
-            yield f"{at} Event {one['type']} {about['kind']} {about['name']} {one['reason']}: {one['message']}"
-        elif event.event == "objectApplied" and fields["kind"] in _WRITTEN:
-            yield from self._written(at, fields)
-
-    def _written(self, at: str, fields: Mapping[str, Any]) -> Iterator[str]:
-        """What a function changes of an object."""
-        key = fields["kind"], f"{fields['namespace']}/{fields['name']}".lstrip("/")
-        before, after = self._known.get(key, {}), dict(_flat(fields["object"]))
-        self._known[key] = after
-        if fields["by"] != "program":
-            return
-        changed = [f"{path}={value}" for path, value in sorted(after.items()) if before.get(path) != value]
-        changed += [f"{path} gone" for path in sorted(before.keys() - after.keys())]
-        told = "; ".join(changed).replace(fields["name"], "it")
-        if told:
-            like = self._told.setdefault((key[0], at, re.sub(r"i-[0-9a-f]{17}", "", told)), key[1])
-            yield f"{at} {key[0]} {key[1]}: {told if like == key[1] else f'as {like}'}"
-
-    def _decision(self, decision: Mapping[str, Any]) -> str:
-        told = f"{decision['function']} {decision['kind']} {decision['subject']} {decision['reason']}"
-        return f"{told}: {decision['message']}".rstrip(": ")
-
-    def _at(self, moment: str) -> str:
-        return moment[14:19]
-
-    def _short(self, line: str) -> str:
-        """Instances, commands and names with random parts by number, in the order in which they occur."""
-        return re.sub(
-            r"\b(i|fleet|lt)-[0-9a-f]{17}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{32}\b",
-            lambda found: self._names.setdefault(found[0], f"{found[1] or 'id'}-{len(self._names)}"),
-            line,
-        )
-
-
-def _joined(lines: Iterator[str]) -> list[str]:
-    """The lines; of events that say the same about several pods, one with the number of pods."""
-    found: dict[str, int] = {}
-    for line in lines:
-        told = re.sub(r"(Event \w+ Pod) \S+", r"\1", line)
-        found[told] = found.get(told, 0) + 1
-    return [f"{line} ({times} times)" if times > 1 else line for line, times in found.items()]
-
-
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Path → value of what an object says, without what changes by itself; a condition, requirement or taint is one value."""
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            if not _UNSTABLE.search(str(key)):
-                yield from _flat(one, f"{path}.{short(str(key))}".lstrip("."))
-    elif isinstance(value, list):
-        for number, one in enumerate(value):
-            if not isinstance(one, Mapping):
-                yield f"{path}[{number}]", str(one)
-            elif "status" in one and "type" in one:
-                reason, told = one.get("reason", ""), one.get("message", "")
-                why = "" if reason == one["type"] and not told else f" {reason} {told}"
-                yield one["type"], f"{one['status']}{why}".rstrip()
-            elif "key" in one and "effect" in one:
-                yield f"{path}[{short(str(one['key']))}:{one['effect']}]", str(one.get("value", ""))
-            elif "key" in one:
-                values = " ".join(map(str, one.get("values", ())))
-                yield f"{path}[{short(str(one['key']))}]", f"{one.get('operator')} {values}".rstrip()
-            else:
-                yield from _flat(one, f"{path}[{one.get('name', number)}]")
-    else:
-        yield path, str(value)
+    return "\n".join(Course(result).lines())
 
 
 def _case(name: str) -> Callable[[], str]:

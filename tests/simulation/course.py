@@ -1,0 +1,152 @@
+"""The course of a simulated cluster as text: what functions decide, ask of EC2, and write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from simulator.record import Event
+from simulator.run import Result
+from tests.rendered import short, wrapped
+
+_WRITTEN: Final = ("NodePool", "EC2NodeClass", "NodeClaim", "Node", "Pod")
+_UNSTABLE: Final = re.compile(
+    r"^(resourceVersion|generation|managedFields|uid|apiVersion|kind|amis|images)$|[tT]ime(stamp)?$|hash|launch-validation|claim-spec|simulate"
+)
+"""Fields that name versions and times, and those whose values other tests compare: images, hashes."""
+_SHOWN: Final = (
+    *(
+        "pod",
+        "node",
+        "nodeClaim",
+        "instance",
+        "instanceType",
+        "zone",
+        "capacityType",
+        "price",
+        "code",
+        "by",
+        "reason",
+        "call",
+    ),
+    *("kind", "function"),
+)
+_WORLD: Final = (
+    "instanceLaunched",
+    "instanceTerminated",
+    "launchRefused",
+    "nodeJoined",
+    "nodeDeleted",
+    "podEvicted",
+    "fault",
+)
+
+
+class Course:
+    """What happened, with short names for what has long ones.
+
+    Args:
+        without: What is left out of written objects; events of type Normal are left out then as well.
+    """
+
+    def __init__(self, result: Result, without: re.Pattern[str] | None = None) -> None:
+        self._result = result
+        self._without = without
+        self._names: dict[str, str] = {}
+        self._known: dict[tuple[str, str], dict[str, str]] = {}
+        self._told: dict[tuple[str, str, str], str] = {}
+
+    def lines(self, more: Iterable[str] = ()) -> list[str]:
+        """Events of the world and writes of the functions in their order, then the decisions in theirs, then `more`."""
+        found = _joined(line for event in self._result.events for line in self._event(event))
+        found += [f"{self._at(str(d['at']))} {self._decision(d)}" for d in self._result.decisions]
+        figures = self._result.summary
+        found.append(
+            f"{figures['nodesLaunched']} launched, {figures['nodesTerminated']} ended, {figures['podsPending']} pods wait"
+        )
+        return [wrapped(self._short(line)) for line in (*found, *more)]
+
+    def _event(self, event: Event) -> Iterator[str]:
+        fields, at = event.fields, self._at(event.t)
+        if event.event == "call":
+            yield f"{at} {fields['call']} {fields['outcome']} {fields['code']}".rstrip()
+        elif event.event in _WORLD:
+            if event.event == "nodeJoined":
+                self._known["Node", fields["node"]] = self._told_of(fields["object"])
+            yield f"{at} {event.event} {' '.join(str(fields[key]) for key in _SHOWN if fields.get(key) not in (None, ''))}"
+        elif event.event == "objectApplied" and fields["by"] == "program" and fields["kind"] == "Event":
+            one = fields["object"]
+            about = one["involvedObject"]
+            if self._without is None or one["type"] != "Normal":
+                yield f"{at} Event {one['type']} {about['kind']} {about['name']} {one['reason']}: {one['message']}"
+        elif event.event == "objectApplied" and fields["kind"] in _WRITTEN:
+            yield from self._written(at, fields)
+
+    def _written(self, at: str, fields: Mapping[str, Any]) -> Iterator[str]:
+        """What a function changes of an object."""
+        key = fields["kind"], f"{fields['namespace']}/{fields['name']}".lstrip("/")
+        before, after = self._known.get(key, {}), self._told_of(fields["object"])
+        self._known[key] = after
+        if fields["by"] != "program":
+            return
+        changed = [f"{path}={value}" for path, value in sorted(after.items()) if before.get(path) != value]
+        changed += [f"{path} gone" for path in sorted(before.keys() - after.keys())]
+        told = "; ".join(changed).replace(fields["name"], "it")
+        if told:
+            like = self._told.setdefault((key[0], at, re.sub(r"i-[0-9a-f]{17}", "", told)), key[1])
+            yield f"{at} {key[0]} {key[1]}: {told if like == key[1] else f'as {like}'}"
+
+    def _told_of(self, found: Mapping[str, Any]) -> dict[str, str]:
+        told = flat(found)
+        return {path: value for path, value in told if self._without is None or not self._without.search(path)}
+
+    def _decision(self, decision: Mapping[str, Any]) -> str:
+        told = f"{decision['function']} {decision['kind']} {decision['subject']} {decision['reason']}"
+        return f"{told}: {decision['message']}".rstrip(": ")
+
+    def _at(self, moment: str) -> str:
+        return moment[14:19]
+
+    def _short(self, line: str) -> str:
+        """Instances, commands and names with random parts by number, in the order in which they occur."""
+        return re.sub(
+            r"\b(i|fleet|lt)-[0-9a-f]{17}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{32}\b"
+            r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{10}\b",
+            lambda found: self._names.setdefault(found[0], f"{found[1] or 'id'}-{len(self._names)}"),
+            line,
+        )
+
+
+def _joined(lines: Iterator[str]) -> list[str]:
+    """The lines; of events that say the same about several pods, one with the number of pods."""
+    found: dict[str, int] = {}
+    for line in lines:
+        told = re.sub(r"(Event \w+ Pod) \S+", r"\1", line)
+        found[told] = found.get(told, 0) + 1
+    return [f"{line} ({times} times)" if times > 1 else line for line, times in found.items()]
+
+
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Path → value of what an object says, without what changes by itself; a condition, requirement or taint is one value."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            if not _UNSTABLE.search(str(key)):
+                yield from flat(one, f"{path}.{short(str(key))}".lstrip("."))
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            if not isinstance(one, Mapping):
+                yield f"{path}[{number}]", str(one)
+            elif "status" in one and "type" in one:
+                reason, told = one.get("reason", ""), one.get("message", "")
+                why = "" if reason == one["type"] and not told else f" {reason} {told}"
+                yield one["type"], f"{one['status']}{why}".rstrip()
+            elif "key" in one and "effect" in one:
+                yield f"{path}[{short(str(one['key']))}:{one['effect']}]", str(one.get("value", ""))
+            elif "key" in one:
+                values = " ".join(map(str, one.get("values", ())))
+                yield f"{path}[{short(str(one['key']))}]", f"{one.get('operator')} {values}".rstrip()
+            else:
+                yield from flat(one, f"{path}[{one.get('name', number)}]")
+    else:
+        yield path, str(value)
