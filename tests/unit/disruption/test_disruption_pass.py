@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import drift
+from core.model.node_pool import RolloutGate
+from core.model.plan import Command, Move
 from core.model.policy import PodDisruptionBudget
 from core.reasons.node import NodeReason
 from tests.builders import a_node_of, a_selector
@@ -40,3 +45,23 @@ def test_a_pass_ends_with_its_time() -> None:
     for spent, is_over in ((0.99, False), (1.0, True)):
         assert DisruptionPass(world(a_node_of(SMALL)), deadline=lambda spent=spent: spent).is_exhausted is is_over  # type: ignore[misc]
     assert not DisruptionPass(world(a_node_of(SMALL))).is_exhausted
+
+
+@pytest.mark.parametrize(
+    ("allowed", "gone", "others", "passes"),
+    [(0, 0, 0, False), (1, 0, 0, True), (1, 1, 0, False), (2, 1, 0, True), (1, 0, 1, True)],
+)
+def test_a_rollout_lets_so_many_go_and_no_more(allowed: int, gone: int, others: int, *, passes: bool) -> None:
+    """Commands without replacements and moves, or for another reason, are no part of it."""
+    nodes = (drifted(a_node_of(SMALL)), drifted(a_node_of(SMALL, "node-2")))
+    pods = (pod_on("node-1"), pod_on("node-2"))
+    gates = {"default": RolloutGate(allowed, "the rollout waits")}
+    this_pass = DisruptionPass(world(*nodes, pods=pods, rollouts=gates))
+    moves = (Move("default/on-node-2", "node-1"),)
+    going = Command(reason="Drifted", method="drift", nodes=("node-2",), claims=("default-node-2",), moves=moves)
+    empty = msgspec.structs.replace(going, moves=())
+    saving = msgspec.structs.replace(going, reason="Underutilized")
+    found = [going] * gone + [empty, saving] * others
+    assert this_pass.passes_rollout(this_pass.survey.candidates[0], found) == passes
+    without = DisruptionPass(world(*nodes, rollouts=gates))
+    assert without.passes_rollout(without.survey.candidates[0], found), "a node without pods"

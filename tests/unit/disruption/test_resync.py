@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from core import labels
-from core.disruption.resync import PERIOD_MAX, PERIOD_MIN, may_skip, next_known_moment, next_period
+from core.disruption.resync import PERIOD_MAX, PERIOD_MIN, may_skip, next_known_moment, next_period, next_run_at
 from core.model.node_claim import Hold
 from core.model.node_pool import Disruption
 from core.model.pod import Owner
@@ -48,6 +48,26 @@ def test_the_earliest_moment_is_awaited() -> None:
     assert next_known_moment(seen) == NOW + 3 * MINUTE
     seen = msgspec.structs.replace(seen, nominated_until={NODE.name: NOW + MINUTE})
     assert next_known_moment(seen) == NOW + MINUTE
+
+
+def test_moments_that_follow_soon_are_awaited_together() -> None:
+    """A run costs a second; nodes that may go within the minute are looked at once."""
+    holds = (MINUTE, 2 * MINUTE, 4 * MINUTE)
+    claims = tuple(
+        msgspec.structs.replace(OLD, name=f"c{n}", hold=Hold(NOW + held, "DrainGivenBack", ""))
+        for n, held in enumerate(holds)
+    )
+    seen = a_snapshot(node_claims=claims, node_pools=(a_pool(disruption=Disruption(consolidate_after=timedelta(0))),))
+    tick = timedelta(microseconds=1)
+    for gathered, last in (
+        (timedelta(0), MINUTE),
+        (MINUTE - tick, MINUTE),
+        (MINUTE, 2 * MINUTE),
+        (3 * MINUTE - tick, 2 * MINUTE),
+        (3 * MINUTE, 4 * MINUTE),
+    ):
+        assert next_run_at(seen, gathered) == NOW + last
+    assert next_run_at(a_snapshot(node_claims=(OLD,)), MINUTE) is None
 
 
 def test_a_moment_that_has_come_is_not_awaited() -> None:

@@ -9,7 +9,7 @@ import msgspec
 from core.disruption import disrupt
 from core.disruption.stored_targets import PodKinds, after_commands, decode, digest, encode
 from core.model.node_claim import ObjectRef
-from core.model.plan import Command, PlannedClaim, StoredDrain, StoredNewNode, StoredSlots
+from core.model.plan import Command, Move, PlannedClaim, StoredDrain, StoredNewNode, StoredSlots
 from tests.builders import a_stored_target
 from tests.unit.disruption.nodes_for_tests import pod_on
 from tests.unit.disruption.target.fleets_for_tests import half_full
@@ -67,3 +67,22 @@ def test_a_launched_node_becomes_a_place_for_later_waves() -> None:
     assert rest.new_nodes == ()
     assert (rest.kept_price, rest.drained_price, rest.new_price) == (7 + 2, 20, 4 - 2)
     assert after_commands(TARGET, [msgspec.structs.replace(command, nodes=("a", "b"))], (), {}) is None
+
+
+def test_places_that_pods_have_taken_are_no_longer_part_of_the_target() -> None:
+    """Neither a slot of no pods nor one of fewer: a later wave would count it as room, or as owed."""
+    pods = tuple(pod_on("a", f"p{number}") for number in range(4))
+    kind = PodKinds().of(pods[0])
+    target = a_stored_target(
+        StoredDrain("a", 1, 1),
+        StoredDrain("b", 1, 1),
+        slots=(StoredSlots(kind, "c", 2), StoredSlots(kind, "d", 2)),
+        new_nodes=(StoredNewNode(name="new-0", pods={kind: 1, "other": 2}),),
+    )
+    places = ("c", "c", "d", "new-0")
+    moves = tuple(Move(pod.key, to) for pod, to in zip(pods, places, strict=True))
+    command = Command(reason="Underutilized", method="repack", nodes=("a",), claims=("a",), moves=moves)
+    rest = after_commands(target, [command], pods, {})
+    assert rest is not None
+    assert rest.slots == (StoredSlots(kind, "d", 1),)
+    assert rest.new_nodes == (StoredNewNode(name="new-0", pods={"other": 2}),)

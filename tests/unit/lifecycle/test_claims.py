@@ -7,10 +7,22 @@ import pytest
 
 from core.lifecycle import steps
 from core.lifecycle.binding.eligibility import SEEN_WITHIN, SETTLES_WITHIN
-from core.lifecycle.claims import may_have_joined, needs_instance, next_claim_step
+from core.lifecycle.claims import (
+    BOOT_AT_LEAST,
+    BOOT_RECHECKED,
+    BOOT_RECHECKED_FOR,
+    INITIALIZATION_TIMEOUT,
+    LAUNCH_TIMEOUT,
+    REGISTRATION_TIMEOUT,
+    is_late_to_initialize,
+    may_have_joined,
+    needs_instance,
+    next_claim_step,
+)
 from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
 from core.lifecycle.facts import INSTANCE_CHECK_AFTER, ClaimFacts
 from core.lifecycle.records import ClaimPhase, Deletion, Moments
+from core.model.node import Node
 from core.model.values.taints import DISRUPTED, HELD
 from core.reasons.claim import ClaimReason
 from tests.builders import NOW
@@ -148,3 +160,42 @@ def test_a_node_whose_pods_are_bound_opens_by_the_moment_in_its_row() -> None:
     record = a_record(ClaimPhase.REGISTERED, moments=moments, is_bound=True)
     facts = ClaimFacts(nodes=(msgspec.structs.replace(a_node(), taints=(HELD,)),), usable_for=MINUTE)
     assert isinstance(next_claim_step(record, facts, NOW, binds=True), steps.Wait)
+
+
+TICK = timedelta(microseconds=1)
+
+
+@pytest.mark.parametrize(("early", "is_due"), [(TICK, False), (timedelta(0), True), (-TICK, True)])
+def test_limits_hold_at_their_very_moment(early: timedelta, is_due: bool) -> None:
+    """A row says both times exactly, so that both sides of a limit occur; what is due at it must not wait another round."""
+    checked = a_record(ClaimPhase.LAUNCHED, age=INSTANCE_CHECK_AFTER - early)
+    assert needs_instance(checked, None, NOW) == is_due
+    gone = next_claim_step(checked, ClaimFacts(is_instance_gone=True), NOW)
+    assert isinstance(gone, steps.BeginTermination) == is_due
+    late = a_record(ClaimPhase.REGISTERED, age=INITIALIZATION_TIMEOUT - early)
+    assert is_late_to_initialize(late, NOW) == is_due
+    never = next_claim_step(
+        a_record(ClaimPhase.LAUNCHED, age=REGISTRATION_TIMEOUT - early), ClaimFacts(is_instance_gone=False), NOW
+    )
+    assert isinstance(never, steps.BeginTermination) == is_due
+    unasked = next_claim_step(a_record(ClaimPhase.REQUESTED, age=LAUNCH_TIMEOUT - early), ClaimFacts(), NOW)
+    assert unasked == (steps.Forget(ClaimReason.LAUNCH_TIMEOUT) if is_due else steps.Launch())
+    booting = a_record(ClaimPhase.LAUNCHED, age=BOOT_AT_LEAST + BOOT_RECHECKED_FOR - early)
+    checks = next_claim_step(booting, ClaimFacts(is_instance_gone=False), NOW)
+    assert isinstance(checks, steps.Wait)
+    assert (checks.delay > BOOT_RECHECKED) == is_due
+
+
+@pytest.mark.parametrize(
+    ("nodes", "phase", "told"),
+    [
+        ((), ClaimPhase.LAUNCHED, "the node has not joined yet"),
+        ((a_node(), a_node(name="o")), ClaimPhase.LAUNCHED, "several nodes have this provider id"),
+        ((a_node(), a_node(name="o")), ClaimPhase.REGISTERED, "several nodes have this provider id"),
+        ((), ClaimPhase.REGISTERED, "node n was deleted"),
+    ],
+)
+def test_one_node_is_not_several(nodes: tuple[Node, ...], phase: ClaimPhase, told: str) -> None:
+    step = next_claim_step(a_record(phase, age=MINUTE), ClaimFacts(nodes=nodes, is_instance_gone=False), NOW)
+    assert isinstance(step, steps.Wait | steps.BeginTermination)
+    assert (step.reason if isinstance(step, steps.Wait) else step.message) == told

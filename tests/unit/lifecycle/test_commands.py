@@ -8,6 +8,7 @@ import pytest
 from core.lifecycle import steps
 from core.lifecycle.commands import (
     REPLACEMENTS_RECHECKED,
+    STALE_AFTER,
     VERIFY_AFTER,
     first_check_at,
     names_of_replacements,
@@ -54,6 +55,16 @@ def test_an_outdated_command_is_dropped() -> None:
     step = next_command_step(a_command(age=6 * MINUTE), CommandFacts(claims=CANDIDATE), NOW)
     assert isinstance(step, steps.Abandon)
     assert step.reason == "Stale"
+
+
+@pytest.mark.parametrize(("over", "is_over"), [(timedelta(0), False), (timedelta(microseconds=1), True)])
+def test_a_limit_is_over_after_its_moment(over: timedelta, is_over: bool) -> None:
+    facts = CommandFacts(claims=CANDIDATE)
+    assert isinstance(next_command_step(a_command(age=STALE_AFTER + over), facts, NOW), steps.Abandon) == is_over
+    ahead = next_command_step(a_command(age=-STALE_AFTER - over), facts, NOW)
+    assert isinstance(ahead, steps.Abandon) == is_over
+    late = a_command(CommandPhase.STARTING, age=time_limit(0) + over)
+    assert isinstance(next_command_step(late, facts, NOW), steps.Abandon) == is_over
 
 
 def test_a_command_for_nodes_that_are_gone_does_nothing() -> None:

@@ -10,6 +10,7 @@ import pytest
 from core import labels
 from core.lifecycle.rebuilding import claim_annotations, claim_tags, rebuilt, rebuilt_plan
 from core.lifecycle.records import ClaimPhase
+from core.model.node_pool import NodePool
 from core.model.values.taints import Taint
 from tests.builders import NOW, a_pool
 from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
@@ -75,6 +76,17 @@ def test_a_node_cannot_drop_the_taints_of_its_node_pool(*, by_hand: bool) -> Non
     dedicated = (Taint("dedicated", "bank", "NoSchedule"),)
     plan = rebuilt_plan("c", tags, a_node(annotations=claim_annotations(forged)), a_pool(taints=dedicated))
     assert plan.taints == (() if by_hand else dedicated)
+
+
+def test_a_claim_of_no_node_pool_that_was_made_by_hand_is_rebuilt_without_one() -> None:
+    """A label without a value would say that it belongs to a NodePool without a name."""
+    plan = rebuilt_plan("c", {labels.NODECLASS: "default", labels.MADE_BY_HAND: "uid"}, None, NodePool(name=""))
+    assert (plan.node_pool, plan.labels, plan.taints) == ("", {labels.NODECLASS: "default"}, ())
+    dedicated = (Taint("dedicated", "bank", "NoSchedule"),)
+    unsaid = rebuilt_plan(
+        "c", {labels.MADE_BY_HAND: "uid"}, None, a_pool(taints=dedicated, labels={"team": "", "b": "c"})
+    )
+    assert (unsaid.taints, unsaid.labels["team"], unsaid.labels["b"]) == (dedicated, "", "c")
 
 
 def test_without_a_node_the_current_template_is_used() -> None:

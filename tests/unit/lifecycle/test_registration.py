@@ -9,7 +9,7 @@ from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase
-from core.lifecycle.registration import STARTED, registration_of, waits_for
+from core.lifecycle.registration import STARTED, registration_of, waits_for, was_recreated
 from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNREGISTERED, Taint
 from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
@@ -90,3 +90,22 @@ def test_a_working_node_that_lost_a_label_gets_no_startup_taints() -> None:
     node = a_node(created_at=NOW - 20 * MINUTE)
     step = next_claim_step(a_record(age=10 * MINUTE, plan=plan), ClaimFacts(nodes=(node,)), NOW)
     assert isinstance(step, steps.NoStep)
+
+
+@pytest.mark.parametrize(
+    ("later", "node", "is_new"),
+    [
+        (timedelta(microseconds=1), {}, True),
+        (timedelta(0), {}, False),
+        (-MINUTE, {}, False),
+        (-MINUTE, {"taints": (UNREGISTERED,)}, True),
+        (MINUTE, {"labels": {labels.REGISTERED: "true"}}, False),
+        (MINUTE, {"deleted_at": NOW}, False),
+    ],
+)
+def test_a_node_is_another_one_if_it_is_younger_than_the_registration(
+    later: timedelta, node: dict[str, object], *, is_new: bool
+) -> None:
+    record = a_record(ClaimPhase.INITIALIZED)
+    assert was_recreated(record, a_node(created_at=record.phase_since + later, **node)) == is_new
+    assert not was_recreated(a_record(ClaimPhase.LAUNCHED), a_node(created_at=NOW + MINUTE, **node))

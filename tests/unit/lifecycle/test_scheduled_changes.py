@@ -49,6 +49,17 @@ def test_claims_that_may_go_within_budgets(changes: dict[str, object], expected:
     assert approaching((a_record(**changes),), (), NOW) == expected
 
 
+def test_the_window_begins_with_its_first_moment_and_ends_before_its_last() -> None:
+    record, tick = a_record(retires_at=NEAR), timedelta(microseconds=1)
+    first = begins_at("c", NEAR)
+    found = [
+        bool(approaching((record,), (), at))
+        for at in (first - tick, first, NEAR - DUE_BEFORE - tick, NEAR - DUE_BEFORE)
+    ]
+    assert found == [False, True, True, False]
+    assert [is_due(record, at) for at in (NEAR - DUE_BEFORE - tick, NEAR - DUE_BEFORE)] == [False, True]
+
+
 def test_a_claim_of_a_command_goes_with_the_command() -> None:
     assert approaching((a_record(retires_at=NEAR),), ("c",), NOW) == ()
 

@@ -4,8 +4,10 @@ from datetime import timedelta
 
 import msgspec
 
+from core import labels
 from core.lifecycle.records import ClaimPhase, Deletion
-from core.lifecycle.view import node_claim
+from core.lifecycle.view import node_claim, requested_claim
+from core.model.catalogue import Offering
 from core.model.node_claim import (
     CONSOLIDATABLE,
     INITIALIZED,
@@ -85,6 +87,22 @@ def test_every_field_comes_from_the_record() -> None:
     record = msgspec.structs.replace(record, machine=msgspec.structs.replace(record.machine, **of_ec2, **sizes))
     seen, empty = node_claim(record, HOUR, NOW), NodeClaim(name="")
     assert [name for name in NodeClaim.__struct_fields__ if getattr(seen, name) == getattr(empty, name)] == []
+
+
+def test_a_claim_before_its_launch_is_a_node_without_room_for_others() -> None:
+    """Its labels are what all its offerings agree on; what it holds of limits is its size, without the node itself."""
+    offerings = tuple(Offering("m5.large", zone, labels.SPOT, 1) for zone in ("a", "b"))
+    record = a_record(
+        ClaimPhase.REQUESTED,
+        offerings=offerings,
+        reserved={"cpu": 2000, "memory": 5, "nodes": 1},
+        plan=a_plan(resources={"cpu": 1000}),
+    )
+    seen = requested_claim(record, NOW)
+    assert (seen.capacity, seen.allocatable) == ({"cpu": 2000, "memory": 5}, {"cpu": 1000})
+    assert (seen.provider_id, seen.node_name) == ("requested:///c", "c")
+    agreed = {labels.INSTANCE_TYPE: "m5.large", labels.CAPACITY_TYPE: labels.SPOT}
+    assert seen.labels == {**record.plan.labels, **agreed}
 
 
 def test_the_end_is_announced_only_where_ec2_takes_the_instance() -> None:

@@ -31,6 +31,10 @@ def test_nodes_that_take_the_places_are_named() -> None:
     )
 
 
+def test_all_are_named_as_long_as_they_are_few() -> None:
+    assert told(Budget("10%"), going=("a", "b", "c")).endswith("; their places are taken by a, b, c")
+
+
 def test_where_nobody_took_a_place_none_is_named() -> None:
     """Nor where the budget gives none: whoever goes just now did not take it."""
     assert told(Budget("10%")).endswith("let 4 of 40 nodes go for Underutilized now")

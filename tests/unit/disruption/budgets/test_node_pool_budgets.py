@@ -206,3 +206,11 @@ def test_a_window_closes_a_budget_from_its_first_minute_to_its_last(since: timed
     """A node that goes in the minute in which a window begins goes against it."""
     window = Budget("0", schedule=f"{NOW.minute} {NOW.hour} * * *", duration=timedelta(hours=1))
     assert allowed(pool(window), 10, EMPTY, NOW + since) == expected
+
+
+def test_a_claim_whose_node_has_not_joined_uses_up_a_place_only_if_it_is_leaving() -> None:
+    """It has no node that could be Ready or not."""
+    snapshot = fleet(5)
+    unjoined = msgspec.structs.replace(snapshot, nodes=snapshot.nodes[1:])
+    assert left(unjoined) == 3
+    assert left(msgspec.structs.replace(unjoined, marked_for_deletion=(snapshot.node_claims[0].name,))) == 3

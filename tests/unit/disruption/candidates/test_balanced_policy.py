@@ -63,3 +63,12 @@ def test_no_totals_are_computed_for_other_policies() -> None:
     """They go through every pod of the cluster, and nothing asks for them."""
     snapshot = world(a_node_of(SMALL), pods=(pod_on("node-1"),))
     assert pool_totals(snapshot, state_nodes(snapshot)) == {}
+
+
+def test_a_move_that_saves_nothing_is_rejected_even_if_it_disturbs_nobody() -> None:
+    totals = {"default": PoolTotals(price=1000, cost=10 * UNIT)}
+    assert [rejecting_pool([a_candidate(price=100, cost=0)], saved, totals) for saved in (-1, 0, 1)] == [
+        "default",
+        "default",
+        "",
+    ]

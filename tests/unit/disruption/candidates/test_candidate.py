@@ -12,7 +12,7 @@ from core import labels
 from core.disruption.candidates.candidate import Candidate, Survey, survey
 from core.disruption.candidates.eviction_cost import UNIT, eviction_cost, reschedule_cost
 from core.model.node import Node
-from core.model.node_claim import INITIALIZED, Condition, NodeClaim
+from core.model.node_claim import INITIALIZED, Condition, Hold, NodeClaim
 from core.model.node_pool import Disruption
 from core.model.pod import Owner, Pod
 from core.model.policy import PodDisruptionBudget
@@ -64,6 +64,10 @@ def marked(text: str, age: timedelta) -> Node:
     return msgspec.structs.replace(NODE, annotations={labels.DO_NOT_DISRUPT: text}, created_at=NOW - age)
 
 
+def held(for_: timedelta) -> NodeClaim:
+    return msgspec.structs.replace(CLAIM, hold=Hold(NOW + for_, "DrainGivenBack", ""))
+
+
 @pytest.mark.parametrize(
     ("snapshot", "expected"),
     [
@@ -84,6 +88,8 @@ def marked(text: str, age: timedelta) -> Node:
         (world(node=marked("2h", timedelta(hours=1))), [NodeReason.DO_NOT_DISRUPT]),
         (world(node=marked("2h", timedelta(hours=2))), []),
         (world(node=msgspec.structs.replace(NODE, unreadable="status: odd")), [NodeReason.UNREADABLE_NODE]),
+        (world(claim=held(timedelta(microseconds=1))), ["DrainGivenBack"]),
+        (world(claim=held(timedelta(0))), []),
         (world(pod(unreadable="spec.tolerations: odd")), [NodeReason.UNREADABLE_POD]),
         (world(pod(annotations={labels.DO_NOT_DISRUPT: "true"})), [NodeReason.DO_NOT_DISRUPT]),
         (world(pod(annotations={labels.DO_NOT_DISRUPT: "1h"}, started_at=NOW)), [NodeReason.DO_NOT_DISRUPT]),

@@ -111,3 +111,24 @@ def test_too_few_cheaper_types_for_min_values_are_none() -> None:
         this_pass = DisruptionPass(world(a_node_of(LARGE), pods=(pod_on("node-1"),), node_pools=(pool,)))
         found = consolidated(this_pass.survey.candidates, this_pass, method="single")
         assert (found.message if isinstance(found, Refusal) else "") == says
+
+
+@pytest.mark.parametrize(
+    ("capacity_types", "kept"),
+    [
+        ((labels.ON_DEMAND,), True),
+        ((labels.SPOT, labels.ON_DEMAND), True),
+        ((labels.SPOT,), False),
+        ((labels.SPOT, labels.SPOT), False),
+    ],
+)
+def test_only_spot_nodes_alone_are_kept_from_spot(capacity_types: tuple[str, ...], *, kept: bool) -> None:
+    """Spot to spot has rules of its own; a node among them that is on-demand makes it an ordinary replacement."""
+    pool = a_pool("default", disruption=OPEN)
+    pairs = [a_node_of(LARGE, f"node-{n}", capacity_type=kind) for n, kind in enumerate(capacity_types)]
+    pods = tuple(pod_on(f"node-{n}", cpu="700m") for n in range(len(pairs)))
+    this_pass = DisruptionPass(world(*pairs, pods=pods, node_pools=(pool,), options=KARPENTER))
+    found = consolidated(this_pass.survey.candidates, this_pass, method="multi")
+    assert isinstance(found, Refusal) != kept
+    if not isinstance(found, Refusal):
+        assert [claim.capacity_types for claim in found.replacements] == [(labels.SPOT,)]

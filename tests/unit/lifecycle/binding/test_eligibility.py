@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,9 +12,11 @@ from core.lifecycle.binding.eligibility import (
     accepts_bindings,
     covers_plan,
     is_left_to_scheduler,
+    is_seen_by_kubelet,
+    lacking_resource,
     may_hold,
 )
-from core.lifecycle.records import ClaimPhase
+from core.lifecycle.records import ClaimPhase, Moments
 from core.model.node import Node
 from core.model.pod import LabelSelector, Pod, VolumeUse
 from core.model.values.taints import HELD, NO_SCHEDULE, UNREGISTERED, Taint
@@ -84,3 +86,23 @@ def test_bindings_wait_until_the_kubelet_has_seen_that_the_node_is_open(node: No
 def test_a_node_smaller_than_planned_takes_no_bindings() -> None:
     record = a_record(ClaimPhase.REGISTERED, plan=a_plan(resources={"cpu": 4001}))
     assert not covers_plan(record, a_held_node())
+    exact = a_record(ClaimPhase.REGISTERED, plan=a_plan(resources={"cpu": 4000, "memory": 1 << 34, "pods": 10}))
+    assert covers_plan(exact, a_held_node())
+
+
+@pytest.mark.parametrize(
+    ("written", "is_seen"),
+    [(None, False), (NOW - SETTLES_WITHIN + timedelta(microseconds=1), False), (NOW - SETTLES_WITHIN, True)],
+)
+def test_a_kubelet_has_seen_what_was_written_long_enough_ago(written: datetime | None, is_seen: bool) -> None:
+    record = a_record(ClaimPhase.REGISTERED, moments=Moments(usable_at=written))
+    assert is_seen_by_kubelet(record, NOW) == is_seen
+
+
+@pytest.mark.parametrize(
+    ("resources", "lacks"),
+    [({"gpu": 1, "cpu": 1}, "gpu"), ({"gpu": 0, "cpu": 1}, None), ({"cpu": 9000}, None), ({"b": 1, "a": 1}, "a")],
+)
+def test_a_node_lacks_what_was_requested_and_is_not_there_at_all(resources: dict[str, int], lacks: str | None) -> None:
+    record = a_record(ClaimPhase.REGISTERED, plan=a_plan(resources=resources))
+    assert lacking_resource(record, a_held_node()) == lacks

@@ -10,7 +10,7 @@ import pytest
 from core import labels
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
-from core.lifecycle.draining.cancellation import FIRST_HOLD, LONGEST_HOLD, hold_for
+from core.lifecycle.draining.cancellation import FIRST_HOLD, LONGEST_HOLD, TAINT_SEEN_WITHIN, hold_for, open_again
 from core.lifecycle.facts import ClaimFacts
 from core.model.pod import Owner
 from core.model.policy import PodDisruptionBudget
@@ -90,6 +90,36 @@ def test_drains_of_some_nodes_are_not_cancelled(changes: dict[str, object]) -> N
 def test_no_pod_is_forced_off_to_save_money(reason: str) -> None:
     """Karpenter: with a terminationGracePeriod, drift overrides a protected pod; consolidation does not."""
     assert isinstance(step_of(PROTECTED, reason=reason, deadline=NOW + 30 * MINUTE), steps.CancelDrain)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ago", "cancels"),
+    [
+        ({}, TAINT_SEEN_WITHIN, True),
+        ({}, TAINT_SEEN_WITHIN - timedelta(microseconds=1), False),
+        ({"deadline": None}, MINUTE, False),
+        ({"reason": "SpotInterrupted"}, MINUTE, False),
+        ({"is_final": True}, MINUTE, False),
+        ({"tainted_at": None}, MINUTE, False),
+    ],
+)
+def test_a_node_that_lost_its_taint_is_kept_if_pods_would_be_forced_off(
+    changes: dict[str, object], ago: timedelta, *, cancels: bool
+) -> None:
+    """A restored table may hold a drain that was given back since, whose deadline passes soon."""
+    fields = {
+        "reason": "Underutilized",
+        "deadline": NOW + MINUTE,
+        "tainted_at": NOW - ago,
+        "asked_at": NOW - ago,
+        **changes,
+    }
+    record = a_leaving(**{key: value for key, value in fields.items() if key != "tainted_at"})
+    deletion = msgspec.structs.replace(record.deletion, tainted_at=fields["tainted_at"])
+    record = msgspec.structs.replace(record, deletion=deletion)
+    assert (open_again(record, a_node(), NOW) is not None) == cancels
+    assert open_again(record, LEAVING, NOW) is None
+    assert open_again(record, a_node(deleted_at=NOW), NOW) is None
 
 
 def test_a_node_is_left_alone_for_longer_each_time() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from core import labels
@@ -10,6 +11,7 @@ from core.lifecycle.draining.deletion import with_clock
 from core.lifecycle.draining.evictions import (
     FORCED_ANYWAY_AFTER,
     LONGEST_WAIT,
+    PATIENT_AFTER,
     PATIENT_WAIT,
     EvictionRefusal,
     after_tries,
@@ -68,6 +70,18 @@ def test_the_wait_doubles_and_stays_bounded() -> None:
     assert waits[:5] == [SECOND, 2 * SECOND, 4 * SECOND, 8 * SECOND, LONGEST_WAIT]
     assert waits == sorted(waits)
     assert max(waits) == PATIENT_WAIT
+    assert (waits[PATIENT_AFTER - 1], waits[PATIENT_AFTER]) == (LONGEST_WAIT, PATIENT_WAIT)
+
+
+@pytest.mark.parametrize(("left", "again"), [(timedelta(0), ["a"]), (timedelta(microseconds=1), [])])
+def test_a_pod_whose_forced_deletion_failed_is_tried_again_when_its_wait_is_over(
+    left: timedelta, again: list[str]
+) -> None:
+    pod = a_running("a", termination_grace_seconds=0)
+    tries = {identity(pod): EvictionTry(2, "ServerError", NOW + left, is_forced=True)}
+    deletion = a_deletion(deadline=NOW - MINUTE, tainted_at=NOW - 30 * MINUTE, tried_at=NOW - MINUTE)
+    deletion = msgspec.structs.replace(deletion, tries=tries)
+    assert [name for name, _ in forced(deletion, pod)] == again
 
 
 def test_an_overloaded_server_is_left_alone() -> None:

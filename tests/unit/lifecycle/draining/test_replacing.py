@@ -69,6 +69,15 @@ def test_an_expired_node_is_not_given_back_while_a_brake_keeps_its_replacements_
     assert isinstance(step, steps.Drain if held_at else steps.CancelDrain)
 
 
+@pytest.mark.parametrize(
+    ("earlier", "drains"), [(timedelta(0), False), (timedelta(microseconds=1), True), (-MINUTE, False)]
+)
+def test_a_deadline_before_the_end_forces_the_drain(earlier: timedelta, *, drains: bool) -> None:
+    """Whoever set a terminationGracePeriod wants the node gone then, replacements or not."""
+    step = step_of(reason="Expired", ends_at=NOW, deadline=NOW - earlier)
+    assert isinstance(step, steps.Drain if drains else steps.CancelDrain)
+
+
 @given(
     graces=st.lists(st.integers(0, 600), min_size=1, max_size=4),
     notice=st.integers(-60, 900),

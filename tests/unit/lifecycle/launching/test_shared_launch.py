@@ -10,14 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import labels
+from core.catalogue.capacity import EFA
 from core.lifecycle.launching.shared_launch import (
     in_launches,
+    is_unanswered,
     is_unnamed,
     launch_name,
     name_tags,
     share_launches,
 )
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.model.catalogue import Catalogue, Offering
 from core.model.node_claim import ObjectRef
 from core.model.plan import PlannedClaim
@@ -140,3 +142,24 @@ def test_instances_of_a_launch_have_its_name_until_they_are_named_after_a_claim(
     assert tags[labels.CLAIM] == launch_name(first) != first.name
     assert not is_unnamed(tags | name_tags("c0"))
     assert not is_unnamed(order_of(a_record("c0"), {}, Catalogue(), cluster="c").tags)
+
+
+def test_claims_are_launched_apart_if_only_one_requests_interfaces_of_its_own() -> None:
+    """The request names network interfaces once for all its instances; an amount of zero requests none."""
+    wanted = {"c0": {}, "c1": {EFA: 0}, "c2": {EFA: 1}, "c3": {EFA: 2}}
+    records = []
+    for name, resources in wanted.items():
+        record = with_types(name, TYPES)
+        plan = msgspec.structs.replace(record.plan, resources={"cpu": 1, **resources})
+        records.append(msgspec.structs.replace(record, plan=plan))
+    assert launches_of(*records) == [["c0", "c1"], ["c2", "c3"]]
+
+
+def test_a_claim_is_unanswered_until_anything_is_known_of_its_launch() -> None:
+    """Whoever takes an answered one along launches a second instance for it."""
+    waiting = a_record("c1", first="c0", shares=2)
+    leaving = Deletion(reason="Expired", asked_at=NOW)
+    assert is_unanswered(waiting, "c0")
+    assert not is_unanswered(None, "c0")
+    for changes in ({"first": "c1"}, {"attempts": 1}, {"phase": ClaimPhase.LAUNCHED}, {"deletion": leaving}):
+        assert not is_unanswered(msgspec.structs.replace(waiting, **changes), "c0")

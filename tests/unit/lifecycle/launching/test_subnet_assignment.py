@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import labels
-from core.lifecycle.launching.subnet_assignment import with_subnets
+from core.lifecycle.launching.subnet_assignment import full_zones, with_subnets
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Offering
 from core.model.node_pool import NodeClass
@@ -92,3 +92,10 @@ def test_nothing_is_assigned_without_a_class_or_where_all_subnets_have_plenty() 
     claims = [a_claim(0, "a", "gone")]
     assert with_subnets(claims, a_snapshot({"a1": 2, "a2": 2})) == claims
     assert with_subnets([a_claim(0, "a")], a_snapshot({}, a_class("a1", "a2"))) == [a_claim(0, "a")]
+
+
+def test_a_zone_is_full_if_no_subnet_has_the_addresses_of_a_node() -> None:
+    """The roomiest subnet counts; one that is not in the reading has plenty."""
+    found = a_class("a1", "a2", "b1", "c1", "c2", per_node=4)
+    assert full_zones(found, {"a1": 3, "a2": 2, "b1": 4, "c1": 0}) == {"a"}
+    assert full_zones(found, {"a1": 3, "a2": 4, "b1": 3}) == {"b"}

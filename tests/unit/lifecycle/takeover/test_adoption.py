@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from core import labels
+from core.lifecycle.claims import REGISTRATION_TIMEOUT
 from core.lifecycle.takeover.adoption import AdoptionState, adoption_state, is_marked
 from core.reasons.takeover import AdoptionReason
 from tests.builders import NOW, a_pool
@@ -117,6 +118,13 @@ def test_what_is_in_the_way_is_named_with_its_object(
     assert objection.reason is reason
     assert part in objection.message
     assert objection.reason.advice or objection.reason is AdoptionReason.OTHER_PROVIDER
+
+
+@pytest.mark.parametrize(("early", "refused"), [(timedelta(microseconds=1), False), (timedelta(0), True)])
+def test_a_node_that_has_not_joined_in_time_is_an_obstacle(early: timedelta, *, refused: bool) -> None:
+    found = a_launched_claim(nodes=(), launched_at=NOW - REGISTRATION_TIMEOUT + early)
+    objection = adoption_state(found, the_owners(), NOW)[1]
+    assert (objection is not None and objection.reason is AdoptionReason.NOT_JOINED) == refused
 
 
 def test_missing_tags_are_added_and_no_obstacle() -> None:
