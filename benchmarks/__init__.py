@@ -6,6 +6,6 @@ to run single cases.
 
 import os
 
-from cli.__main__ import ARRAY_THREADS
+from installation.array_threads import ARRAY_THREADS
 
-os.environ.update({**ARRAY_THREADS, **os.environ})  # before numpy is loaded, as in the functions (ADR 194)
+os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the functions (ADR 194)

@@ -16,7 +16,7 @@ from benchmarks.commit import commit
 from benchmarks.files import Files, written
 from benchmarks.peer import Peer, PeerError, built_peer
 from benchmarks.table import below_bound, gives_up_more, table
-from cli.__main__ import ARRAY_THREADS
+from installation.array_threads import ARRAY_THREADS
 
 _CASE_SECONDS_MAX: Final = 900
 _EXAMPLES: Final = """examples:

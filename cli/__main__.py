@@ -15,6 +15,7 @@ from cli.terminal.printable import write_stderr
 from cli.terminal.style import AUTO, choose_style
 from core.errors import InvalidInputError
 from core.version import VERSION
+from installation.array_threads import ARRAY_THREADS
 
 COMMANDS: Final = {
     "plan": "where would every pending pod go, and which nodes must be launched",
@@ -47,9 +48,6 @@ COMMANDS: Final = {
 EXTRAS: Final = {"moto": "simulate", "boto3": "simulate", "botocore": "simulate", "aws_lambda_powertools": "simulate"}
 """Library → the extra of the wheel that installs it."""
 
-ARRAY_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1"}
-"""numpy reads it when it is loaded. The planner's matrix products are so small that threads would only slow them (ADR 194)."""
-
 _COMPLETING: Final = "_ARGCOMPLETE"
 """Environment variable that the shell's completion (argcomplete) sets."""
 
@@ -76,7 +74,7 @@ _EXAMPLES: Final = f"""examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    os.environ.update({**ARRAY_THREADS, **os.environ})
+    os.environ.update(ARRAY_THREADS)
     given = list(sys.argv[1:] if arguments is None else arguments)
     if _COMPLETING in os.environ:
         _complete()

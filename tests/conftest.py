@@ -12,6 +12,10 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from installation.array_threads import ARRAY_THREADS
+
+os.environ.update(ARRAY_THREADS)  # before numpy is loaded: texts of whole results are compared to the last byte
+
 settings.register_profile(
     "ci", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -6,11 +6,14 @@ reviewer what a change of the code changes, and a test fails for any change that
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Final
+
+from installation.array_threads import ARRAY_THREADS
 
 MODULES: Final = (
     "tests.property.disruption.test_expected_decisions",
@@ -58,6 +61,7 @@ class Expected:
 
 def main() -> int:
     """Write the texts of all modules, or of those whose names are given."""
+    os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the tests
     for module in sys.argv[1:] or MODULES:
         import_module(module).EXPECTED.write()
     return 0

@@ -46,8 +46,10 @@ def _differing(path: str, before: Any, after: Any) -> Any:
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
             yield from _differing(f"{path}.{key}".lstrip("."), before.get(key), after.get(key))
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for number, (old, new) in enumerate(zip(before, after, strict=True)):
+    elif isinstance(before, list) and isinstance(after, list):
+        if len(before) != len(after):
+            yield f"{path}: {len(before)} elements became {len(after)}"
+        for number, (old, new) in enumerate(zip(before, after, strict=False)):
             yield from _differing(f"{path}[{number}]", old, new)
     else:
         yield f"{path}: {_short(before)} became {_short(after)}"

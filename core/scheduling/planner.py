@@ -18,7 +18,6 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.diagnosis import Diagnosis
 from core.scheduling.explanation.findings import PodFinding
 from core.scheduling.greedy.solution import Solution
-from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.optimization.optimizer import default_steps, improved
 from core.scheduling.plan_output import SchedulingResults, scheduling_results
 from core.scheduling.replanning.ec2_limits import (
@@ -31,6 +30,7 @@ from core.scheduling.replanning.greedy_plans import Drains, drained, greedy, pla
 
 if TYPE_CHECKING:
     from core.scheduling.explanation.pod_offers import PodOffer
+    from core.scheduling.optimization.drained_fleet import DrainedFleet
 
 
 class Planner:
@@ -118,6 +118,8 @@ class Planner:
 
         Pending pods get their places first, as they would without the move, and new nodes of their own.
         """
+        from core.scheduling.optimization.drained_fleet import DrainedFleet
+
         context, (solution, displaced) = planned_within_ec2_limits(self._context, partial(drained, drains=drains))
         results = partial(self._results, displaced=displaced)
         return DrainedFleet(results(solution), context, solution, results, self._search)

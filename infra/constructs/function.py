@@ -16,6 +16,7 @@ from constructs import Construct
 from infra.config import ClusterConfig
 from infra.constructs.private_network import PrivateNetwork
 from infra.constructs.trust import for_this_account
+from installation.array_threads import ARRAY_THREADS
 from installation.wiring import FunctionSpec
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
@@ -25,9 +26,6 @@ EVENT_RETRIES = 2
 
 LIVE: Final = "live"
 """The alias that all triggers invoke."""
-
-_ARRAY_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1"}
-"""numpy reads it when it is loaded. The planner's matrix products are so small that threads would only slow them (ADR 194)."""
 
 _ONE_NAME_OF_DYNAMODB: Final = {"AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled"}
 """A sandbox that starts from a snapshot asks for its credentials. If they name the account, botocore would call DynamoDB under
@@ -96,7 +94,7 @@ class ProvisionerFunction(Construct):
             handler=self.spec.handler,
             code=code,
             role=self.role,
-            environment={**_ARRAY_THREADS, **(_ONE_NAME_OF_DYNAMODB if snap_start else {}), **environment},
+            environment={**ARRAY_THREADS, **(_ONE_NAME_OF_DYNAMODB if snap_start else {}), **environment},
             memory_size=self.spec.memory_mb,
             timeout=cdk.Duration.seconds(int(self.spec.timeout.total_seconds())),
             reserved_concurrent_executions=self.spec.concurrency,

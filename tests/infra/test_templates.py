@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match, Template
 
-from cli.__main__ import ARRAY_THREADS
 from cli.ledger.own_code import own_code
 from core import labels
 from core.brakes.brake import BrakeKind
 from core.reasons.decision import DecisionKind
 from installation import metric_names
+from installation.array_threads import ARRAY_THREADS
 from installation.settings import Settings
 from installation.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES
 from tests.infra.conftest import ROOT, synthesize

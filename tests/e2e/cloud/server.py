@@ -21,6 +21,7 @@ from moto.iam.models import iam_backends
 from moto.sqs.models import SQSBackend
 
 from installation import wiring
+from installation.array_threads import ARRAY_THREADS
 from installation.settings import Settings
 from installation.wiring import FunctionSpec
 from simulator.aws.ec2.describe import InstanceCalls
@@ -137,6 +138,7 @@ class Cloud:
         return {
             **self.settings.to_environment(),
             **credentials,
+            **ARRAY_THREADS,
             "AWS_REGION": self.region.name,
             "AWS_DEFAULT_REGION": self.region.name,
             "AWS_ENDPOINT_URL": self.http.url,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +24,6 @@ def test_a_small_cluster_ends_between_its_bound_and_its_old_cost(tmp_path: Path)
     assert way["untouchable"] <= way["program"]
     said = figures(document({"cluster": "small", "load": 0.5, **found}))
     assert said.count("balanced") == 1
-
-
-def test_arrays_have_one_thread_as_in_the_functions() -> None:
-    """On two busy processors, threads that wait for each other made the first decision look twice as long."""
-    program = "import sys, benchmarks.disruption, os; print(os.environ['OPENBLAS_NUM_THREADS'], 'numpy' in sys.modules)"
-    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
-    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)  # noqa: S603
-    assert done.stdout.split() == ["1", "False"]
 
 
 def document(*clusters: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from adapters.kube.token import EksToken, presigner
 from adapters.run_report import RunReport
 from adapters.runtime.clock import SystemClock
 from installation import wiring
+from installation.array_threads import ARRAY_THREADS
 from installation.settings import Settings
 from installation.wiring import BY_NAME
 from lambdas.application.controllers import Application
@@ -97,6 +98,12 @@ def launch(cloud: Cloud, token: str, *, once: bool = False) -> dict[str, Any]:
 def instances_of(cloud: Cloud, token: str) -> list[dict[str, Any]]:
     found = as_provision(cloud, "ec2").describe_instances(Filters=[{"Name": "tag:claim", "Values": [token]}])
     return [instance for reservation in found["Reservations"] for instance in reservation["Instances"]]
+
+
+def test_functions_compute_on_one_thread_as_deployed_ones(cloud: Cloud) -> None:
+    """On two threads, the last bits of a product differ: once, a plan for a burst was another one when it was repeated."""
+    for spec in wiring.FUNCTIONS:
+        assert cloud.environment(spec).items() >= ARRAY_THREADS.items()
 
 
 def test_an_instance_lives_and_dies_over_http(cloud: Cloud) -> None:

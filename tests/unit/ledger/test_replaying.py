@@ -44,7 +44,8 @@ def test_each_function_decides_again_under_the_recorded_bound() -> None:
     [
         ({"a": 1}, {"a": 1}, []),
         ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, ["a.b[1]: 2 became 3"]),
-        ({"a": [1]}, {"a": [1, 2]}, ["a: [1] became [1, 2]"]),
+        ({"a": [1]}, {"a": [1, 2]}, ["a: 1 elements became 2"]),
+        ({"a": [{"b": 1}, 2]}, {"a": [{"b": 2}]}, ["a: 2 elements became 1", "a[0].b: 1 became 2"]),
         ({"a": [1]}, {"a": {"b": 1}}, ['a: [1] became {"b": 1}']),
         ({"a": {"b": 1}}, {"a": [1]}, ['a: {"b": 1} became [1]']),
         ({"a": [1]}, {"a": "x"}, ['a: [1] became "x"']),

@@ -8,15 +8,17 @@ many such groups, it is a cap on each item group. Other hostname rules apply whe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from core.packing.search_settings import RepackSettings
-from core.scheduling.optimization.items.packing_item import Amounts, PackingItem
 from core.scheduling.primitives.handles import RequirementId, TopologyGroupId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
+
+if TYPE_CHECKING:
+    from core.scheduling.optimization.items.packing_item import Amounts, PackingItem
 
 INTERDEPENDENT: Final = TopologyGroupId(-1)
 """Represents all hostname groups that count pods which do not obey them; an item that obeys one uses a unit of its capacity."""
