@@ -90,6 +90,20 @@ def test_an_open_label_gets_the_first_free_value() -> None:
     assert any_value(Requirement.of("rack", "Gt", ["3"]), ("4",)) == "5"
 
 
+@pytest.mark.parametrize("gte", [None, -1, 0, 1, 2])
+@pytest.mark.parametrize("lte", [None, 0, 1, 2])
+@pytest.mark.parametrize("excluded", [(), ("0",), ("0", "1"), ("1", "2"), ("0", "1", "2")])
+@pytest.mark.parametrize("taken", [(), ("0",), ("1",), ("0", "1", "2")])
+def test_an_open_label_gets_the_lowest_number_that_is_allowed_and_free(
+    gte: int | None, lte: int | None, excluded: tuple[str, ...], taken: tuple[str, ...]
+) -> None:
+    """By trying all numbers: a value that the NodePool excludes would be a node that it does not own."""
+    rack = Requirement("rack", True, excluded, gte=gte, lte=lte)
+    free = [n for n in range(9) if str(n) not in {*excluded, *taken}]
+    allowed = [n for n in free if (gte is None or n >= gte) and (lte is None or n <= lte)]
+    assert any_value(rack, taken) == (str(allowed[0]) if allowed else None)
+
+
 def test_a_template_below_a_price_has_only_what_costs_less() -> None:
     """Consolidation launches what is cheaper than the nodes that go: of any size, no type may cost as much."""
     types = tuple(a_type(f"m{cpu}", cpu=str(cpu), price=cpu / 10) for cpu in (1, 2, 4, 8, 16))

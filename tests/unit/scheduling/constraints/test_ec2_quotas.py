@@ -60,6 +60,21 @@ def test_only_a_plan_that_would_exceed_a_quota_is_made_with_the_constraint() -> 
     assert other.for_another_plan(claims) is None, "its plan keeps to them already"
 
 
+@pytest.mark.parametrize(
+    ("quota", "sizes"), [(6, [2, 2, 2]), (7, [2, 2, 2]), (5, [2, 2]), (4, [2, 2]), (200, [64, 64, 64])]
+)
+def test_claims_are_made_smaller_until_all_have_room_in_the_quota(quota: int, sizes: list[int]) -> None:
+    """A node for each zone: the first claim's choice of larger types must not keep the last pod out."""
+    pods = tuple(
+        a_pod(f"p{n}", cpu="1500m", node_selector=(Requirement.one_of(labels.ZONE, zone),))
+        for n, zone in enumerate(ZONES)
+    )
+    on_demand = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND))
+    plan = plan_of(types=TYPES, pods=pods, node_pools=(on_demand,), vcpu_quotas={STANDARD.on_demand: quota})
+    assert sorted(max(VCPUS[name] for name in claim.instance_types) for claim in plan.claims) == sizes
+    assert len(reasons_of(plan)) == 3 - len(sizes)
+
+
 def test_the_reason_names_the_quota_and_what_is_missing() -> None:
     """A person raises it by its code."""
     on_demand = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND))

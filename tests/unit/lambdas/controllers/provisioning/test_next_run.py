@@ -72,3 +72,31 @@ def test_a_runs_own_request_right_after_a_plan_is_dropped() -> None:
     next_run.planned()
     assert next_run.is_too_early(WokenBy.ITSELF)
     assert queue.sent == []
+
+
+def test_a_requested_run_that_may_request_one_more_stands_for_both() -> None:
+    """Its chain ends at the very moment at which the one more would come."""
+    queue = FakeQueue()
+    next_run = NextRun(queue, FakeClock(NOW))
+    next_run.ask("planner was busy", NOW + 2 * FIVE, FIVE)
+    next_run.ask("planner was busy", NOW + 9 * FIVE, FIVE)
+    assert [delay for _, delay in queue.sent] == [FIVE]
+    next_run.ask("planner was busy", NOW + 9 * FIVE, FIVE - SECOND)
+    assert [delay for _, delay in queue.sent] == [FIVE, FIVE - SECOND]
+
+
+def test_a_run_at_the_very_end_of_its_chain_is_requested() -> None:
+    queue = FakeQueue()
+    NextRun(queue, FakeClock(NOW)).ask("EC2 had no capacity", NOW + FIVE, FIVE)
+    assert queue.sent == [(wake_up("EC2 had no capacity", NOW + FIVE), FIVE)]
+
+
+def test_news_after_the_next_plan_is_requested_again() -> None:
+    queue, clock = FakeQueue(), FakeClock(NOW)
+    next_run = NextRun(queue, clock)
+    for _ in range(2):
+        next_run.planned()
+        assert next_run.is_too_early(WokenBy.NEWS)
+        assert next_run.is_too_early(WokenBy.NEWS)
+        clock.advance(seconds=1)
+    assert queue.sent == [(wake_up("spaced"), SECOND)] * 2
