@@ -65,6 +65,18 @@ def test_one_pods_error_never_stops_its_neighbours(answer: EvictionReason) -> No
     assert lab.claims == ()
 
 
+@pytest.mark.parametrize("error", [NotFoundError(CALL, "404 not found"), ConflictError(CALL, "409 another uid")])
+def test_a_pod_that_is_gone_when_it_is_evicted_is_no_objection(error: PortError) -> None:
+    """Else a drain would report an error for each pod that ended by itself, and count it as tried in vain."""
+    lab = a_lab()
+    lab.kubernetes.refusing = {"default/a": error}
+    (report,) = lab.tick(1)
+    assert lab.kubernetes.evicted == ["default/b", "default/c"]
+    assert [d for d in report.decisions if d.subject == "default/a"] == []
+    assert lab.claim.deletion is not None
+    assert lab.claim.deletion.tries == {}
+
+
 REFUSAL = 'admission webhook "guard.example.com" denied the request: later'
 
 
