@@ -23,8 +23,7 @@ from core.disruption.static_capacity.replicas import lacks_nodes
 from core.errors import InvalidInputError
 from core.model.snapshot import Snapshot
 from core.model.values.duration import HOUR, MICROSECOND, MICROSECONDS_PER_HOUR
-from core.scheduling.capacity.existing_node import KnownRooms
-from core.scheduling.context import SchedulingContext
+from core.scheduling.context import KnownParts, SchedulingContext
 from core.scheduling.planner import Planner
 
 TICK: Final = timedelta(minutes=5)
@@ -54,7 +53,7 @@ class FleetSimulation:
         self._snapshot = rules.change(first)
         self._now = first.now
         self._fleet = SimulatedFleet(first)
-        self._rooms = KnownRooms()
+        self._known = KnownParts()
         self._unplaced: tuple[str, ...] = ()
         self._looked_at: datetime | None = None
         self._is_due = self._has_next_wave = False
@@ -161,7 +160,7 @@ class FleetSimulation:
         if not (snapshot.buffers or lacks_nodes(snapshot) or any(not pod.node_name for pod in snapshot.pods)):
             return snapshot, None
         planner = self._planner(snapshot)
-        plan = planner.without_reasons().plan()
+        plan = planner.without_reasons().plan(proves=False)
         self._fleet.place(plan, snapshot)
         self._unplaced = tuple(found.pod for found in plan.unschedulable)
         self._fleet.refused.update(self._unplaced)
@@ -170,7 +169,7 @@ class FleetSimulation:
         return snapshot, planner
 
     def _planner(self, snapshot: Snapshot) -> Planner:
-        return Planner(snapshot, SchedulingContext(snapshot, rooms=self._rooms))
+        return Planner(snapshot, SchedulingContext(snapshot, known=self._known))
 
     def _let_go(self, snapshot: Snapshot, planner: Planner) -> None:
         """Decide which nodes go now, and carry that out."""

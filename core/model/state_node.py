@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -153,22 +154,51 @@ def state_nodes(snapshot: Snapshot) -> tuple[StateNode, ...]:
     A claim and a node are joined if the claim names the node or both name one instance. A claim without an instance is not a
     node yet: it offers no room.
     """
+    return _state_nodes(snapshot, _state_node)
+
+
+class KnownStateNodes:
+    """The state nodes of one snapshot, for those that the next snapshot has unchanged, as the same objects."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[Sequence[Pod], StateNode]] = {}
+
+    def of(self, snapshot: Snapshot) -> tuple[StateNode, ...]:
+        """Return `state_nodes` of the next snapshot."""
+        before, self._known = self._known, {}
+
+        def known_or_new(node: Node | None, claim: NodeClaim | None, pods: Sequence[Pod]) -> StateNode:
+            # A state node keeps these objects alive, so no others have their identities.
+            identity = id(node), id(claim)
+            found = before.get(identity)
+            if found is None or len(found[0]) != len(pods) or not all(map(operator.is_, found[0], pods)):
+                found = pods, _state_node(node, claim, pods)
+            self._known[identity] = found
+            return found[1]
+
+        return _state_nodes(snapshot, known_or_new)
+
+
+def _state_nodes(
+    snapshot: Snapshot, view: Callable[[Node | None, NodeClaim | None, Sequence[Pod]], StateNode]
+) -> tuple[StateNode, ...]:
     by_node: dict[str, list[Pod]] = {}
-    bound = [pod for pod in snapshot.pods if pod.node_name and not pod.is_terminal]
-    for pod in sorted(bound, key=_key_of):
-        by_node.setdefault(pod.node_name, []).append(pod)
+    for pod in snapshot.pods:
+        if pod.node_name and not pod.is_terminal:
+            by_node.setdefault(pod.node_name, []).append(pod)
     claims = _claims_by_node(snapshot)
-    found = [
-        StateNode(node=node, claim=claims.get(node.name), pods=tuple(by_node.get(node.name, ())))
-        for node in snapshot.nodes
-    ]
+    found = [view(node, claims.get(node.name), by_node.get(node.name, ())) for node in snapshot.nodes]
     taken = {state.claim_name for state in found}
     found += [
-        StateNode(claim=claim, pods=tuple(by_node.get(claim.node_name, ())) if claim.node_name else ())
+        view(None, claim, by_node.get(claim.node_name, ()) if claim.node_name else ())
         for claim in snapshot.node_claims
         if claim.name not in taken and claim.provider_id
     ]
     return tuple(sorted(found, key=lambda state: (state.name, state.claim_name)))
+
+
+def _state_node(node: Node | None, claim: NodeClaim | None, pods: Sequence[Pod]) -> StateNode:
+    return StateNode(node=node, claim=claim, pods=tuple(sorted(pods, key=_key_of)))
 
 
 def _claims_by_node(snapshot: Snapshot) -> dict[str, NodeClaim]:

@@ -12,7 +12,7 @@ from core.commitments.coverage import coverage_of
 from core.model.plan import PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
-from core.model.state_node import StateNode, state_nodes
+from core.model.state_node import KnownStateNodes, StateNode, state_nodes
 from core.model.values.requirements import Requirements
 from core.model.values.taints import Toleration, first_untolerated
 from core.pods.disposition import reschedulable
@@ -30,13 +30,22 @@ from core.scheduling.constraints.remaining_capacity import RemainingCapacity
 from core.scheduling.pod_grouping import PodGroups
 from core.scheduling.pods.pending_pods import pending_pods
 from core.scheduling.pods.pod_group import RelaxationStep
-from core.scheduling.pods.pod_signatures import PodSignatures
+from core.scheduling.pods.pod_signatures import KnownQuestions, PodSignatures
 from core.scheduling.pods.volumes import VolumeIndex
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis
 from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import Namespaces
+
+
+class KnownParts:
+    """What one snapshot's context keeps for the next of nodes and pods that both have; results are those of each alone."""
+
+    def __init__(self) -> None:
+        self.states = KnownStateNodes()
+        self.questions = KnownQuestions()
+        self.rooms = KnownRooms()
 
 
 class SchedulingContext:
@@ -58,13 +67,13 @@ class SchedulingContext:
         self,
         snapshot: Snapshot,
         constraints: ConstraintTypes = CONSTRAINTS,
-        rooms: KnownRooms | None = None,
+        known: KnownParts | None = None,
     ) -> None:
-        """Prepare the snapshot; `rooms` keeps those of nodes from one snapshot to the next."""
+        """Prepare the snapshot; `known` keeps parts of it for the next."""
         self.snapshot = snapshot
         self.coverage = coverage_of(snapshot)
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
-        self.states: tuple[StateNode, ...] = state_nodes(snapshot)
+        self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
         self.pending = pending_pods(snapshot)
         self.released: frozenset[str] = frozenset()
         bound = [pod for state in self.states for pod in state.pods]
@@ -72,9 +81,10 @@ class SchedulingContext:
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
         self.volumes = volumes = VolumeIndex(snapshot)
         daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
-        signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis, reads_of(constraints))
+        reads, questions = reads_of(constraints), known.questions if known is not None else None
+        signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis, reads, questions)
         self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(
-            self.states, rooms
+            self.states, known.rooms if known is not None else None
         )
         self.positions = {node.name: node.index for node in self.existing_nodes}
         self.positions |= {node.state.claim_name: node.index for node in self.existing_nodes if node.state.claim_name}

@@ -82,19 +82,20 @@ class Planner:
         """Return the same planner without reasons for unplaced pods."""
         return Planner(self._context.snapshot, self._context, explains=False)
 
-    def plan(self, out_of_time: Callable[[], float] | None = None) -> Plan:
+    def plan(self, out_of_time: Callable[[], float] | None = None, *, proves: bool = True) -> Plan:
         """Return the plan for pending pods and for pods of leaving nodes.
 
         Args:
             out_of_time: Ends the search for cheaper nodes before its bound on steps: `options.improve_iterations`, or a default
                 by the plan's size. Returns the elapsed share of its time. If neither is set, the result is the greedy plan
                 without a proven bound.
+            proves: Whether to compute the bound of a searched plan, which changes nothing else.
         """
-        return self._improved(out_of_time)[0]
+        return self._improved(out_of_time, proves=proves)[0]
 
-    def _improved(self, out_of_time: Callable[[], float] | None) -> tuple[Plan, Solution]:
+    def _improved(self, out_of_time: Callable[[], float] | None, *, proves: bool = True) -> tuple[Plan, Solution]:
         _, (solution, cost) = planned_within_ec2_limits(
-            self._context, partial(_searched, out_of_time=out_of_time, search=self._search)
+            self._context, partial(_searched, out_of_time=out_of_time, search=self._search, proves=proves)
         )
         plan = self._results(solution, []).plan
         if cost is not None:
@@ -191,14 +192,15 @@ class Planner:
 
 
 def _searched(
-    context: SchedulingContext, out_of_time: Callable[[], float] | None, search: SearchSettings
+    context: SchedulingContext, out_of_time: Callable[[], float] | None, search: SearchSettings, *, proves: bool
 ) -> tuple[Solution, Cost | None]:
     """Return the plan for pods that need a place, and the proven bound on its cost if it was searched."""
-    return best_of([_searched_one(one, out_of_time, search) for one in commitment_contexts(context, frozenset())])
+    contexts = commitment_contexts(context, frozenset())
+    return best_of([_searched_one(one, out_of_time, search, proves=proves) for one in contexts])
 
 
 def _searched_one(
-    context: SchedulingContext, out_of_time: Callable[[], float] | None, search: SearchSettings
+    context: SchedulingContext, out_of_time: Callable[[], float] | None, search: SearchSettings, *, proves: bool
 ) -> tuple[Solution, Cost | None]:
     solution, _ = planned(context, frozenset(), consolidation=False)
     steps = context.snapshot.options.improve_iterations
@@ -206,7 +208,7 @@ def _searched_one(
         return solution.settle_commitments(), None
     steps_max = default_steps(solution, search) if steps is None else steps
     budget = SearchBudget(steps_max, out_of_time) if steps_max else None
-    cheaper, cost = improved(context, solution, budget, search)
+    cheaper, cost = improved(context, solution, budget, search, proves=proves)
     return cheaper_within_ec2_limits(context, cheaper, solution) or cheaper.settle_commitments(), cost
 
 

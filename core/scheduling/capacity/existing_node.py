@@ -77,7 +77,7 @@ class KnownRooms:
 
     def __init__(self) -> None:
         self._basis: tuple[object, ...] = ()
-        self._rooms: dict[tuple[int, ...], NodeRoom] = {}
+        self._rooms: dict[int, NodeRoom] = {}
 
     def of(
         self, states: Iterable[StateNode], basis: tuple[object, ...], room: Callable[[StateNode], NodeRoom]
@@ -85,16 +85,15 @@ class KnownRooms:
         """Return the rooms of the next snapshot's nodes.
 
         Args:
-            states: The nodes.
+            states: The nodes; one that is unchanged is the same object.
             basis: What rooms depend on besides the nodes.
             room: Returns the room of a node that is not known.
         """
         before, self._rooms = self._rooms if self._basis == basis else {}, {}
         self._basis = basis
         for state in states:
-            # A room keeps these objects alive, so no others have their identities.
-            key = (id(state.node), id(state.claim), *map(id, state.pods))
-            self._rooms[key] = before.get(key) or room(state)
+            # A room keeps its state node alive, so no other has its identity.
+            self._rooms[id(state)] = before.get(id(state)) or room(state)
         return list(self._rooms.values())
 
 

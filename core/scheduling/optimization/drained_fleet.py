@@ -36,7 +36,8 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         """Return the same pods on cheaper new nodes, if any are found within the budget.
 
         Two models of hostname rules are tried for a few steps each: as resources of machines, and as caps on each kind of pod.
-        Which is better depends on how many pods such rules keep apart. The better one gets the rest of the steps. With most of
+        Which is better depends on how many pods such rules keep apart; without such resources both are the same, and one is
+        tried. The better one gets the rest of the steps. With most of
         them it begins from the scheduler's own new nodes again: pods that the trial put together may only use the types of
         their new node. With the others it continues from the cheapest nodes found, which may have been split (ADR 269).
         """
@@ -44,11 +45,18 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
             return self.results
         from core.scheduling.optimization.repacker import Repacker
 
+        share = self._search.repack.way_trial_share
         trials: list[tuple[Solution, SearchSettings]] = []
+        tried: tuple[Repacker, SearchBudget] | None = None
         for way in _ways(self._search):
-            portion = budget.portion(self._search.repack.way_trial_share)
-            trials.append((Repacker(self._context, portion, way).improved(self._solution), way))
+            portion = budget.portion(share)
+            if tried is not None and not tried[0].models_hostnames and tried[1].steps_max == portion.steps_max:
+                budget.steps += tried[1].steps  # as if the same search had run again
+                continue
+            repacker = Repacker(self._context, portion, way)
+            trials.append((repacker.improved(self._solution), way))
             budget.steps += portion.steps
+            tried = repacker, portion
         best, best_way = min(trials, key=lambda trial: _cost(trial[0]))
         portion = budget.portion(self._search.repack.restart_share)
         restarted = Repacker(self._context, portion, best_way).improved(self._solution)

@@ -15,10 +15,12 @@ def improved(
     solution: Solution,
     budget: SearchBudget | None,
     settings: SearchSettings,
+    *,
+    proves: bool = True,
 ) -> tuple[Solution, Cost]:
     """Return the plan, made cheaper within the budget, with its lower bound.
 
-    Without a budget nothing is searched, and a bound that needs a solver is left out.
+    Without a budget nothing is searched, and a bound that needs a solver is left out, as without `proves`.
     """
     relaxed, cost, limits = RelaxedPods(context, solution, settings), _cost(solution), settings.optimizer
     bound = relaxed.arithmetic_bound() if relaxed.pairs_max <= limits.arithmetic_pairs_max else None
@@ -32,9 +34,11 @@ def improved(
     from core.scheduling.optimization.lower_bound import LowerBound
     from core.scheduling.optimization.repacker import Repacker
 
-    lower_bound = LowerBound(context, relaxed, settings)
+    lower_bound = LowerBound(context, relaxed, settings) if proves else None
     cheaper = Repacker(context, budget, settings).improved(solution)
     found = _cost(cheaper)
+    if lower_bound is None:
+        return cheaper, Cost(found, bound)
     return cheaper, Cost(found, max(bound or 0, lower_bound.proven(cheaper.claims, cost=found, budget=budget)))
 
 

@@ -38,12 +38,17 @@ class _Replaceable(msgspec.Struct, frozen=True, eq=False):
 
 
 class Repacker:
-    """One search for cheaper nodes."""
+    """One search for cheaper nodes.
+
+    Attributes:
+        models_hostnames: Whether the last search had hostname groups as resources of machines.
+    """
 
     def __init__(self, context: SchedulingContext, budget: SearchBudget, settings: SearchSettings) -> None:
         self._context = context
         self._budget = budget
         self._settings = settings
+        self.models_hostnames = False
         self._hostname_caps = HostnameCaps(context.topology.groups)
         self._extraction = ItemExtraction(context, self._hostname_caps)
 
@@ -54,6 +59,7 @@ class Repacker:
         kept, replaceable = self._taken_apart(solution)
         tasks = [(one, self._subproblems(one.scope, one.nodes)) for one in replaceable]
         subproblems = [subproblem for _, of_scope in tasks for subproblem in of_scope]
+        self.models_hostnames = any(subproblem.models_hostnames for subproblem in subproblems)
         seed = self._context.snapshot.options.seed
         searches = search(subproblems, seed=seed, budget=self._budget, settings=self._settings)
         found = iter([one.claims() for one in searches])

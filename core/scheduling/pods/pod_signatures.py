@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -28,6 +28,35 @@ class SizedSignature(msgspec.Struct, eq=False):
 
 _NO_FACTS: Final[ConstraintFacts] = ()
 
+Question = tuple[int, str, tuple[str | None, ...], tuple[TopologySpread, ...] | None, ConstraintFacts]
+"""What sorts a pod: the identity of its spec, its namespace, the labels that any rule reads, default spreads, and facts."""
+
+
+QUESTIONS_KEPT: Final = 10_000
+"""How many questions are kept to find an equal one; a cluster of 300 nodes has some hundreds."""
+
+
+class KnownQuestions:
+    """The questions of one snapshot's pods, for those that the next snapshot has unchanged; most equal ones are one object."""
+
+    def __init__(self) -> None:
+        self._keys: Sequence[str] = ()
+        self._known: dict[int, tuple[Pod, Question]] = {}
+        self._distinct: dict[Question, Question] = {}
+
+    def of(self, pods: Iterable[Pod], keys: Sequence[str]) -> Mapping[int, tuple[Pod, Question]]:
+        """Return identity → pod and its question, in the order of the pods, by the labels of these keys alone."""
+        before, self._keys = self._known if self._keys == keys else {}, keys
+        if len(self._distinct) > QUESTIONS_KEPT:
+            self._distinct.clear()
+        # An entry keeps its pod alive, so no other pod has its identity.
+        self._known = {id(pod): before.get(id(pod)) or (pod, self._question(pod)) for pod in pods}
+        return self._known
+
+    def _question(self, pod: Pod) -> Question:
+        question = id(pod.spec), pod.namespace, tuple(map(pod.labels.get, self._keys)), None, _NO_FACTS
+        return self._distinct.setdefault(question, question)
+
 
 class PodSignatures:
     """The signatures of all pods of a snapshot, numbered in the order of the given pods."""
@@ -38,6 +67,7 @@ class PodSignatures:
         pods: Sequence[Pod],
         axis: ResourceAxis,
         reads: Callable[[Pod], ConstraintFacts] | None = None,
+        known: KnownQuestions | None = None,
     ) -> None:
         """Sort the pods.
 
@@ -46,6 +76,7 @@ class PodSignatures:
             pods: Pods that need a place, and running pods.
             axis: The relevant resources.
             reads: What constraints read of a pod besides its spec, namespace and labels.
+            known: The questions of an earlier snapshot's pods, if any are kept.
         """
         self._defaults = DefaultSpreads(snapshot)
         self._reads = reads
@@ -57,8 +88,11 @@ class PodSignatures:
         distinct = {self._terms[identity]: spec for identity, spec in specs.items()}
         self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
         self._signatures: dict[tuple[object, ...], PodSignature] = {}
-        self._sized_signatures: dict[tuple[object, ...], SizedSignature] = {}
-        self._of = {id(pod): sized for pod, sized in zip(pods, self._all_sized(pods), strict=True)}
+        self._sized_signatures: dict[Question, SizedSignature] = {}
+        if known is None or self._has_defaults or reads is not None:
+            self._of = {id(pod): sized for pod, sized in zip(pods, self._all_sized(pods), strict=True)}
+        else:
+            self._of = self._known_sized(known.of(pods, self._read_keys))
 
     @property
     def all(self) -> list[PodSignature]:
@@ -82,14 +116,26 @@ class PodSignatures:
                 spreads = self._defaults.of(pod)
             if self._reads:
                 facts = self._reads(pod)
-            read = tuple(map(pod.labels.get, keys))
-            question = (id(pod.spec), pod.namespace, read, spreads, facts)
-            found = known.get(question)
-            if found is None:
-                terms = self._terms[id(pod.spec)]
-                signature = self._signature((terms, *question[1:]), pod, spreads, facts)
-                found = known[question] = SizedSignature(signature, self._requests[id(pod.spec)])
-            yield found
+            question = id(pod.spec), pod.namespace, tuple(map(pod.labels.get, keys)), spreads, facts
+            yield known.get(question) or self._new(question, pod)
+
+    def _known_sized(self, questions: Mapping[int, tuple[Pod, Question]]) -> dict[int, SizedSignature]:
+        """Return identity of each pod → its signature; a question is compared by value once for each of its objects."""
+        known = self._sized_signatures
+        by_question: dict[int, SizedSignature] = {}
+        found = {}
+        for identity, (pod, question) in questions.items():
+            sized = by_question.get(id(question))
+            if sized is None:
+                sized = by_question[id(question)] = known.get(question) or self._new(question, pod)
+            found[identity] = sized
+        return found
+
+    def _new(self, question: Question, pod: Pod) -> SizedSignature:
+        terms = self._terms[id(pod.spec)]
+        signature = self._signature((terms, *question[1:]), pod, question[3], question[4])
+        found = self._sized_signatures[question] = SizedSignature(signature, self._requests[id(pod.spec)])
+        return found
 
     def _signature(
         self,

@@ -6,7 +6,7 @@ import msgspec
 
 from core import labels
 from core.model.node_claim import INSTANCE_TERMINATING, Condition
-from core.model.state_node import state_nodes
+from core.model.state_node import KnownStateNodes, state_nodes
 from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, UNREGISTERED, Taint
 from core.pods.disposition import reschedulable
 from tests.builders import NOW, a_node_of, a_pod, a_snapshot, a_type
@@ -91,3 +91,31 @@ def test_its_pods_are_those_that_have_not_finished() -> None:
     (state,) = state_nodes(a_snapshot(nodes=(NODE,), pods=(done, daemon, a_pod("elsewhere"))))
     assert [pod.name for pod in state.pods] == ["daemon"]
     assert [pod.name for pod in reschedulable(state.pods)] == ["daemon"]
+
+
+def test_known_state_nodes_are_those_of_each_snapshot_and_the_same_objects_while_unchanged() -> None:
+    """A simulation asks for those of thousands of snapshots: a changed node, claim or pod must not be missed."""
+    launched = msgspec.structs.replace(CLAIM, name="launched", provider_id="aws:///z/i-2", node_name="later")
+    pods = a_pod("b", node_name=NODE.name), a_pod("a", node_name=NODE.name), a_pod("early", node_name="later")
+    first = a_snapshot(nodes=(NODE,), node_claims=(CLAIM, launched), pods=pods)
+    moved = msgspec.structs.replace(pods[0], node_name="")
+    ended = msgspec.structs.replace(pods[1], phase="Succeeded")
+    snapshots = [
+        first,
+        msgspec.structs.replace(first, pods=(moved, *pods[1:])),
+        msgspec.structs.replace(first, pods=(pods[0], ended, pods[2])),
+        msgspec.structs.replace(first, nodes=(BOOTING,)),
+        msgspec.structs.replace(first, node_claims=(msgspec.structs.replace(CLAIM, image_id="ami-2"),)),
+        first,
+        msgspec.structs.replace(first, now=first.now),
+    ]
+    known, found = KnownStateNodes(), []
+    for snapshot in snapshots:
+        found.append(known.of(snapshot))
+        assert found[-1] == state_nodes(snapshot)
+    assert all(one is other for one, other in zip(found[-1], found[-2], strict=True))
+    unchanged = [one is other for one, other in zip(found[0], found[1], strict=True)]
+    assert {state.name: kept for state, kept in zip(found[0], unchanged, strict=True)} == {
+        NODE.name: False,
+        "launched": True,
+    }

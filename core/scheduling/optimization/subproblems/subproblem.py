@@ -18,7 +18,7 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
 from core.scheduling.optimization.claims.item_assignment import AssignedMachine, ItemAssignment
 from core.scheduling.optimization.items.item_extraction import RepackScope
-from core.scheduling.optimization.items.item_groups import ItemGroup, ItemGrouping, LaunchOption
+from core.scheduling.optimization.items.item_groups import INTERDEPENDENT, ItemGroup, ItemGrouping, LaunchOption
 from core.scheduling.optimization.items.packing_item import MovablePods, PackingItem
 from core.scheduling.optimization.subproblems.packing_columns import problem_and_types
 
@@ -29,6 +29,7 @@ class Subproblem:
     Attributes:
         counts: How many packing items each item group has.
         zone: The zone that all items are packed in; empty for any.
+        models_hostnames: Whether hostname groups are resources of machines.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Subproblem:
         counts = Counter([movable.item for movable in self._movable])
         grouping = ItemGrouping(counts, settings)
         self._hostname_capacity = grouping.hostname_capacity
+        self.models_hostnames = bool(grouping.hostname_capacity.keys() - {INTERDEPENDENT})
         group_of = {item: grouping.of(item, self._option(item, zone)) for item in counts}
         self._members: dict[ItemGroup, dict[PackingItem, int]] = {}
         for item, count in counts.items():

@@ -11,8 +11,7 @@ from core.model.node import Node
 from core.model.node_claim import INITIALIZED, Condition, NodeClaim
 from core.model.node_pool import Disruption
 from core.model.policy import DaemonSet
-from core.scheduling.capacity.existing_node import KnownRooms
-from core.scheduling.context import SchedulingContext
+from core.scheduling.context import KnownParts, SchedulingContext
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of, places, plan_of
 
@@ -85,9 +84,9 @@ def test_known_rooms_are_those_that_each_snapshot_has_alone() -> None:
         msgspec.structs.replace(first, marked_for_deletion=(nodes[1][0].name,)),
         first,
     ]
-    rooms = KnownRooms()
+    known = KnownParts()
     for snapshot in snapshots:
-        found = SchedulingContext(snapshot, rooms=rooms).existing_nodes
+        found = SchedulingContext(snapshot, known=known).existing_nodes
         alone = SchedulingContext(snapshot).existing_nodes
         assert [msgspec.structs.astuple(one) for one in found] == [msgspec.structs.astuple(one) for one in alone]
 
@@ -95,9 +94,9 @@ def test_known_rooms_are_those_that_each_snapshot_has_alone() -> None:
 def test_the_room_of_an_unchanged_node_is_computed_once() -> None:
     claim, node = a_node_of(TYPE, "a")
     snapshot = a_snapshot(types=(TYPE,), nodes=(node,), node_claims=(claim,), pods=(a_pod("p", node_name="a"),))
-    rooms = KnownRooms()
+    known = KnownParts()
     frees = [
-        SchedulingContext(msgspec.structs.replace(snapshot, now=now), rooms=rooms).existing_nodes[0].free
+        SchedulingContext(msgspec.structs.replace(snapshot, now=now), known=known).existing_nodes[0].free
         for now in (NOW, NOW + timedelta(minutes=1))
     ]
     assert frees[0] is frees[1]

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.codec import encode_plan
+from core.model.pod import TopologySpread
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS
+from core.scheduling.greedy.solution import Solution
 from core.scheduling.optimization.drained_fleet import DrainedFleet, _ways
+from core.scheduling.optimization.repacker import Repacker
+from core.scheduling.optimization.subproblems.subproblem import Subproblem
 from core.scheduling.plan_output import SchedulingResults
 from core.scheduling.planner import Planner
 from core.scheduling.replanning.greedy_plans import Drains
-from tests.builders import a_node_of, a_pool, a_type
+from tests.builders import a_node_of, a_pool, a_selector, a_type
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, OPEN, pod_on, world
 from tests.unit.disruption.target.test_decide import with_types
 
 
-def a_drained_fleet() -> DrainedFleet[SchedulingResults]:
+def a_drained_fleet(**changes: Any) -> DrainedFleet[SchedulingResults]:
     """Two nodes go whose pods first fit puts on three new nodes of a dollar, and two would do."""
     old = a_type("old", cpu="16", price=9.0)
     sizes = ("3", "3", "2", "2", "2")
-    pods = tuple(pod_on(f"n{n % 2}", f"p{n}", cpu=f"{int(cpu) * 900}m") for n, cpu in enumerate(sizes))
+    pods = tuple(pod_on(f"n{n % 2}", f"p{n}", cpu=f"{int(cpu) * 900}m", **changes) for n, cpu in enumerate(sizes))
     pool = a_pool("default", ON_DEMAND, disruption=OPEN)
     snapshot = with_types(
         world(a_node_of(old, "n0"), a_node_of(old, "n1"), pods=pods, node_pools=(pool,)),
@@ -57,3 +67,38 @@ def test_column_generation_also_runs_where_rounding_is_a_percent_above_the_bound
     for way in _ways(DEFAULT_SETTINGS):
         assert way.stages.coarse_gap_relative == DEFAULT_SETTINGS.target.coarse_gap_relative
         assert way.stages.coarse_gap_relative < DEFAULT_SETTINGS.stages.coarse_gap_relative / 2
+
+
+def test_without_hostname_rules_one_model_of_them_is_tried_and_the_nodes_are_those_of_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both models are the same then: the second trial took a fifth of the search, and found what the first had found."""
+    searched: list[int | None] = []
+    improved = Repacker.improved
+
+    def counted(self: Repacker, solution: Solution) -> Solution:
+        searched.append(self._budget.steps_max)
+        return improved(self, solution)
+
+    monkeypatch.setattr(Repacker, "improved", counted)
+    once = a_drained_fleet().packed(SearchBudget(20))
+    assert len(searched) == 3
+    monkeypatch.setattr(Subproblem, "models_hostnames", property(lambda _: True, lambda *_: None), raising=False)
+    both = a_drained_fleet().packed(SearchBudget(20))
+    assert searched[3:] == [searched[0], *searched[:3]]
+    assert encode_plan(once.plan) == encode_plan(both.plan)
+
+
+def test_with_hostname_rules_both_models_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    improved = Repacker.improved
+
+    def counted(self: Repacker, solution: Solution) -> Solution:
+        tried.append(self._settings.repack.hostname_resources_max)
+        return improved(self, solution)
+
+    monkeypatch.setattr(Repacker, "improved", counted)
+    spread = TopologySpread(labels.HOSTNAME, 1, selector=a_selector(app="web"))
+    a_drained_fleet(labels={"app": "web"}, spreads=(spread,)).packed(SearchBudget(20))
+    assert 0 in tried[:2]
+    assert len(tried) == 4

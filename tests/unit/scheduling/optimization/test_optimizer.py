@@ -13,6 +13,7 @@ from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling import schedule
 from core.scheduling.optimization.optimizer import improved
+from core.scheduling.planner import Planner
 from tests.builders import a_pod, a_pool, a_type
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved, greedy
 
@@ -35,6 +36,14 @@ def test_without_a_bound_the_size_of_the_plan_limits_the_search() -> None:
     plans = {encode_plan(schedule(cluster, clock)) for clock in (lambda: 0.0, iter_clock(0.001), iter_clock(0.003))}
     assert len(plans) == 1
     assert schedule(cluster, lambda: 0.0).cost.hourly < greedy(cluster).cost.hourly
+
+
+def test_a_plan_whose_bound_nobody_reads_is_the_same_plan() -> None:
+    """A simulation of a week reads no bound; its nodes must be those of the functions."""
+    proven, unproven = (Planner(a_cluster()).plan(proves=proves) for proves in (True, False))
+    assert (proven.claims, proven.bindings) == (unproven.claims, unproven.bindings)
+    assert proven.cost.hourly == unproven.cost.hourly
+    assert (unproven.cost.lower_bound or 0) < (proven.cost.lower_bound or 0)
 
 
 def iter_clock(tick: float) -> Callable[[], float]:

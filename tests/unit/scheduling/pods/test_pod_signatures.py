@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from core import labels
 from core.model.pod import PodAffinityTerm
-from core.scheduling.pods.pod_signatures import PodSignatures
+from core.scheduling.pods import pod_signatures
+from core.scheduling.pods.pod_signatures import KnownQuestions, PodSignatures
 from core.scheduling.primitives.resource_vector import ResourceAxis
 from tests.builders import a_pod, a_selector, a_snapshot
 
@@ -36,3 +40,25 @@ def test_fields_that_a_constraint_reads_distinguish_pods() -> None:
     )
     assert len({id(plain.of(pod).signature) for pod in pods}) == 1
     assert [told.of(pod).signature.facts for pod in pods] == [{int: "1"}, {int: None}]
+
+
+@pytest.mark.parametrize("kept", [0, 100])
+def test_with_known_questions_the_signatures_are_those_of_each_snapshot_alone(
+    kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A simulation keeps the questions of unchanged pods: no change of a pod or of the labels that rules read is missed."""
+    monkeypatch.setattr(pod_signatures, "QUESTIONS_KEPT", kept)
+    web = tuple(a_pod(name, labels={"app": "web", "tier": name}) for name in "abc")
+    db = a_pod("d", labels={"app": "db", "tier": "a"})
+    relabelled = msgspec.structs.replace(web[0], labels={"app": "db"})
+    apart = a_pod("e", labels={"app": "web"}, anti_affinity=(APART,))
+    by_tier = a_pod("f", anti_affinity=(PodAffinityTerm(labels.ZONE, a_selector(tier="a")),))
+    elsewhere = msgspec.structs.replace(db, namespace="shop")
+    known = KnownQuestions()
+    for pods in ((*web, db), (*web[1:], db, relabelled), (*web, apart, db), (*web, apart, by_tier), (elsewhere, *web)):
+        snapshot, axis = a_snapshot(pods=pods), ResourceAxis(["cpu"])
+        alone, found = PodSignatures(snapshot, pods, axis), PodSignatures(snapshot, pods, axis, known=known)
+        for pod in pods:
+            assert msgspec.structs.astuple(found.of(pod).signature) == msgspec.structs.astuple(alone.of(pod).signature)
+            assert found.of(pod).requests == alone.of(pod).requests
+        assert len(found.all) == len(alone.all)
