@@ -29,6 +29,7 @@ from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_node, a_record
 
 MINUTE = timedelta(minutes=1)
+SMALL = "node n has 1 of cpu where 2 was expected"
 
 
 def test_a_requested_claim_is_launched() -> None:
@@ -199,3 +200,25 @@ def test_one_node_is_not_several(nodes: tuple[Node, ...], phase: ClaimPhase, tol
     step = next_claim_step(a_record(phase, age=MINUTE), ClaimFacts(nodes=nodes, is_instance_gone=False), NOW)
     assert isinstance(step, steps.Wait | steps.BeginTermination)
     assert (step.reason if isinstance(step, steps.Wait) else step.message) == told
+
+
+@pytest.mark.parametrize(
+    ("said", "reports"),
+    [
+        ({}, True),
+        ({"reason": ClaimReason.FAILED_CONSISTENCY_CHECK, "message": "another resource"}, True),
+        ({"reason": ClaimReason.INITIALIZATION_TIMEOUT, "message": SMALL}, True),
+        ({"reason": ClaimReason.FAILED_CONSISTENCY_CHECK, "message": SMALL}, False),
+    ],
+)
+def test_a_node_that_is_smaller_than_planned_is_reported_once(said: dict[str, str], *, reports: bool) -> None:
+    """Each check would write the same events again; a shortage of something else is news."""
+    record = a_record(**said)
+    assert record.machine is not None
+    machine = msgspec.structs.replace(record.machine, capacity={"cpu": 2000})
+    record = msgspec.structs.replace(record, machine=machine)
+    step = next_claim_step(record, ClaimFacts(nodes=(a_node(capacity={"cpu": 1000}),)), NOW)
+    report = steps.ReportNode("n", ClaimReason.FAILED_CONSISTENCY_CHECK, SMALL)
+    assert step == (report if reports else steps.NoStep())
+    whole = ClaimFacts(nodes=(a_node(capacity={"cpu": 2000}),))
+    assert next_claim_step(record, whole, NOW) == steps.NoStep()

@@ -80,6 +80,16 @@ def shadow(lab: Lab) -> list[str]:
     return would_go(lab, report)
 
 
+def test_what_a_shadow_says_names_its_entry(lab: Lab) -> None:
+    """The log of a run is how people find the decision that it is about."""
+    report = RunReport()
+    lab.app.shadow_disruption.run(report, deadline=lab.clock.now() + timedelta(minutes=1))
+    (entry,) = recorded(lab)
+    (decision,) = (one for one in report.decisions if one.kind == DecisionKind.OBSERVE)
+    assert decision.decision_id == entry.id
+    assert decision.message.endswith(f"({entry.id})")
+
+
 def test_what_the_ledger_did_not_take_is_recorded_by_the_next_run(lab: Lab) -> None:
     lab.ledger.broken = TransientError("s3:PutObject", "503")
     shadow(lab)
