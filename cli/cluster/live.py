@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -60,14 +61,41 @@ def read_live(context: str | None) -> list[Document]:
     ]
 
 
+class _Collected(logging.Handler):
+    """Log messages, which are not written."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message."""
+        self.messages.append(record.getMessage())
+
+
 def _client(context: str | None) -> Any:
+    """Return a client with the user's credentials.
+
+    The package only logs that the `exec` plugin failed, and asks without credentials: that would be told as missing rights.
+    """
     from kubernetes import config
 
+    logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings are about attempts that it repeats
+    logged, root = _Collected(), logging.getLogger()
+    root.addHandler(logged)
     try:
-        return config.new_client_from_config(context=context)  # type: ignore[no-untyped-call]  # the package has no types
+        client = config.new_client_from_config(context=context)  # type: ignore[no-untyped-call]  # the package has no types
     except (config.ConfigException, OSError, TypeError) as error:
         hint = "give manifests with -f, or name a context of the kubeconfig with --context"
         raise InputError(f"no cluster to read: {error}", source="kubeconfig", hint=hint) from error
+    finally:
+        root.removeHandler(logged)
+    if logged.messages and not (client.configuration.api_key or client.configuration.cert_file):
+        hint = (
+            "does `kubectl get nodes` work? The kubeconfig's `exec` plugin signs in: its program has to be on the PATH"
+        )
+        raise InputError(f"no credentials: {' '.join(logged.messages[-1].split())}", source="kubeconfig", hint=hint)
+    return client
 
 
 def _objects(client: Any, resource: Resource) -> Iterator[dict[str, Any]]:
@@ -95,7 +123,8 @@ def _page(client: Any, resource: Resource, token: str) -> dict[str, Any]:
         answer = client.call_api(*request, _request_timeout=ANSWER_SECONDS)
         body = answer.read()
     except (HTTPError, OSError) as error:
-        raise InputError(f"the API server does not answer: {error}", source="cluster") from error
+        reason = getattr(error, "reason", None) or error  # without the attempts around it
+        raise InputError(f"the API server does not answer: {reason}", source="cluster") from error
     if answer.status == _ABSENT:
         return {}
     if answer.status != 200:

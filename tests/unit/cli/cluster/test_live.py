@@ -162,3 +162,28 @@ def test_a_cluster_that_does_not_answer_is_reported(server: FakeServer, capsys: 
     server.close()
     assert main(["plan"]) == 2
     assert "the API server does not answer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [
+        ({"command": "no-such-program-of-ours"}, "No such file or directory: 'no-such-program-of-ours'"),
+        ({"command": sys.executable, "args": ["-c", "raise SystemExit('sign in first')"]}, "process returned 1"),
+        ({"command": sys.executable, "args": ["-c", "print('no JSON')"]}, "failed to decode"),
+    ],
+)
+def test_a_plugin_that_gives_no_credentials_is_named_and_nothing_is_asked_without_them(
+    user: dict[str, Any], said: str, server: FakeServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The package logs it raw and asks as nobody: "Unauthorized" sent people to their roles."""
+    path = tmp_path / "kubeconfig"
+    config = yaml.safe_load(path.read_text())
+    base = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
+    config["users"] = [{"name": "u", "user": {"exec": {**base, **user}}}]
+    path.write_text(yaml.safe_dump(config))
+    assert main(["plan"]) == 2
+    written = capfd.readouterr().err
+    assert written.startswith("fleetwright: kubeconfig: no credentials: ")
+    assert said in written
+    assert "ERROR:root" not in written
+    assert not server.requests
