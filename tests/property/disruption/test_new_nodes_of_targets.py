@@ -31,7 +31,8 @@ def test_split_nodes_are_merged_before_a_target_is_made() -> None:
     assert repacked == ["sparse-1"]  # one that the search does not merge
 
 
-def test_new_nodes_are_cheaper_than_those_of_either_trial_and_of_the_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_nodes_are_cheaper_than_those_of_the_trial_and_of_the_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No hostname rule is modelled here, so one trial stands for two."""
     prices: list[int] = []
     improved = Repacker.improved
 
@@ -44,4 +45,4 @@ def test_new_nodes_are_cheaper_than_those_of_either_trial_and_of_the_restart(mon
     plan = disrupt(under_both_policies(SPLIT)[0], proves=False)
     assert plan.target is not None
     assert plan.target.new_price == min(prices) == 229_885_500
-    assert prices[-4:-1] == [291_188_300] * 3
+    assert prices[-3:-1] == [291_188_300] * 2

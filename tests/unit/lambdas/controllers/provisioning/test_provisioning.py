@@ -190,7 +190,7 @@ def test_pods_expected_on_a_node_protect_it_from_disruption(lab: Lab) -> None:
 def test_a_failing_search_for_cheaper_nodes_costs_money_but_no_pods(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise, one unforeseen plan leaves every pending pod of the cluster waiting, run after run."""
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ArithmeticError("two columns are one")
 
     monkeypatch.setattr("core.scheduling.planner.improved", broken)
