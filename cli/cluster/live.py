@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,9 @@ PAGES_MAX: Final = 1000
 """The most pages of a kind: half a million objects, five times as many as the largest clusters have."""
 
 ANSWER_SECONDS: Final = 60
+
+_SAID_MAX: Final = 500
+"""The most characters of a plugin's message that are shown: some print a whole traceback."""
 
 _ALWAYS: Final = (
     kinds.NODE_POOLS,
@@ -53,55 +57,73 @@ def read_live(context: str | None) -> list[Document]:
     Raises:
         InputError: If the context does not exist, the cluster does not answer, or the user may not list a kind.
     """
-    client = _client(context)
-    return [
-        Document(f"cluster {context}" if context else "cluster", index, obj)
-        for resource in _ALWAYS
-        for index, obj in enumerate(_objects(client, resource))
-    ]
+    with _sign_in_failures() as failures:
+        client = _client(context, failures)
+        return [
+            Document(f"cluster {context}" if context else "cluster", index, obj)
+            for resource in _ALWAYS
+            for index, obj in enumerate(_objects(client, resource, failures))
+        ]
 
 
-class _Collected(logging.Handler):
-    """Log messages, which are not written."""
+class _SignInFailures(logging.Handler):
+    """What the package logs about the kubeconfig's `exec` plugin, unwritten.
+
+    It only logs that the plugin failed, and asks with old credentials or none: that would be told as missing rights. It runs
+    the plugin before the first request, and before each later one whose credentials expire soon.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self.messages: list[str] = []
+        self._messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the message."""
-        self.messages.append(record.getMessage())
+        self._messages.append(record.getMessage())
+
+    def tell(self) -> None:
+        """Raise InputError with the plugin's message if it has failed."""
+        if not self._messages:
+            return
+        text = " ".join(self._messages[-1].split())
+        if "NoneType" in text:  # the package reads the plugin's stderr also where that is the terminal
+            text = "the `exec` plugin failed; what it said is above"
+        hint = "does `kubectl get nodes` work? The kubeconfig's `exec` plugin signs in: does its program run?"
+        raise InputError(f"no credentials: {text[:_SAID_MAX]}", source="kubeconfig", hint=hint)
 
 
-def _client(context: str | None) -> Any:
-    """Return a client with the user's credentials.
+@contextmanager
+def _sign_in_failures() -> Iterator[_SignInFailures]:
+    found, root = _SignInFailures(), logging.getLogger()
+    root.addHandler(found)
+    try:
+        yield found
+    finally:
+        root.removeHandler(found)
 
-    The package only logs that the `exec` plugin failed, and asks without credentials: that would be told as missing rights.
-    """
+
+def _client(context: str | None, failures: _SignInFailures) -> Any:
+    """Return a client with the user's credentials."""
     from kubernetes import config
 
     logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings are about attempts that it repeats
-    logged, root = _Collected(), logging.getLogger()
-    root.addHandler(logged)
     try:
         client = config.new_client_from_config(context=context)  # type: ignore[no-untyped-call]  # the package has no types
     except (config.ConfigException, OSError, TypeError) as error:
         hint = "give manifests with -f, or name a context of the kubeconfig with --context"
         raise InputError(f"no cluster to read: {error}", source="kubeconfig", hint=hint) from error
-    finally:
-        root.removeHandler(logged)
-    if logged.messages and not (client.configuration.api_key or client.configuration.cert_file):
-        hint = (
-            "does `kubectl get nodes` work? The kubeconfig's `exec` plugin signs in: its program has to be on the PATH"
-        )
-        raise InputError(f"no credentials: {' '.join(logged.messages[-1].split())}", source="kubeconfig", hint=hint)
+    failures.tell()
+    keys = client.configuration.api_key.values()
+    if keys and not any(key.removeprefix("Bearer").strip() for key in keys):
+        hint = "does `kubectl get nodes` work? Sign in again"
+        raise InputError("no credentials: its token is empty", source="kubeconfig", hint=hint)
     return client
 
 
-def _objects(client: Any, resource: Resource) -> Iterator[dict[str, Any]]:
+def _objects(client: Any, resource: Resource, failures: _SignInFailures) -> Iterator[dict[str, Any]]:
     token = ""
     for _ in range(PAGES_MAX):
-        page = _page(client, resource, token)
+        page = _page(client, resource, token, failures)
         for item in page.get("items") or ():
             yield {"apiVersion": resource.api_version, "kind": resource.kind, **item}
         token = (page.get("metadata") or {}).get("continue") or ""
@@ -110,7 +132,7 @@ def _objects(client: Any, resource: Resource) -> Iterator[dict[str, Any]]:
     raise InputError(f"more than {PAGES_MAX * PAGE} {resource.plural}", source="cluster")
 
 
-def _page(client: Any, resource: Resource, token: str) -> dict[str, Any]:
+def _page(client: Any, resource: Resource, token: str, failures: _SignInFailures) -> dict[str, Any]:
     """Return one page; an empty one if the kind is not installed."""
     from urllib3.exceptions import HTTPError
 
@@ -119,6 +141,7 @@ def _page(client: Any, resource: Resource, token: str) -> dict[str, Any]:
     request = client.param_serialize(
         "GET", resource.path(), query_params=query, header_params=accept, auth_settings=["BearerToken"]
     )
+    failures.tell()
     try:
         answer = client.call_api(*request, _request_timeout=ANSWER_SECONDS)
         body = answer.read()

@@ -22,6 +22,26 @@ TOKEN = "by-the-plugin"
 NOT_INSTALLED = kinds.NODE_OVERLAYS
 
 
+def _gives(status: dict[str, str] | None) -> str:
+    """A program that answers as a plugin does."""
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    return f"print({json.dumps(credential)!r})"
+
+
+def _python(program: str) -> dict[str, Any]:
+    """The fields of a plugin that runs this program."""
+    return {"command": sys.executable, "args": ["-c", program]}
+
+
+def _sign_in_with(user: dict[str, Any], folder: Path) -> None:
+    """Let the kubeconfig of `server` sign in by this plugin."""
+    path = folder / "kubeconfig"
+    config = yaml.safe_load(path.read_text())
+    base = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
+    config["users"] = [{"name": "u", "user": {"exec": {**base, **user}}}]
+    path.write_text(yaml.safe_dump(config))
+
+
 class FakeServer:
     """An API server that lists, two objects a page, for callers with the token."""
 
@@ -89,9 +109,8 @@ def cluster() -> list[dict[str, Any]]:
 @pytest.fixture
 def server(cluster: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
     found = FakeServer(cluster)
-    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": TOKEN}}
     plugin = tmp_path / "plugin.py"
-    plugin.write_text(f"print('''{json.dumps(credential)}''')")
+    plugin.write_text(_gives({"token": TOKEN}))
     user = {
         "apiVersion": "client.authentication.k8s.io/v1",
         "command": sys.executable,
@@ -168,22 +187,53 @@ def test_a_cluster_that_does_not_answer_is_reported(server: FakeServer, capsys: 
     ("user", "said"),
     [
         ({"command": "no-such-program-of-ours"}, "No such file or directory: 'no-such-program-of-ours'"),
-        ({"command": sys.executable, "args": ["-c", "raise SystemExit('sign in first')"]}, "process returned 1"),
-        ({"command": sys.executable, "args": ["-c", "print('no JSON')"]}, "failed to decode"),
+        (_python("raise SystemExit('sign in first')"), "process returned 1. sign in first"),
+        (_python("raise SystemExit('x' * 9000)"), "xxx"),
+        (_python("print('no JSON')"), "failed to decode"),
+        (_python(_gives(None)), "the `exec` plugin failed"),
+        (_python(_gives({"token": ""})), "its token is empty"),
     ],
 )
 def test_a_plugin_that_gives_no_credentials_is_named_and_nothing_is_asked_without_them(
     user: dict[str, Any], said: str, server: FakeServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The package logs it raw and asks as nobody: "Unauthorized" sent people to their roles."""
-    path = tmp_path / "kubeconfig"
-    config = yaml.safe_load(path.read_text())
-    base = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
-    config["users"] = [{"name": "u", "user": {"exec": {**base, **user}}}]
-    path.write_text(yaml.safe_dump(config))
+    _sign_in_with(user, tmp_path)
     assert main(["plan"]) == 2
     written = capfd.readouterr().err
+    assert len(written) < 1000
     assert written.startswith("fleetwright: kubeconfig: no credentials: ")
     assert said in written
     assert "ERROR:root" not in written
     assert not server.requests
+
+
+def test_on_a_terminal_a_plugin_speaks_for_itself(
+    server: FakeServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package hands it the terminal, reads nothing of what it says, and fails over that."""
+    _sign_in_with(_python("raise SystemExit('sign in first')"), tmp_path)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["plan"]) == 2
+    said, _, told = capfd.readouterr().err.partition("fleetwright: ")
+    assert "sign in first" in said
+    assert told.startswith("kubeconfig: no credentials: the `exec` plugin failed; what it said is above")
+    assert not server.requests
+
+
+def test_a_session_that_ends_while_pages_are_read_ends_the_command(
+    server: FakeServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The package runs the plugin again before each request once its credentials expire soon, and would use the old ones."""
+    program = (
+        f"import pathlib; runs = pathlib.Path({str(tmp_path / 'runs')!r}); runs.open('a').write('x')\n"
+        "if len(runs.read_text()) > 3: raise SystemExit('the session is over')\n"
+        + _gives({"token": TOKEN, "expirationTimestamp": "2020-01-01T00:00:00Z"})
+    )
+    _sign_in_with(_python(program), tmp_path)
+    assert main(["plan"]) == 2
+    written = capfd.readouterr().err
+    assert "no credentials: exec: process returned 1. the session is over" in written
+    assert "ERROR:root" not in written
+    assert 0 < len(server.requests) <= 3
