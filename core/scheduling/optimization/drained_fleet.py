@@ -36,10 +36,10 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         """Return the same pods on cheaper new nodes, if any are found within the budget.
 
         Two models of hostname rules are tried for a few steps each: as resources of machines, and as caps on each kind of pod.
-        Which is better depends on how many pods such rules keep apart; without such resources both are the same, and one is
-        tried. The better one gets the rest of the steps. With most of
-        them it begins from the scheduler's own new nodes again: pods that the trial put together may only use the types of
-        their new node. With the others it continues from the cheapest nodes found, which may have been split (ADR 269).
+        Which is better depends on how many pods such rules keep apart; without such resources both are the same, and one trial
+        of as many steps stands for both. The better one gets the rest of the steps. With most of them it begins from the
+        scheduler's own new nodes again: pods that the trial put together may only use the types of their new node. With the
+        others it continues from the cheapest nodes found, which may have been split (ADR 269).
         """
         if not self._solution.claims or budget.is_spent:
             return self.results

@@ -7,6 +7,7 @@ Exit code 1 if any plan breaks a rule; each failing case is printed with its see
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import traceback
@@ -20,6 +21,7 @@ from core.codec import encode_plan
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
+from installation.array_threads import ARRAY_THREADS
 from tests.property.naive.clusters import shuffled
 from tests.property.naive.extras import rich_cluster
 from tests.property.naive.judge import violations
@@ -149,6 +151,7 @@ def shrink(seed: int) -> int:
 
 def main() -> int:
     """Read the command line and run."""
+    os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the tests
     parser = argparse.ArgumentParser(description="Check random clusters against the naive judge.")
     parser.add_argument("--cases", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1, help="the first seed; the others follow")

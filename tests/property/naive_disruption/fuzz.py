@@ -7,6 +7,7 @@ Exit code 1 if any plan breaks a rule; each failing world is printed with its se
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import traceback
@@ -17,6 +18,7 @@ from typing import Final
 
 from core.disruption import disrupt, expired
 from core.model.snapshot import Snapshot
+from installation.array_threads import ARRAY_THREADS
 from tests.property.naive.clusters import shuffled
 from tests.property.naive.shrink import print_smallest
 from tests.property.naive_disruption.judge import expiry_violations, violations
@@ -92,6 +94,7 @@ def shrink(seed: int) -> int:
 
 def main() -> int:
     """Read the command line and run."""
+    os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the tests
     parser = argparse.ArgumentParser(description="Check disruptions of random worlds against the naive judge.")
     parser.add_argument("--cases", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1, help="the first seed; the others follow")

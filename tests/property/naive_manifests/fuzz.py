@@ -7,6 +7,7 @@ judged against the original cluster. Exit code 1 if anything is wrong; the last 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import traceback
@@ -19,6 +20,7 @@ from typing import Final
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
+from installation.array_threads import ARRAY_THREADS
 from tests.property.naive.fuzz import improving
 from tests.property.naive.judge import violations
 from tests.property.naive_manifests.clusters import CALM, HOSTILE, cluster
@@ -125,6 +127,7 @@ def run(seeds: Iterable[int], difficulty: str, processes: int) -> int:
 
 def main() -> int:
     """Read the command line and run."""
+    os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the tests
     parser = argparse.ArgumentParser(description="Check random clusters that are read from manifests.")
     parser.add_argument("--cases", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1, help="the first seed; the others follow")

@@ -208,7 +208,7 @@ def test_a_window_closes_a_budget_from_its_first_minute_to_its_last(since: timed
     assert allowed(pool(window), 10, EMPTY, NOW + since) == expected
 
 
-def test_a_claim_whose_node_has_not_joined_uses_up_a_place_only_if_it_is_leaving() -> None:
+def test_a_claim_whose_node_has_not_joined_is_not_counted_leaving_or_not() -> None:
     """It has no node that could be Ready or not."""
     snapshot = fleet(5)
     unjoined = msgspec.structs.replace(snapshot, nodes=snapshot.nodes[1:])
