@@ -47,7 +47,7 @@ class Course:
     """What happened, with short names for what has long ones.
 
     Args:
-        without: What is left out of written objects; events of type Normal are left out then as well.
+        without: A pattern of what written objects are shown without; given one, the course has no events of type Normal.
     """
 
     def __init__(self, result: Result, without: re.Pattern[str] | None = None) -> None:

@@ -7,7 +7,8 @@ the controllers; the checkers of the simulator judge each course as well, so tha
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -227,12 +228,8 @@ def text(name: str) -> str:
     return "\n".join(Course(result).lines())
 
 
-def _case(name: str) -> Callable[[], str]:
-    return lambda: text(name)
-
-
 EXPECTED: Final = Expected(
-    Path(__file__).parent / "expected" / "courses.txt", {name: _case(name) for name in SCENARIOS}
+    Path(__file__).parent / "expected" / "courses.txt", {name: partial(text, name) for name in SCENARIOS}
 )
 
 

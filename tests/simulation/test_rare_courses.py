@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -734,12 +735,8 @@ def text(name: str) -> str:
     return "\n".join(Course(result, without=_USUAL).lines(heard.lines()))
 
 
-def _case(name: str) -> Callable[[], str]:
-    return lambda: text(name)
-
-
 EXPECTED: Final = Expected(
-    Path(__file__).parent / "expected" / "rare-courses.txt", {name: _case(name) for name in SCENES}
+    Path(__file__).parent / "expected" / "rare-courses.txt", {name: partial(text, name) for name in SCENES}
 )
 
 
