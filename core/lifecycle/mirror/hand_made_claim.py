@@ -16,7 +16,7 @@ from core.model.node_claim import NodeClaim, ObjectRef
 from core.model.node_pool import NodeClass
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
-from core.model.values import resources
+from core.model.values import quantity, resources
 from core.model.values.label_syntax import labels_fault
 from core.model.values.requirements import Requirements
 from core.pools.admitted_types import admitted_types
@@ -47,7 +47,9 @@ def is_made_by_hand(obj: JsonObject) -> bool:
     return reference.get("group") == labels.AWS_GROUP and not is_leaving
 
 
-def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusal:
+def hand_made_plan(
+    obj: JsonObject, snapshot: Snapshot, used: Mapping[str, Mapping[str, int]]
+) -> PlannedClaim | Refusal:
     """Return the plan of the NodeClaim's launch, or why it cannot be launched.
 
     Only its own requirements and requests count, not those of a NodePool that it may name; no DaemonSets are added (Karpenter).
@@ -55,6 +57,7 @@ def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusa
     Args:
         obj: The object in the cluster.
         snapshot: The cluster and its market.
+        used: NodePool → what its claims hold of its limits.
     """
     fault = _fault(obj)
     if fault:
@@ -75,6 +78,10 @@ def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusa
         takes = f"has the free addresses that its node takes ({', '.join(sorted(full))})"
         message = f"no subnet of {NODE_CLASS_KIND} {node_class.name} {takes}"
         return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, message)
+    allowed = _within_limits(claim.node_pool, types, snapshot, used)
+    offered = {name: offerings for name, offerings in offered.items() if name in allowed}
+    if not offered:
+        return limit_reached(claim.node_pool)
     node_labels = _labels(claim, asked, node_class)
     if fault := labels_fault(node_labels):
         return Refusal(
@@ -82,6 +89,11 @@ def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusa
         )
     uid = str((obj.get("metadata") or {}).get("uid") or "")
     return _planned(claim, uid, asked, node_labels, node_class, offered)
+
+
+def limit_reached(node_pool: str) -> Refusal:
+    """Return why nothing is launched for a NodePool without room."""
+    return Refusal(ClaimReason.LIMIT_REACHED, f"the limits of NodePool {node_pool} have no room for it")
 
 
 def _fault(obj: JsonObject) -> str:
@@ -178,6 +190,20 @@ def _outside(zones: Collection[str], offered: Mapping[str, tuple[Offering, ...]]
     """Return the offerings in other zones, without types that have none there."""
     found = {name: tuple(one for one in offerings if one.zone not in zones) for name, offerings in offered.items()}
     return {name: offerings for name, offerings in found.items() if offerings}
+
+
+def _within_limits(
+    node_pool: str, types: tuple[InstanceType, ...], snapshot: Snapshot, used: Mapping[str, Mapping[str, int]]
+) -> frozenset[str]:
+    """Return the names of the types of which the NodePool's limits allow one more: a claim is charged its largest type."""
+    limits = next((pool.limits for pool in snapshot.node_pools if pool.name == node_pool), {})
+    left = resources.subtract(limits, used.get(node_pool, {}))
+
+    def allows(found: InstanceType) -> bool:
+        one_more = {**found.capacity, quantity.NODES: 1}
+        return all(one_more.get(name, 0) <= left[name] for name in limits)
+
+    return frozenset(found.name for found in types if allows(found))
 
 
 def _is_open(offering: Offering, asked: Requirements) -> bool:

@@ -18,7 +18,7 @@ from adapters.store import ClaimStore
 from core import labels
 from core.brakes.brake import Action
 from core.lifecycle.launching.subnet_assignment import with_subnets
-from core.lifecycle.mirror.hand_made_claim import hand_made_plan, is_made_by_hand
+from core.lifecycle.mirror.hand_made_claim import hand_made_plan, is_made_by_hand, limit_reached
 from core.lifecycle.mirror.node_claim_object import mirrored
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.api_resources import NODE_CLAIMS
@@ -96,7 +96,8 @@ class HandMadeClaims:
             message = "metadata.name: a claim of another NodeClaim has this name"
             return self._refuse(obj, Refusal(ClaimReason.NODE_CLAIM_NAME_TAKEN, message), report)
         market, now = self._observer.market(), self._clock.now()
-        planned = hand_made_plan(obj, market)
+        used = {usage.node_pool: usage.reserved for usage in self._claims.usage()}
+        planned = hand_made_plan(obj, market, used)
         if isinstance(planned, Refusal):
             return self._refuse(obj, planned, report)
         record = self._launcher.record(planned, name, market, now)
@@ -105,8 +106,7 @@ class HandMadeClaims:
         self._hold(obj)
         limits = {pool.name: pool.limits for pool in market.node_pools if pool.name == planned.node_pool}
         if self._claims.request(with_subnets([record], market), limits, None).refused:
-            message = f"the limits of NodePool {planned.node_pool} have no room for it"
-            return self._refuse(obj, Refusal(ClaimReason.LIMIT_REACHED, message), report)
+            return self._refuse(obj, limit_reached(planned.node_pool), report)
         self._mark(record)
         return None
 

@@ -276,7 +276,7 @@ def test_a_node_pool_sets_only_its_own_fields(place: Place, text: str) -> None:
 
 def test_a_harmless_node_claim_made_by_hand_gets_a_node() -> None:
     """Otherwise, the next law would hold only because nothing is launched."""
-    claim = hand_made_plan(NODE_CLAIM, seen(POD, POOL))
+    claim = hand_made_plan(NODE_CLAIM, seen(POD, POOL), {})
     assert isinstance(claim, PlannedClaim)
     assert claim.labels[TEAM] == "b"
     check([claim], by_hand="u-2")
@@ -286,7 +286,7 @@ def test_a_harmless_node_claim_made_by_hand_gets_a_node() -> None:
 @given(place=examples(NODE_CLAIM), text=hostile)
 def test_a_node_claim_made_by_hand_sets_only_its_own_fields(place: Place, text: str) -> None:
     """Otherwise, whoever may create NodeClaims could run commands on the node."""
-    claim = hand_made_plan(planted(NODE_CLAIM, place, text), seen(POD, POOL))
+    claim = hand_made_plan(planted(NODE_CLAIM, place, text), seen(POD, POOL), {})
     if isinstance(claim, PlannedClaim):
         check([claim], by_hand=text if place == (("metadata", "uid"), False) else "u-2")
 

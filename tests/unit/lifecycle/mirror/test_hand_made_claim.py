@@ -11,7 +11,8 @@ import pytest
 from core import labels
 from core.lifecycle.mirror.hand_made_claim import hand_made_plan, is_made_by_hand
 from core.model.catalogue import Catalogue, InstanceType, Offering
-from core.model.node_pool import NodeClass
+from core.model.node_claim import ObjectRef
+from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values.taints import Taint
@@ -37,6 +38,7 @@ def a_type(name: str, cpu: int, price: int) -> InstanceType:
 
 
 TYPES = (a_type("big", 8, 80), a_type("mid", 4, 50), a_type("odd", 4, 40), a_type("small", 2, 10))
+REFERENCE = ObjectRef(labels.AWS_GROUP, "EC2NodeClass", "default")
 CLASS = NodeClass(name="default", is_ready=True, zone_ids={"use1-az1": "us-east-1a"})
 
 
@@ -53,7 +55,7 @@ def written(*requirements: dict[str, Any], metadata: dict[str, Any] | None = Non
 
 
 def plan_of(obj: dict[str, Any]) -> PlannedClaim:
-    found = hand_made_plan(obj, a_market())
+    found = hand_made_plan(obj, a_market(), {})
     assert isinstance(found, PlannedClaim), found
     return found
 
@@ -131,7 +133,7 @@ def test_without_a_node_pool_it_has_no_such_label() -> None:
 )
 def test_what_cannot_be_launched_is_named(obj: dict[str, Any], node_class: NodeClass, reason: str, named: str) -> None:
     """Its author reads it in a condition, and nowhere else."""
-    found = hand_made_plan(obj, a_market(node_class))
+    found = hand_made_plan(obj, a_market(node_class), {})
     assert isinstance(found, Refusal)
     assert (found.reason, named in found.message) == (reason, True), found.message
 
@@ -150,7 +152,7 @@ def test_it_is_launched_where_a_subnet_has_its_addresses(free: dict[str, int], z
     """EC2 refused it, which closed the subnet for everything else."""
     subnets = (("a1", "us-east-1a"), ("a2", "us-east-1a"), ("b1", "us-east-1b"))
     node_class = msgspec.structs.replace(CLASS, subnets=subnets, addresses_per_node=2)
-    found = hand_made_plan(written(), msgspec.structs.replace(a_market(node_class), subnet_addresses=free))
+    found = hand_made_plan(written(), msgspec.structs.replace(a_market(node_class), subnet_addresses=free), {})
     if zones:
         assert isinstance(found, PlannedClaim)
         assert found.zones == zones
@@ -160,6 +162,34 @@ def test_it_is_launched_where_a_subnet_has_its_addresses(free: dict[str, int], z
             "no subnet of EC2NodeClass default has the free addresses that its node takes (us-east-1a, us-east-1b)"
         )
         assert (found.reason, found.message) == ("InsufficientCapacity", expected)
+
+
+@pytest.mark.parametrize(
+    ("limits", "held", "types"),
+    [
+        ({}, {"cpu": 99_000}, ("small", "odd", "mid", "big")),
+        ({"cpu": 10_000}, {"cpu": 2_000, "nodes": 1}, ("small", "odd", "mid", "big")),
+        ({"cpu": 10_000}, {"cpu": 2_001, "nodes": 1}, ("small", "odd", "mid")),
+        ({"cpu": 10_000, "memory": 2**30 - 1}, {}, ()),
+        ({"x.io/y": 0}, {}, ("small", "odd", "mid", "big")),
+        ({"nodes": 3}, {"nodes": 2}, ("small", "odd", "mid", "big")),
+        ({"nodes": 3}, {"nodes": 3}, ()),
+        ({"cpu": 1_000}, {"cpu": 5_000}, ()),
+    ],
+)
+def test_only_types_within_the_limits_of_its_pool(
+    limits: dict[str, int], held: dict[str, int], types: tuple[str, ...]
+) -> None:
+    """A claim is charged its largest type, so one type above the limits refused all smaller ones with it."""
+    pools = (NodePool(name="own", node_class=REFERENCE, limits=limits), NodePool(name="other", node_class=REFERENCE))
+    market = msgspec.structs.replace(a_market(), node_pools=pools)
+    found = hand_made_plan(written(metadata={"labels": {labels.NODEPOOL: "own"}}), market, {"own": held})
+    if types:
+        assert isinstance(found, PlannedClaim)
+        assert found.instance_types == types
+    else:
+        assert isinstance(found, Refusal)
+        assert (found.reason, found.message) == ("LimitReached", "the limits of NodePool own have no room for it")
 
 
 @pytest.mark.parametrize(

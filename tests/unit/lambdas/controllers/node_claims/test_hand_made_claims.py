@@ -155,6 +155,19 @@ def test_limits_of_its_pool_are_waited_for() -> None:
     assert world.lab.claims == ()
 
 
+def test_limits_of_its_pool_leave_smaller_types() -> None:
+    world = World()
+    world.lab.kubernetes.put(a_node_pool("small", limits={"cpu": "7"}))
+    held = msgspec.structs.replace(a_record(), reserved={"cpu": 4000, "nodes": 1})
+    stores = world.lab.app.adapters.stores
+    plan = msgspec.structs.replace(held.plan, node_pool="small")
+    stores.claims.restore(msgspec.structs.replace(held, plan=plan))
+    world.put(pool="small")
+    assert world.check() is None
+    claim = next(claim for claim in world.lab.claims if claim.name == "mine")
+    assert 0 < claim.reserved["cpu"] <= 3000
+
+
 def test_limits_of_other_pools_do_not_matter() -> None:
     world = World()
     world.lab.kubernetes.put(a_node_pool("small", limits={"cpu": "1"}), a_node_pool("large", limits={"cpu": "100"}))
