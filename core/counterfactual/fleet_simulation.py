@@ -126,7 +126,7 @@ class FleetSimulation:
         found, waits = {}, {pool.name: pool.disruption.consolidate_after for pool in self._snapshot.node_pools}
         for name in sorted(nodes):
             claim = self._fleet.claims[name]
-            wait, since = waits.get(claim.node_pool), claim.last_pod_event_at or claim.created_at
+            wait, since = waits.get(claim.node_pool), claim.idle_since
             if wait is not None and since is not None:
                 found[name] = since + wait
         return found

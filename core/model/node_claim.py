@@ -92,6 +92,13 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
         """Name of its NodePool, empty for a claim without one."""
         return self.labels.get(labels.NODEPOOL, "")
 
+    @property
+    def idle_since(self) -> datetime | None:
+        """The moment from which consolidateAfter counts: a pod last arrived or left, or else it was initialized."""
+        initialized = self.conditions.get(INITIALIZED)
+        started = initialized.changed_at if initialized is not None else None
+        return self.last_pod_event_at or started or self.created_at
+
     def is_true(self, condition: str) -> bool:
         """Whether the named condition is True."""
         found = self.conditions.get(condition)

@@ -81,15 +81,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     def is_consolidatable(self, now: datetime) -> bool:
         """Whether consolidateAfter has passed since a pod last arrived or left, or else since it was initialized."""
         after = self.pool.disruption.consolidate_after
-        since = self.idle_since
+        since = self.claim.idle_since
         return after is not None and (since is None or now - since >= after)
-
-    @property
-    def idle_since(self) -> datetime | None:
-        """The moment from which consolidateAfter counts."""
-        initialized = self.claim.conditions.get(node_claim.INITIALIZED)
-        started = initialized.changed_at if initialized is not None else None
-        return self.claim.last_pod_event_at or started or self.claim.created_at
 
     @property
     def savings_ratio(self) -> Fraction:

@@ -32,7 +32,7 @@ def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked 
     if after is None:
         return Blocked(name, NodeReason.CONSOLIDATE_AFTER, f"consolidateAfter of NodePool {pool.name} is Never")
     if not candidate.is_consolidatable(now):
-        since = candidate.idle_since or now
+        since = candidate.claim.idle_since or now
         text = f"consolidateAfter of NodePool {pool.name} is over at {since + after:%Y-%m-%dT%H:%M:%SZ}"
         return Blocked(name, NodeReason.CONSOLIDATE_AFTER, text)
     if candidate.is_empty:

@@ -37,6 +37,12 @@ def a_world(budget: str = "100%", *, allowed: int = 2, **pod: Any) -> Snapshot:
     )
 
 
+def protected_node(world: Snapshot) -> Snapshot:
+    first, second = world.nodes
+    protected = msgspec.structs.replace(first, annotations={labels.DO_NOT_DISRUPT: "true"})
+    return msgspec.structs.replace(world, nodes=(protected, second))
+
+
 def both(world: Snapshot, reason: str = TerminationReason.UNDERUTILIZED) -> list[Command]:
     return [
         Command(
@@ -61,6 +67,7 @@ def test_nothing_is_found_where_all_rules_hold() -> None:
         (a_world("nonsense"), "Budget", "NodePool default"),
         (a_world(allowed=1), "PodDisruptionBudget", "default/web"),
         (a_world(annotations={labels.DO_NOT_DISRUPT: "true"}), "DoNotDisrupt", "pod default/p0"),
+        (protected_node(a_world()), "DoNotDisrupt", "node a"),
     ],
 )
 def test_each_rule_is_found(world: Snapshot, rule: str, subject: str) -> None:
@@ -96,3 +103,30 @@ def test_a_pod_that_is_going_anyway_protects_nothing() -> None:
         world = a_world(annotations=protected)
         pods = tuple(msgspec.structs.replace(pod, **changes) for pod in world.pods)
         assert broken_rules(both(world), msgspec.structs.replace(world, pods=pods)) == ()
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 2])
+@pytest.mark.parametrize("nodes", ["0", "1", "2", "50%", "100%"])
+def test_a_rule_holds_as_long_as_no_more_go_than_it_allows(nodes: str, allowed: int) -> None:
+    """Two nodes go, each with a pod of the budget."""
+    found = [
+        broken.rule for broken in broken_rules(both(a_world(nodes, allowed=allowed)), a_world(nodes, allowed=allowed))
+    ]
+    expected = ["Budget"] if nodes in ("0", "1", "50%") else []
+    assert found == expected + (["PodDisruptionBudget"] if allowed < 2 else [])
+
+
+def test_a_pod_or_a_node_that_the_snapshot_lacks_breaks_nothing() -> None:
+    """A node may have left between the decision and the look."""
+    world = a_world(allowed=0)
+    gone = msgspec.structs.replace(world, nodes=(), pods=())
+    assert broken_rules(both(world), gone) == ()
+
+
+def test_pods_elsewhere_and_budgets_of_others_break_nothing() -> None:
+    world = protected_node(a_world(annotations={labels.DO_NOT_DISRUPT: "true"}))
+    (one,) = [command for command in both(world) if command.nodes == ("b",)]
+    assert [broken.subject for broken in broken_rules([one], world)] == ["pod default/p1"]
+    calm = a_world(allowed=0)
+    others = msgspec.structs.replace(calm.budgets[0], selector=a_selector(app="other"))
+    assert broken_rules(both(calm), msgspec.structs.replace(calm, budgets=(others,))) == ()

@@ -14,6 +14,7 @@ from core.counterfactual.overrides import Overrides
 from core.counterfactual.simulated_fleet import SimulatedFleet
 from core.counterfactual.simulated_period import SimulatedPeriod, SimulationRules
 from core.errors import InvalidInputError
+from core.model.node_claim import INITIALIZED, Condition
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import StoredDrain, StoredTarget
 from core.model.pod import Owner, Pod
@@ -119,6 +120,25 @@ def test_parallel_simulations_do_not_affect_each_other() -> None:
     assert (kept.cost, let_go.cost) == (200_000_000, 100_000_000)
     with pytest.raises(InvalidInputError, match="no snapshot"):
         simulated_periods([], (SimulationRules(),), NOW)
+
+
+def test_a_recorded_fleet_costs_nothing_where_its_prices_were_not_recorded() -> None:
+    recorded, _ = simulated_periods([a_look(), a_look(30)], (KEPT,), NOW + HOUR, prices_recorded=False)
+    assert (recorded.cost, recorded.snapshots, recorded.since, recorded.until) == (0, 2, NOW, NOW + HOUR)
+
+
+@pytest.mark.parametrize(("event", "quiet"), [(None, 3), (10, 10)])
+def test_an_empty_node_is_quiet_since_its_last_pod_or_since_it_booted(event: int | None, quiet: int) -> None:
+    """Its `consolidateAfter` of fifteen minutes ends between two snapshots, and nothing else happens."""
+    pair, waits = a_node_of(TYPE, "idle"), a_pool(disruption=Disruption(consolidate_after=15 * MINUTE))
+    booted = {INITIALIZED: Condition("True", changed_at=NOW + 3 * MINUTE)}
+    last = NOW + event * MINUTE if event is not None else None
+    claim = msgspec.structs.replace(pair[0], created_at=NOW, conditions=booted, last_pod_event_at=last)
+    look = a_look(node_pools=(waits,), node_claims=(claim,), nodes=(pair[1],), pods=())
+    found = simulated(SimulationRules(), look, minutes=60)
+    assert found.nodes == 0
+    assert [at for at, _ in found.series] == [NOW, NOW + (15 + quiet) * MINUTE]
+    assert found.cost == 100_000_000 * (15 + quiet) // 60
 
 
 def test_a_fleet_starts_without_leaving_nodes_and_keeps_unmanaged_ones() -> None:

@@ -72,6 +72,19 @@ def test_hours_cost_what_each_snapshot_shows_until_the_next() -> None:
     assert [price for _, price in found.series] == [200_000_000, 100_000_000]
 
 
+def test_costs_are_rounded_down_once_at_the_end() -> None:
+    """The last nano-dollar is not there before its whole hour is: one microsecond less is less."""
+    odd = a_type("m5.large", cpu="4", memory="16Gi", price=0.000_000_001, capacity_types=("on-demand",))
+    record = msgspec.structs.replace(a_record(0, ("a",), {}), catalogue=a_snapshot(types=(odd,)).catalogue)
+    for short, cost in ((timedelta(microseconds=1), 0), (timedelta(0), 1)):
+        fleet = RecordedFleet()
+        fleet.see(record, 1)
+        found = fleet.finish(NOW + timedelta(hours=1) - short)
+        assert found.cost == cost
+        assert found.minimum is not None
+        assert (found.minimum.cost, found.minimum.spent) == (cost, cost)
+
+
 def test_only_pods_that_come_in_the_period_wait() -> None:
     """One that is bound when it is first seen waited less than what snapshots can show."""
     found = result(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import timedelta
 from typing import Any
 
-from core.ledger.entry import DISRUPT, PROVISION, LedgerEntry
+import msgspec
+import pytest
+
+from core.ledger.entry import DISRUPT, PROVISION, LedgerEntry, LedgerPart
 from core.ledger.log import by_decision, concerns, log_entry
-from core.ledger.outcome import DecisionOutcome, OutcomeState, decode_outcomes, encode_outcomes
+from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part, decode_outcomes, encode_outcomes
 from core.ledger.summary import of_disruption, of_provisioning
 from core.model.node_claim import ObjectRef
 from core.model.plan import Blocked, Command, DisruptionPlan, Move, PlannedClaim
@@ -107,3 +111,61 @@ def test_an_empty_decision_is_shown_as_such() -> None:
 def test_outcomes_round_trip() -> None:
     told = [ended("k1", OutcomeState.ABANDONED, "Budget")]
     assert decode_outcomes(encode_outcomes(told)) == told
+
+
+LATEST = (
+    ("none", None),
+    ("done", (OutcomeState.DONE, "")),
+    ("abandoned", (OutcomeState.ABANDONED, "Budget")),
+    ("refused", (OutcomeState.REFUSED, "ICE")),
+)
+
+
+@pytest.mark.parametrize("function", [PROVISION, DISRUPT])
+@pytest.mark.parametrize("is_observed", [False, True])
+def test_the_line_of_every_pair_of_parts(function: str, is_observed: bool) -> None:
+    """Two parts, each started or waiting for approval, approved or not, with each outcome, by a statement in other words."""
+    kinds = [(waits, approved, latest) for waits in (False, True) for approved in (False, True) for latest in LATEST]
+    for pair in itertools.product(kinds, repeat=2):
+        parts = [
+            LedgerPart(id=f"k{n}", reason="R", pods=("shop/a",) * n, hourly=-(10**n), waits="Approval" if waits else "")
+            for n, (waits, _, _) in enumerate(pair, 1)
+        ]
+        told = [ended(f"k{n}", *latest) for n, (_, _, (_, latest)) in enumerate(pair, 1) if latest is not None]
+        told += [
+            ended(approval_part(f"k{n}"), OutcomeState.DONE) for n, (_, approved, _) in enumerate(pair, 1) if approved
+        ]
+        decided = LedgerEntry(
+            id="7f3a", at=NOW, cluster="c", function=function, version="1", catalogue="", base="", plan_digest="",
+            what="", reason="", parts=tuple(parts), is_observed=is_observed,
+        )  # fmt: skip
+        line = log_entry(decided, told)
+        waiting = [waits and not approved and name == "none" for waits, approved, (name, _) in pair]
+        lost = [name in ("abandoned", "refused") for _, _, (name, _) in pair]
+        counts = [not is_observed and not w and not gone for w, gone in zip(waiting, lost, strict=True)]
+        assert line.hourly == -10 * counts[0] - 100 * counts[1]
+        assert line.moves == (counts[0] + 2 * counts[1] if function == DISRUPT else 0)
+        why = ", ".join(sorted({latest[1] for _, _, (name, latest) in pair if latest and name != "done"}))
+        if is_observed:
+            assert line.state == "observed"
+        elif all(lost):
+            assert line.state == f"came to nothing: {why}"
+        elif any(waiting):
+            assert line.state == "waits for approval"
+        elif any(latest is None for _, _, (_, latest) in pair):
+            assert line.state == ("under way" if function == DISRUPT else "decided")
+        else:
+            assert line.state == (f"done in part: {why}" if any(lost) else "done")
+
+
+def test_outcomes_are_kept_by_decision_in_order_of_time() -> None:
+    first, last = ended("k1", OutcomeState.REFUSED, "X", after=1), ended("k1", OutcomeState.DONE, after=2)
+    other = msgspec.structs.replace(first, decision="9999")
+    assert by_decision([last, other, first]) == {"7f3a": [first, last], "9999": [other]}
+
+
+def test_a_decision_is_of_a_pod_and_a_node_only_if_both_are() -> None:
+    line = log_entry(disruption(("k1", COMMAND)), ())
+    for pod, is_pods in (("shop/a", True), ("shop/z", False), ("", True)):
+        for node, is_nodes in (("n1", True), ("n2", False), ("", True)):
+            assert concerns(line, pod=pod, node=node) == (is_pods and is_nodes), (pod, node)

@@ -181,7 +181,7 @@ def test_consolidate_after(idle: timedelta, after: timedelta | None, expected: b
 def test_consolidate_after_counts_from_initialization_if_no_pod_came() -> None:
     """For a node that was never used, the time begins with its start."""
     claim = msgspec.structs.replace(CLAIM, last_pod_event_at=None)
-    assert only(world(claim=claim)).idle_since == NOW - timedelta(hours=2)
+    assert only(world(claim=claim)).claim.idle_since == NOW - timedelta(hours=2)
 
 
 def test_consolidate_after_counts_from_creation_if_nothing_else_is_known() -> None:
@@ -189,7 +189,7 @@ def test_consolidate_after_counts_from_creation_if_nothing_else_is_known() -> No
     created = NOW - timedelta(minutes=3)
     initialized = {**CLAIM.conditions, INITIALIZED: Condition("True")}
     claim = msgspec.structs.replace(CLAIM, created_at=created, last_pod_event_at=None, conditions=initialized)
-    assert only(world(claim=claim)).idle_since == created
+    assert only(world(claim=claim)).claim.idle_since == created
 
 
 @pytest.mark.parametrize(

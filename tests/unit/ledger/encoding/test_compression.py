@@ -68,6 +68,16 @@ def test_a_frame_cannot_be_read_with_another_base() -> None:
         decompressed(written, BASE[::-1])
 
 
+@pytest.mark.parametrize("base", [b"", b"x" * 7, b"x" * 8, BASE])
+def test_a_difference_is_read_with_its_base_alone(base: bytes) -> None:
+    """A base of fewer than eight bytes is no dictionary, so the frame inside can be read without it."""
+    written = compressed_by_elements(b'[{"a":1},{"b":2}]', base)
+    assert decompressed(written, base) == b'[{"a":1},{"b":2}]'
+    if base:
+        with pytest.raises(InvalidInputError, match="cannot be decompressed"):
+            decompressed(written)
+
+
 def test_a_frame_that_stands_for_far_more_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else's snapshot of 130 KB could otherwise take all memory."""
     monkeypatch.setattr(compression, "DECOMPRESSED_MAX", len(BASE))
