@@ -1,11 +1,13 @@
 """Applies one mutant at a time and asks the tests of its area: `python -m tests.mutation --sample 500 --seed 1`.
 
-A first run notes which test executes which lines (minutes; kept in build/mutants-map.json until code or tests change), and then
-only those tests are asked, the cheapest first. Prints a line for each mutant that survives; all figures go to `--json`. Mutants
-listed as equivalent, and kinds of code in which a fault changes nothing (left_out.py), are not drawn; both are counted.
-`--named` plays the faults of named.toml instead of a sample, those of the areas or modules asked for. `--module` asks the
-mutants of one module of its own tests alone: less than its area would kill, in seconds; `--own` does so with a sample, and asks
-the tests that compare whole results of its area as well. `--keep NAME` puts the sample into docs/figures.json, for `make docs`.
+It is asked in rounds, each of what the one before left alive: of the tests at its module's path, of those that compare whole
+results of its area, of the other tests of its area. A round first notes which of its tests executes which lines (kept in
+build/mutants-map.json until code or tests change), and asks only those that run the mutant, the cheapest first, up to
+`--seconds` of them; survivors that more tests run are counted. Prints a line for each mutant that survives; all figures go to
+`--json`. Mutants listed as equivalent, and kinds of code in which a fault changes nothing (left_out.py), are not drawn; both
+are counted. `--named` plays the faults of named.toml instead of a sample, those of the areas or modules asked for. `--module`
+asks the mutants of one module of its own tests alone: less than its area would kill, in seconds; `--own` leaves out the last
+round. `--keep NAME` puts the sample into docs/figures.json, for `make docs`.
 Exit code 1 where fewer than `--wanted` per cent are killed, 2 where a list no longer fits the code.
 """
 
@@ -24,13 +26,15 @@ from typing import Any, Final
 
 from tests.mutation import equivalent, named
 from tests.mutation.areas import ROOT, SUITES, area_of, modules, own_tests
-from tests.mutation.fates import Fate, fates_of
+from tests.mutation.fates import Fate, fates_of, used
 from tests.mutation.kept import keep
 from tests.mutation.left_out import LISTED
 from tests.mutation.mutants import BY_TEXT, Mutant, left_out, mutants
-from tests.mutation.selection import own_suites, suites_of
+from tests.mutation.selection import own_suites, suites_of, whole_suites
+from tests.mutation.session import Limits
 
 _PROCESSES: Final = 2
+_SECONDS: Final = 30.0
 
 
 def _say(line: str) -> None:
@@ -53,7 +57,10 @@ def main() -> int:
     )
     parser.add_argument("--named", action="store_true", help="the faults of named.toml")
     parser.add_argument(
-        "--tests", type=int, default=0, help="ask each mutant of so many tests at most, the cheapest; 0: of all"
+        "--tests", type=int, default=0, help="ask so many tests at most of each mutant in a round, the cheapest; 0: all"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=_SECONDS, help="ask tests of so many seconds of each mutant in a round; 0: all"
     )
     parser.add_argument("--wanted", type=int, default=0, help="per cent")
     parser.add_argument("--json", type=Path)
@@ -69,13 +76,19 @@ def main() -> int:
     paths = arguments.module or [path for area in areas for path in modules(area)]
     chosen = faults(areas, arguments.module) if arguments.named else sample(paths, arguments.sample, arguments.seed)
     began, started = time.monotonic(), datetime.now(UTC)
-    suites = own or (own_suites(chosen) if arguments.own else suites_of(chosen))
+    rounds = (
+        (lambda _: own,)
+        if own
+        else (own_suites, whole_suites)
+        if arguments.own
+        else (own_suites, whole_suites, suites_of)
+    )
+    limits = Limits(arguments.tests or None, arguments.seconds or None)
     fates = []
-    for fate in fates_of(chosen, suites, arguments.processes, arguments.tests or None):
+    for fate in fates_of(chosen, rounds, arguments.processes, limits):
         fates.append(fate)
         if not fate.killer:
-            ran = f"{fate.asked} tests run it" if fate.asked else "no test runs it"
-            _say(f"survived: {fate.mutant.path}:{fate.mutant.line}: {what(fate.mutant)} ({ran})")
+            _say(f"survived: {fate.mutant.path}:{fate.mutant.line}: {what(fate.mutant)} ({_asked(fate)})")
     summary = summarised(fates, arguments.seed)
     if arguments.named:
         summary["named"] = noticed(fates, named.named())
@@ -89,10 +102,19 @@ def main() -> int:
         keep(arguments.keep, summary, command=said, began=started, ended=datetime.now(UTC))
     for area, score in summary["areas"].items():
         _say(f"{area}: {score['killed']} of {score['mutants']} killed")
+    if summary["notAskedOfAll"]:
+        _say(f"{summary['notAskedOfAll']} survivors were not asked of all tests that run them: more take too long")
     of = "named faults" if arguments.named else f"seed {arguments.seed}"
-    taken = f"{of}, {time.monotonic() - began:.0f} s"
+    taken = f"{of}, {time.monotonic() - began:.0f} s, {used():.0f} s of a processor"
     _say(f"{summary['killed']} of {summary['mutants']} killed ({summary['percent']} %), {taken}")
     return int(summary["percent"] < arguments.wanted)
+
+
+def _asked(fate: Fate) -> str:
+    """How many tests a survivor was asked of."""
+    if not fate.asked + fate.left_out:
+        return "no test runs it"
+    return f"{fate.asked} tests that run it pass" + f", {fate.left_out} more take too long" * bool(fate.left_out)
 
 
 def _said(words: Sequence[str], left_out_options: Collection[str]) -> list[str]:
@@ -147,6 +169,7 @@ def summarised(fates: Sequence[Fate], seed: int) -> dict[str, Any]:
         "mutants": len(fates),
         "killed": killed,
         "percent": 100 * killed // max(len(fates), 1),
+        "notAskedOfAll": sum(not fate.killer and fate.left_out > 0 for fate in fates),
         "areas": {area: {"mutants": made[area], "killed": dead[area]} for area in sorted(made)},
         "survivors": [
             {"file": fate.mutant.path, "line": fate.mutant.line, "what": what(fate.mutant)}

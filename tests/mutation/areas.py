@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -93,8 +94,13 @@ def area_of(path: str) -> str:
 
 def is_of_area(test: str, area: str) -> bool:
     """Whether a test, named as pytest does, belongs to an area's suite."""
+    return is_under(test, SUITES[area])
+
+
+def is_under(test: str, suites: Iterable[str]) -> bool:
+    """Whether a test, named as pytest does, lies in one of these files and folders."""
     file = test.partition("::")[0]
-    return any(file == suite or file.startswith(f"{suite}/") for suite in SUITES[area])
+    return any(file == suite or file.startswith(f"{suite}/") for suite in suites)
 
 
 def modules(area: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -49,6 +50,23 @@ def forked(body: Callable[[Callable[[str], None]], int], seconds_max: float, idl
     said, status = _heard(read, child, began + seconds_max, idle_max)
     os.close(read)
     return Ended(status, said.decode(errors="replace"), time.monotonic() - began)
+
+
+def in_hands(processes: int, body: Callable[[int], None]) -> None:
+    """Call `body` with the numbers below `processes`, each in a child of its own, and wait for all."""
+    hands = []
+    for number in range(processes):
+        hand = os.fork()
+        if hand == 0:
+            try:
+                body(number)
+            except BaseException:  # noqa: BLE001 - the child ends here, and says why
+                sys.stderr.write(traceback.format_exc())
+            finally:
+                os._exit(0)
+        hands.append(hand)
+    for hand in hands:
+        os.waitpid(hand, 0)
 
 
 def allow(seconds: float) -> None:

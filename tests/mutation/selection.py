@@ -29,15 +29,16 @@ def suites_of(chosen: Sequence[Mutant]) -> list[str]:
 
 
 def own_suites(chosen: Sequence[Mutant]) -> list[str]:
-    """The tests at the modules' own paths, and those of whole results of their areas.
-
-    For a module without tests of its own, those in the folder where they would be.
-    """
+    """The tests at the modules' own paths; for a module without any, those in the folder where they would be."""
     own = [Path(own_tests(mutant.path)) for mutant in chosen]
     found = [path if (ROOT / path).is_file() else next(f for f in path.parents if (ROOT / f).is_dir()) for path in own]
+    return list(dict.fromkeys(map(str, found)))
+
+
+def whole_suites(chosen: Sequence[Mutant]) -> list[str]:
+    """The tests of whole results of the areas of these mutants."""
     areas = sorted({area_of(mutant.path) for mutant in chosen})
-    whole = [test for area in areas for test in WHOLE_RESULTS.get(area, ())]
-    return list(dict.fromkeys([*map(str, found), *whole]))
+    return list(dict.fromkeys(test for area in areas for test in WHOLE_RESULTS.get(area, ())))
 
 
 def tests_for(mutant: Mutant, place: Place, known: CoverageMap, collected: Iterable[str]) -> list[str]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
 import pytest
 
 from tests.mutation.applied import NotAppliedError
-from tests.mutation.areas import ROOT
-from tests.mutation.coverage_map import kept_map
-from tests.mutation.forks import forked
+from tests.mutation.areas import ROOT, is_under
+from tests.mutation.coverage_map import CoverageMap, kept_map
+from tests.mutation.forks import forked, in_hands
 from tests.mutation.mutants import Mutant
 from tests.mutation.places import place_of
 from tests.mutation.selection import tests_at_import, tests_for
@@ -30,19 +31,49 @@ _TRACED_TOGETHER: Final = 500
 """Tests whose lines are noted in one child: what it found is kept, whatever becomes of the next one."""
 
 
+class Limits(msgspec.Struct, frozen=True):
+    """What a session may ask of one mutant.
+
+    Attributes:
+        tests: So many tests, the cheapest; None for all.
+        seconds: As many tests as take no longer than this together, while lines are noted; None for all.
+    """
+
+    tests: int | None = None
+    seconds: float | None = None
+
+    def within(self, tests: Sequence[str], known: CoverageMap) -> list[str]:
+        """The first of these tests, as far as the limits allow."""
+        used = accumulate(known.seconds(test) for test in tests)
+        asked = [
+            test for test, seconds in zip(tests, used, strict=True) if self.seconds is None or seconds <= self.seconds
+        ]
+        return asked[: self.tests]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a session asks of each mutant: tests of these suites that run its line, but of none that was asked before."""
+
+    suites: tuple[str, ...]
+    before: tuple[str, ...]
+    limits: Limits
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What became of a mutant.
 
     Attributes:
         number: Its place in what was asked.
         killer: The test that failed; empty for a survivor.
-        asked: How many tests execute its lines.
+        asked: How many tests execute its lines, and may be asked.
+        left_out: How many more do, which are beyond the limits.
         left: For one that its module must be imported with: the tests to ask; nothing was asked yet.
     """
 
     number: int
     killer: str = ""
     asked: int = 0
+    left_out: int = 0
     left: tuple[str, ...] | None = None
 
 
@@ -51,16 +82,16 @@ class Session:
 
     Args:
         chosen: The mutants.
+        asked: What to ask of each.
         processes: How many forks play them.
         write: The pipe for an answer a line.
-        tests_max: A mutant is asked of so many tests, the cheapest; None: of all that run its line.
     """
 
-    def __init__(self, chosen: Sequence[Mutant], processes: int, write: int, tests_max: int | None) -> None:
+    def __init__(self, chosen: Sequence[Mutant], asked: Asked, processes: int, write: int) -> None:
         self._chosen = chosen
+        self._asked = asked
         self._processes = processes
         self._write = write
-        self._tests_max = tests_max
         self._known = kept_map()
         self._tracing = Tracing()
 
@@ -72,23 +103,28 @@ class Session:
         """Measure, then play."""
         if session.testsfailed:
             raise pytest.UsageError("the tests cannot be collected: run pytest on them first")
-        items = {item.nodeid: item for item in session.items}
+        items = {item.nodeid: item for item in session.items if not is_under(item.nodeid, self._asked.before)}
         self._measure(items)
         self._tracing.stop()
         warm = Warm(items, self._known)
-        hands = [self._hand(warm, items, first) for first in range(self._processes)]
-        for hand in hands:
-            os.waitpid(hand, 0)
+
+        def play(first: int) -> None:
+            for answer in self._answers(warm, items, first):
+                os.write(self._write, encoded(answer))
+
+        in_hands(self._processes, play)
         return True
 
     def _measure(self, items: dict[str, pytest.Item]) -> None:
         unknown = self._known.unknown(items)
         if not unknown:
             return
+        began = os.times()
         sys.stderr.write(f"noting which lines {len(unknown)} tests execute\n")
         for start in range(0, len(unknown), _TRACED_TOGETHER):
             self._measure_part(items, unknown[start : start + _TRACED_TOGETHER])
         self._known = kept_map()
+        sys.stderr.write(f"noted in {sum(os.times()[2:4]) - sum(began[2:4]):.0f} s of a processor\n")
 
     def _measure_part(self, items: dict[str, pytest.Item], unknown: Sequence[str]) -> None:
         def body(say: Callable[[str], None]) -> int:
@@ -107,40 +143,36 @@ class Session:
         if ended.said:
             sys.stderr.write(f"these fail without any mutant while lines are noted:\n{ended.said}\n")
 
-    def _hand(self, warm: Warm, items: dict[str, pytest.Item], first: int) -> int:
-        """Fork a process that plays its share of the mutants; returns its process id."""
-        hand = os.fork()
-        if hand == 0:
-            try:
-                for answer in self._answers(warm, items, first):
-                    os.write(self._write, msgspec.json.encode(answer) + b"\n")
-            finally:
-                os._exit(0)
-        return hand
-
     def _answers(self, warm: Warm, items: dict[str, pytest.Item], first: int) -> Iterator[Answer]:
         for number in range(first, len(self._chosen), self._processes):
             mutant = self._chosen[number]
             place = place_of(mutant, (ROOT / mutant.path).read_text())
-            if not place.function:
-                yield Answer(number, left=tuple(tests_at_import(mutant, place, self._known, items)))
+            tests = tests_for(mutant, place, self._known, items) if place.function else []
+            if not place.function or self._known.runs_at_import(mutant.path, place.first, place.last):
+                tests += tests_at_import(mutant, place, self._known, items)
+                yield self._late(number, list(dict.fromkeys(tests)))
                 continue
-            tests = tests_for(mutant, place, self._known, items)
-            if self._known.runs_at_import(mutant.path, place.first, place.last):
-                yield Answer(number, left=(*tests, *tests_at_import(mutant, place, self._known, items)))
-                continue
+            asked = self._asked.limits.within(tests, self._known)
             try:
-                yield Answer(number, warm.killer_of(mutant, place, tests[: self._tests_max]), len(tests))
+                killer = warm.killer_of(mutant, place, asked)
+                yield Answer(number, killer, len(asked), len(tests) - len(asked))
             except NotAppliedError:
-                yield Answer(number, left=tuple(tests))
+                yield self._late(number, tests)
+
+    def _late(self, number: int, tests: Sequence[str]) -> Answer:
+        asked = self._asked.limits.within(tests, self._known)
+        return Answer(number, asked=len(asked), left_out=len(tests) - len(asked), left=tuple(asked))
 
 
-def run_session(
-    chosen: Sequence[Mutant], suites: Sequence[str], processes: int, write: int, tests_max: int | None
-) -> int:
-    """Play these mutants on tests of these suites in this process, which must not have imported the project.
+def encoded(answer: Answer) -> bytes:
+    """A line for the pipe."""
+    return msgspec.json.encode(answer) + b"\n"
+
+
+def run_session(chosen: Sequence[Mutant], asked: Asked, processes: int, write: int) -> int:
+    """Play these mutants on tests in this process, which must not have imported the project.
 
     Returns:
         pytest's status.
     """
-    return int(pytest.main([*OPTIONS, *suites], plugins=[Session(chosen, processes, write, tests_max)]))
+    return int(pytest.main([*OPTIONS, *asked.suites], plugins=[Session(chosen, asked, processes, write)]))
