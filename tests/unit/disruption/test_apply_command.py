@@ -12,6 +12,7 @@ from core.model.catalogue import Catalogue
 from core.model.node_claim import Condition
 from core.model.plan import Command, Move
 from core.model.state_node import state_nodes
+from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint, Toleration
 from tests.builders import ZONES, a_node_of, a_pool, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, ON_DEMAND, OPEN, SMALL, pod_on, world
@@ -116,3 +117,17 @@ def test_a_replacement_is_ready_to_be_consolidated_and_carries_its_labels() -> N
     assert claim.conditions == {name: Condition("True", changed_at=snapshot.now) for name in ready}
     own = {labels.HOSTNAME: claim.name, labels.NODEPOOL: "default", labels.INSTANCE_TYPE: SMALL.name}
     assert own.items() <= node.labels.items()
+
+
+def test_a_replacement_has_the_labels_of_its_requirements_that_admit_one_value_alone() -> None:
+    """Pods that ask for another value would be moved to a node that never gets it."""
+    asked = (
+        Requirement.one_of("one", "a"),
+        Requirement.one_of("two", "a", "b"),
+        Requirement.of("without", "NotIn", ["a"]),
+        Requirement.of("any", "Exists", []),
+    )
+    where = {"zones": ZONES, "capacity_types": (labels.ON_DEMAND,), "instance_types": (SMALL.name,)}
+    claim, node = joined(a_plan(name="x", requirements=asked, **where), world())
+    assert {key: claim.labels[key] for key in ("one", "two", "without", "any") if key in claim.labels} == {"one": "a"}
+    assert claim.labels.items() <= node.labels.items()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from core import labels
+from core.catalogue.reservations import paid_for
 from core.disruption.prices import ReplacementOptions, worst_price
 from core.model.catalogue import Offering
 from core.model.plan import PlannedClaim
@@ -93,3 +94,25 @@ def test_a_claim_without_spot_stays_on_demand() -> None:
     """A pool of on-demand nodes never gets a spot node, however cheap."""
     options = ReplacementOptions.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
     assert options.restricted_to(labels.SPOT).types == ()
+
+
+def test_narrowing_keeps_how_many_values_are_asked_for() -> None:
+    """Otherwise, the launch takes what the owner of the NodePool excluded by minValues."""
+    wide = (
+        Requirement.of(labels.INSTANCE_TYPE, "In", ["small", "large"], 1),
+        Requirement.of(labels.CAPACITY_TYPE, "In", list(claim().capacity_types), 2),
+        Requirement.of("size", "Exists", [], 1),
+    )
+    found = ReplacementOptions.of(claim(requirements=wide), BOTH).planned()
+    assert {r.key: r.min_values for r in found.requirements} == {r.key: r.min_values for r in wide}
+
+
+def test_a_claim_that_a_commitment_covers_has_the_price_of_what_is_prepaid() -> None:
+    """At its full price, what is paid for anyway never takes the place of a dearer node."""
+    covered = claim(capacity_types=(labels.ON_DEMAND,), annotations={labels.COMMITMENT: "plan"})
+    found = ReplacementOptions.of(covered, BOTH)
+    full = ReplacementOptions.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
+    assert {t.name: offerings[0].price for t, offerings in found.types} == {
+        t.name: paid_for(offerings[0].price) for t, offerings in full.types
+    }
+    assert 0 < found.price < full.price

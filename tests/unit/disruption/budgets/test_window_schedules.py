@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from core.disruption.budgets.cron import Schedule
 from core.disruption.budgets.window_schedules import window_schedules
 from core.model.node_pool import Budget, Disruption, NodePool
 from tests.builders import a_pool
@@ -95,3 +96,56 @@ def test_expressions_are_valid_for_eventbridge(schedule: str) -> None:
     """One refused schedule would keep the schedules of all other NodePools from being created."""
     found = expressions(schedule, minutes=1) + expressions(schedule, hours=7, minutes=13)
     assert max(map(len, found)) <= 256
+
+
+def moments(expression: str, first_day: datetime, days: int) -> set[datetime]:
+    """The minutes of some days that an expression of EventBridge names, read as its manual says."""
+    minutes, hours, dates, months, weekdays, years = expression.removeprefix("cron(").removesuffix(")").split()
+    assert (dates == "?", weekdays == "?", years) in ((True, False, "*"), (False, True, "*"))
+    names = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+
+    def named(field: str, value: int) -> bool:
+        spans = (part.partition("-") for part in field.split(","))
+        return field in "*?" or any(int(low) <= value <= int(high or low) for low, _, high in spans)
+
+    return {
+        first_day + timedelta(days=day, hours=hour, minutes=minute)
+        for day in range(days)
+        if (today := first_day + timedelta(days=day))
+        and (weekdays == "?" or names[today.weekday()] in weekdays.split(","))
+        if named(dates, today.day) and named(months, today.month)
+        for hour in range(24)
+        if named(hours, hour)
+        for minute in range(60)
+        if named(minutes, minute)
+    }
+
+
+@pytest.mark.parametrize("duration", [timedelta(minutes=30), timedelta(hours=2), timedelta(hours=25, minutes=1)])
+@pytest.mark.parametrize(
+    "schedule",
+    ["* * * * *", "* 9 * * *", "15 * * * *", "0 23 * * *", "50 23 * * SUN", "*/25 22,23 * * SAT,SUN", "5 0 * * 1-3"],
+)
+def test_expressions_name_each_start_of_two_weeks_and_each_start_put_off_by_the_duration(
+    schedule: str, duration: timedelta
+) -> None:
+    """Nothing wakes `disrupt` for a moment that is missing, and one too many wakes it for nothing."""
+    first, days = datetime(2026, 3, 2, tzinfo=UTC), 14
+    parsed, starts = Schedule.parse(schedule), set[datetime]()
+    start = parsed.next_after(first - timedelta(days=3))
+    while start is not None and start < first + timedelta(days=days):
+        starts.add(start)
+        start = parsed.next_after(start)
+    wanted = {moment for moment in starts | {start + duration for start in starts} if moment >= first}
+    found = set[datetime]().union(*(moments(one, first, days) for one in expressions_of(schedule, duration)))
+    assert found == {moment for moment in wanted if moment < first + timedelta(days=days)}
+
+
+def expressions_of(schedule: str, duration: timedelta) -> list[str]:
+    return list(window_schedules([pool(schedule, duration)], NOW).values())
+
+
+@pytest.mark.parametrize("half", [Budget("0", schedule="@daily"), Budget("0", duration=timedelta(hours=1))])
+def test_a_budget_with_half_a_window_has_none(half: Budget) -> None:
+    """The API server refuses it; what was written before it did must not end the pass for all NodePools."""
+    assert not window_schedules([a_pool(disruption=Disruption(budgets=(half,)))], NOW)

@@ -13,15 +13,17 @@ from core.disruption.consolidation.eligibility import objection, underutilized
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.feature_gates import FeatureGates
 from core.model.moved_workload import MovedWorkload
-from core.model.node_pool import RolloutGate
+from core.model.node_pool import WHEN_EMPTY, RolloutGate
 from core.model.overlay import CapacityBuffer
 from core.model.plan import Blocked
 from core.model.snapshot import Options
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
-from tests.builders import NOW, a_node_of, a_pod
+from tests.builders import NOW, a_node_of, a_pod, a_pool
 from tests.unit.disruption.nodes_for_tests import (
     LARGE,
+    ON_DEMAND,
+    OPEN,
     SMALL,
     blocked,
     drifted,
@@ -106,3 +108,33 @@ def test_a_drifted_node_waits_for_the_rollout_of_its_pool(is_stopped: bool, reas
     )
     found = {c.name: objection(c, this_pass) for c in this_pass.survey.candidates}
     assert found == {"node-1": Blocked("node-1", reason, "waits"), "same": None}
+
+
+@pytest.mark.parametrize(("minutes", "over"), [(31, True), (30, True), (29, False)])
+def test_a_node_whose_last_pod_came_or_went_a_short_time_ago_waits_and_says_until_when(minutes: int, over: bool) -> None:
+    """From that moment on, not from when somebody asks: otherwise the moment that it names moves on forever."""
+    claim, node = a_node_of(LARGE)
+    busy = msgspec.structs.replace(claim, last_pod_event_at=NOW - timedelta(minutes=minutes))
+    half_an_hour = msgspec.structs.replace(OPEN, consolidate_after=timedelta(minutes=30))
+    pools = (a_pool("default", ON_DEMAND, disruption=half_an_hour),)
+    this_pass = DisruptionPass(world((busy, node), pods=(pod_on("node-1"),), node_pools=pools))
+    (candidate,) = this_pass.survey.candidates
+    says = "consolidateAfter of NodePool default is over at 2026-11-20T00:01:00Z"
+    assert objection(candidate, this_pass) == (None if over else Blocked("node-1", NodeReason.CONSOLIDATE_AFTER, says))
+
+
+def test_a_node_whose_pool_never_consolidates_or_whose_pods_its_policy_leaves_says_so() -> None:
+    for changes, says in (
+        ({"consolidate_after": None}, (NodeReason.CONSOLIDATE_AFTER, "consolidateAfter of NodePool default is Never")),
+        (
+            {"policy": WHEN_EMPTY},
+            (
+                NodeReason.POLICY_WHEN_EMPTY,
+                "NodePool default consolidates empty nodes only, and pod default/on-node-1 runs on node node-1",
+            ),
+        ),
+    ):
+        pools = (a_pool("default", ON_DEMAND, disruption=msgspec.structs.replace(OPEN, **changes)),)
+        this_pass = DisruptionPass(world(a_node_of(LARGE), pods=(pod_on("node-1"),), node_pools=pools))
+        (candidate,) = this_pass.survey.candidates
+        assert objection(candidate, this_pass) == Blocked("node-1", *says)

@@ -18,7 +18,7 @@ from core.model.plan import DisruptionPlan
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
 from core.reasons.node import NodeReason
-from tests.builders import a_node_of, a_pool
+from tests.builders import NOW, a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import (
     LARGE,
     ON_DEMAND,
@@ -142,3 +142,14 @@ def test_its_replacement_comes_although_other_nodes_have_room() -> None:
     (command,) = disrupt(snapshot).commands
     assert (command.method, len(command.replacements)) == ("static-drift", 1)
     assert checked(command, snapshot) == command
+
+
+def test_at_the_limit_no_node_goes_first_while_another_is_being_deleted() -> None:
+    """Two of the nodes that somebody counts on would be gone at once."""
+    (claim, node), other = drifted(a_node_of(LARGE, name="a")), a_node_of(LARGE, name="b")
+    deleted = msgspec.structs.replace(other[0], deleted_at=NOW)
+    pool = a_static(limits={"nodes": 2})
+    both = ((claim, node), (deleted, other[1]))
+    assert disrupt(world(*both, node_pools=(pool,), options=GATE)).commands == ()
+    (command,) = disrupt(world((claim, node), other, node_pools=(pool,), options=GATE)).commands
+    assert (command.nodes, command.replacements) == (("a",), ())

@@ -142,3 +142,13 @@ def test_no_node_goes_first_once_the_time_of_the_pass_is_over() -> None:
     drift.find(this_pass)
     elapsed[0] = 1.0
     assert terminate_first.find(this_pass) == []
+
+
+def test_no_second_node_goes_first_in_a_pass_in_which_one_goes_for_drift() -> None:
+    this_pass = DisruptionPass(a_fleet())
+    drift.find(this_pass)
+    (first,) = terminate_first.find(this_pass)
+    this_pass.commands = [first]
+    assert terminate_first.find(this_pass) == []
+    this_pass.commands = [msgspec.structs.replace(first, reason="Empty")]
+    assert [command.nodes for command in terminate_first.find(this_pass)] == [("a",)]
