@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.consolidation.domain_change import ACROSS_DOMAINS
 from core.disruption.disruption_pass import DisruptionPass
@@ -32,8 +30,7 @@ def valid_commands(
         disruption_pass: The pass in which they were decided; it is not changed.
         worthwhile: Nodes are replaced only if that saves at least 1/`worthwhile` of their cost.
     """
-    options = msgspec.structs.replace(disruption_pass.snapshot.options, ignore_budgets=True)
-    fresh = DisruptionPass(msgspec.structs.replace(disruption_pass.snapshot, options=options))
+    fresh = DisruptionPass(disruption_pass.snapshot)
     found: list[Command] = []
     objections: dict[str, WaveObjection] = {}
     lost: dict[str, WaveObjection] = {}

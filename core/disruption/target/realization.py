@@ -193,8 +193,7 @@ class Realizations:
         loads = rows.problem.loads
         unschedulable = [pod for pod in found.results.plan.unschedulable if pod.pod not in fleet.waiting]
         unplaced, drained = self._rows_of(pod.pod for pod in unschedulable), ~found.keeps
-        for pod in unschedulable:
-            self.unplaced_items.add(rows.row_of_pod.get(pod.pod, -1))
+        self.unplaced_items.update(np.flatnonzero(unplaced).tolist())
         if unplaced.any() or not self._is_gated:
             return unplaced, drained
         on_new = self._rows_of(key for claim in found.claims if "spot" in claim.capacity_types for key in claim.pods)

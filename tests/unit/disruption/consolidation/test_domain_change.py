@@ -69,6 +69,13 @@ def test_a_pod_moves_to_a_cheaper_zone_that_its_spread_admits() -> None:
     assert checked(command, snapshot) == command
 
 
+def test_the_stored_target_has_the_price_of_the_cheaper_zone() -> None:
+    """With the price that it planned before, the next pass finds that the target saves less than it promised."""
+    plan = disrupt(cluster(spread_pod("home", 1)))
+    assert plan.target is not None
+    assert plan.target.new_price == plan.commands[0].replacements[0].price == CHEAPER_AWAY.offerings[0].price
+
+
 def test_it_saves_as_much_as_karpenters_own_moves() -> None:
     costs = [disrupt(cluster(spread_pod("home", 1), options=o)).cost.after for o in (Options(), KARPENTER)]
     assert costs[0] == costs[1]

@@ -111,7 +111,9 @@ def test_a_drifted_node_waits_for_the_rollout_of_its_pool(is_stopped: bool, reas
 
 
 @pytest.mark.parametrize(("minutes", "over"), [(31, True), (30, True), (29, False)])
-def test_a_node_whose_last_pod_came_or_went_a_short_time_ago_waits_and_says_until_when(minutes: int, over: bool) -> None:
+def test_a_node_whose_last_pod_came_or_went_a_short_time_ago_waits_and_says_until_when(
+    minutes: int, over: bool
+) -> None:
     """From that moment on, not from when somebody asks: otherwise the moment that it names moves on forever."""
     claim, node = a_node_of(LARGE)
     busy = msgspec.structs.replace(claim, last_pod_event_at=NOW - timedelta(minutes=minutes))

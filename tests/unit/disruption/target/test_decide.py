@@ -155,9 +155,14 @@ def test_within_budgets_only_the_first_wave_is_planned() -> None:
     assert "Budget" in blocked(plan).values()
 
 
-def test_if_the_first_wave_does_not_pay_the_best_possible_command_is_chosen() -> None:
+@pytest.mark.parametrize(
+    "budgets",
+    [(Budget("1"),), (Budget("1", reasons=("Empty", "Underutilized")), Budget("0", reasons=("Drifted",)))],
+    ids=["any reason", "by reason"],
+)
+def test_if_the_first_wave_does_not_pay_the_best_possible_command_is_chosen(budgets: tuple[Budget, ...]) -> None:
     """Three nodes are best merged into one, but one may go at a time: only the first is replaced by a cheaper one."""
-    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=budgets))
     kinds = (("old", "4", 0.4), ("one", "12", 0.5), ("new", "4", 0.2))
     nodes = [a_node_of(a_type("old", cpu="4", price=0.4), f"n{n}") for n in range(3)]
     pods = tuple(pod_on(f"n{n}", cpu="3500m") for n in range(3))

@@ -13,14 +13,15 @@ from core import labels
 from core.disruption import disrupt
 from core.disruption.apply_command import carried_out
 from core.disruption.stored_targets import after_commands
+from core.disruption.target import stored_target_check
 from core.disruption.target.move_price import settings_digest
-from core.disruption.target.stored_target_check import kept_by
+from core.disruption.target.stored_target_check import joined, kept_by
 from core.disruption.target.target_search import TargetSearch
 from core.model.node_pool import Budget, Disruption
-from core.model.plan import DisruptionPlan, StoredDrain, StoredTarget
+from core.model.plan import DisruptionPlan, StoredDrain, StoredNewNode, StoredSlots, StoredTarget
 from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import FeatureGates, Options, Snapshot
-from tests.builders import a_node_of, a_pool, a_selector
+from tests.builders import a_node_of, a_pool, a_selector, a_stored_target
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import fleet_of, half_full
 
@@ -254,3 +255,50 @@ def test_what_a_target_keeps_and_what_it_drains_is_all_that_could_have_gone() ->
     assert target.settings == settings_digest(snapshot)
     assert target.kept_price > 0
     assert target.kept_price + target.drained_price == plan.cost.before
+
+
+def test_exactly_the_share_that_may_be_lost_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth of the promise, so that the amounts are whole."""
+    monkeypatch.setattr(stored_target_check, "SAVING_LOST", (1, 5))
+    snapshot, _ = under_way(half_full(8, at_once=2))
+    assert snapshot.stored_target is not None
+    promised, rest = divmod(snapshot.stored_target.drained_price * 5, 4)
+    assert rest == 0
+    assert reason_with(snapshot, drained_price=promised) == "TargetContinued"
+    assert reason_with(snapshot, drained_price=promised + 1) == "TargetSavesLess"
+
+
+def test_two_targets_are_joined_into_one_that_has_the_nodes_places_and_prices_of_both() -> None:
+    """The older one says when it was made; what neither drains is what both keep."""
+    fleet = fleet_of(half_full(4, at_once=2))
+    each = fleet.prices[0]
+    waiting = a_stored_target(
+        StoredDrain("n0", 7, 3),
+        settings="s",
+        new_price=10,
+        kept_price=1,
+        slots=(StoredSlots("web", "n3", 1), StoredSlots("api", "n3", 2)),
+        new_nodes=(StoredNewNode(name="x", pods={"web": 1}),),
+    )
+    made = a_stored_target(
+        StoredDrain("n1", 5, 2),
+        settings="t",
+        new_price=100,
+        kept_price=2,
+        made_at=waiting.made_at + timedelta(1),
+        slots=(StoredSlots("web", "n3", 4), StoredSlots("web", "n2", 8)),
+        new_nodes=(StoredNewNode(name="y", pods={"api": 1}),),
+    )
+    assert joined(waiting, made, fleet) == StoredTarget(
+        made_at=waiting.made_at,
+        settings="s",
+        drains=(StoredDrain("n0", 7, 3), StoredDrain("n1", 5, 2)),
+        kept_price=2 * each,
+        drained_price=12,
+        new_price=110,
+        slots=(StoredSlots("api", "n3", 2), StoredSlots("web", "n2", 8), StoredSlots("web", "n3", 5)),
+        new_nodes=(StoredNewNode(name="x", pods={"web": 1}), StoredNewNode(name="y", pods={"api": 1})),
+    )
+    assert joined(waiting, None, fleet) == waiting
+    assert joined(None, made, fleet) == msgspec.structs.replace(made, kept_price=3 * each)
+    assert joined(None, None, fleet) is None
