@@ -1,4 +1,4 @@
-"""What EC2 refused or denied is not launched, and still prices what runs: exactly those offerings, for exactly those classes."""
+"""What EC2 refused or denied is not launched, and still prices what runs: those offerings alone, for those classes alone."""
 
 from __future__ import annotations
 
