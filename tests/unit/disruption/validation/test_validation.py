@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -11,13 +12,14 @@ from core import labels
 from core.disruption import disrupt
 from core.disruption.stored_targets import after_commands
 from core.disruption.validation.validation import Validation, ValidCommand
+from core.model.node import NodeCondition
 from core.model.node_pool import Budget, Disruption
-from core.model.plan import Command, Move
+from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import TopologySpread
 from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.refusal import Refusal
-from tests.builders import NOW, ZONES, a_node_of, a_pool, a_selector, a_snapshot, a_stored_target
+from tests.builders import CLASS_REF, NOW, ZONES, a_node_of, a_pool, a_selector, a_snapshot, a_stored_target
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     LARGE,
@@ -30,6 +32,8 @@ from tests.unit.disruption.nodes_for_tests import (
     pod_on,
     world,
 )
+
+HALF_AN_HOUR: Final = timedelta(minutes=30)
 
 
 class TestValidation:
@@ -350,3 +354,77 @@ class TestSeveral:
         told = "node a is no longer empty"
         busy = world(a_node_of(MIDDLE, "a"), pods=(pod_on("a"),))
         assert checked(empty, busy) == Refusal(CommandReason.VALIDATION_FAILED, told)
+
+
+def going_from(node: str, to: str, **changes: Any) -> Command:
+    """A command that removes one node and moves its pod."""
+    fields = {"reason": "Underutilized", "method": "single", "moves": (Move(f"default/on-{node}", to),), **changes}
+    return Command(nodes=(node,), claims=(f"default-{node}",), **fields)
+
+
+def test_the_new_node_of_a_command_offers_no_room_to_the_next_one() -> None:
+    """Its launch may fail: the pods of the second node would have no place."""
+    nodes = (a_node_of(LARGE, "a"), a_node_of(MIDDLE, "b"))
+    snapshot = world(*nodes, pods=(pod_on("a", cpu="2"), pod_on("b", cpu="1500m")), options=KARPENTER)
+    first = disrupt(world(nodes[0], pods=snapshot.pods[:1], options=KARPENTER)).commands[0]
+    (claim,) = first.replacements
+    assert claim.instance_types[0] == MIDDLE.name, "it has room for the other pod"
+    second = going_from("b", claim.name)
+    validation = Validation([first, second], snapshot)
+    validation.carry_out(first)
+    assert isinstance(validation.check(second), Refusal)
+
+
+BUSY = a_pool(
+    "default", ON_DEMAND, limits={"nodes": 2}, disruption=msgspec.structs.replace(OPEN, consolidate_after=HALF_AN_HOUR)
+)
+"""No further node may be launched, and a node whose pods have just changed takes no pod by choice."""
+
+
+def beside_a_busy_node(*, drifts: bool = False, **changes: Any) -> Snapshot:
+    claim, node = a_node_of(LARGE, "b")
+    busy = (msgspec.structs.replace(claim, last_pod_event_at=NOW), node)
+    idle_claim, idle_node = a_node_of(MIDDLE, "a", **changes)
+    idle = (msgspec.structs.replace(idle_claim, last_pod_event_at=NOW - 2 * HALF_AN_HOUR), idle_node)
+    return world(
+        drifted(idle) if drifts else idle, busy, pods=(pod_on("a"), pod_on("b")), node_pools=(BUSY,), options=KARPENTER
+    )
+
+
+def test_pods_of_a_node_that_has_to_go_may_go_where_consolidation_sends_none() -> None:
+    """A drifted or unhealthy node would wait for others that have nothing to do with it."""
+    drift = going_from("a", "b", reason="Drifted", method="drift")
+    assert checked(drift, beside_a_busy_node(drifts=True)) == drift
+    ill = NodeCondition("Ready", "Unknown", NOW - HALF_AN_HOUR)
+    repair = going_from("a", "b", reason="Unhealthy", method="repair")
+    assert checked(repair, beside_a_busy_node(conditions=(ill,), is_ready=False)) == repair
+    assert isinstance(checked(going_from("a", "b"), beside_a_busy_node()), Refusal)
+
+
+def test_what_remains_of_a_drifted_command_goes_whatever_its_new_node_costs() -> None:
+    """It was not decided to save anything."""
+    nodes = tuple(drifted(a_node_of(SMALL, name)) for name in "ab")
+    where = {"zones": ZONES, "capacity_types": (labels.ON_DEMAND,), "instance_types": (LARGE.name,)}
+    both, price = ("default/on-a", "default/on-b"), LARGE.offerings[0].price
+    claim = PlannedClaim(name="new", node_pool="default", node_class=CLASS_REF, price=price, pods=both, **where)
+    command = Command(
+        reason="Drifted", method="repack", nodes=("a", "b"), claims=("default-a", "default-b"),
+        replacements=(claim,), moves=tuple(Move(pod, "new") for pod in both),
+    )  # fmt: skip
+    guarded = pod_on("b", annotations={labels.DO_NOT_DISRUPT: "true"})
+    found = checked(command, world(*nodes, pods=(pod_on("a"), guarded)))
+    assert isinstance(found, Command)
+    assert (found.nodes, found.moves) == (("a",), (Move("default/on-a", "new"),))
+    assert [replacement.name for replacement in found.replacements] == ["new"]
+
+
+def test_one_node_that_is_left_of_several_goes_by_the_method_for_one() -> None:
+    """Karpenter's rules for several nodes at once are others than those for one."""
+    nodes = (a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), a_node_of(LARGE, "c"))
+    guard = {"annotations": {labels.DO_NOT_DISRUPT: "true"}}
+    pods = (pod_on("a", cpu="100m"), pod_on("b", cpu="100m"), pod_on("c", cpu="14", **guard))
+    (command,) = disrupt(world(*nodes, pods=pods, options=KARPENTER)).commands
+    assert (command.method, set(command.nodes)) == ("multi", {"a", "b"})
+    found = checked(command, world(*nodes, pods=(*pods, pod_on("b", "guard", cpu="1m", **guard)), options=KARPENTER))
+    assert isinstance(found, Command)
+    assert (found.method, found.nodes) == ("single", ("a",))
