@@ -61,9 +61,9 @@ def memory_mib(shape: Shape, sizing: Sizing) -> int:
     """
     total = shape.memory_info.size_in_mib
     shown = dict(sizing.discovered).get(shape.instance_type, 0)
-    if total // 2 <= shown <= total and shown:
+    if total // 2 <= shown <= total:
         return shown
-    if shape.processor_info.supported_architectures[:1] == ("arm64",):
+    if shape.architecture == "arm64":
         total -= _ARM_FIRMWARE_MIB
     return total - -(-total * sizing.settings.vm_memory_overhead_ppm // PPM)
 

@@ -77,6 +77,6 @@ def lacks_addresses(annotations: Mapping[str, Any]) -> bool:
 def read_reading(text: str) -> AddressReading | None:
     """Read the annotation, None if it has no reading: users may write anything there."""
     try:
-        return msgspec.json.decode(text, type=AddressReading) if text else None
+        return msgspec.json.decode(text, type=AddressReading)
     except (msgspec.MsgspecError, RecursionError, ValueError):  # nested too deep, or no valid Unicode
         return None

@@ -78,7 +78,7 @@ def _read(node_class: EC2NodeClass) -> dict[str, int]:
 
 def _decoded(text: str) -> _Written | None:
     try:
-        return msgspec.json.decode(text, type=_Written) if text else None
+        return msgspec.json.decode(text, type=_Written)
     except msgspec.DecodeError:
         return None
 

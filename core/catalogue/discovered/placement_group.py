@@ -46,6 +46,6 @@ def written_group(group: Mapping[str, Any]) -> str:
 def _read(text: str) -> PlacementGroup | None:
     """Read the annotation; users may write anything there."""
     try:
-        return msgspec.json.decode(text, type=PlacementGroup) if text else None
+        return msgspec.json.decode(text, type=PlacementGroup)
     except msgspec.MsgspecError:
         return None

@@ -31,10 +31,10 @@ def ends_at(reservation: CapacityReservation) -> datetime | None:
 def moment(written: str) -> datetime | None:
     """Read a time of a status, which others may write; None for an empty or unreadable one, UTC where it has no zone."""
     try:
-        found = datetime.fromisoformat(written) if written else None
+        found = datetime.fromisoformat(written)
     except ValueError:
         return None
-    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
 def reclaimed_before(reservation: CapacityReservation) -> timedelta:

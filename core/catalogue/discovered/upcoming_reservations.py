@@ -50,7 +50,7 @@ def upcoming_of(node_class: EC2NodeClass) -> _Entries:
 def read_upcoming(text: str) -> _Entries | None:
     """Read the annotation `labels.UPCOMING_RESERVATIONS`, None if it has no list of reservations."""
     try:
-        return msgspec.json.decode(text, type=_Entries) if text else None
+        return msgspec.json.decode(text, type=_Entries)
     except (msgspec.MsgspecError, RecursionError, ValueError):  # nested too deep, or no valid Unicode
         return None
 

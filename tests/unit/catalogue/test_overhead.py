@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from core.catalogue.overhead import cpu_reserved_millicores
+from core.catalogue.kubelet import KubeletSettings, Threshold
+from core.catalogue.overhead import cpu_reserved_millicores, kube_reserved, overhead
+from core.catalogue.sizing import Sizing
+from tests.unit.catalogue.one_type import shape
 from tests.unit.catalogue.sized_types import (
     MIB,
     one_type,
@@ -40,3 +43,39 @@ def test_the_kubelet_block_replaces_reservations_name_by_name() -> None:
     five_percent = -(-plain.capacity["memory"] * 5 // 100)
     assert shaped.overhead["memory"] == plain.overhead["memory"] + five_percent
     assert shaped.overhead["ephemeral-storage"] == 2**30
+
+
+@pytest.mark.parametrize(
+    ("millicores", "reserved"),
+    [
+        (0, 0), (16, 0), (17, 1), (999, 59), (1000, 60), (1099, 60), (1100, 61), (2000, 70), (2199, 70), (2200, 71),
+        (4000, 80), (4399, 80), (4400, 81), (448_000, 1190),
+    ],
+)  # fmt: skip
+def test_each_band_is_rounded_down(millicores: int, reserved: int) -> None:
+    """The bands end at 1, 2 and 4 cores."""
+    assert cpu_reserved_millicores(millicores) == reserved
+
+
+def test_every_vcpu_counts_as_a_whole_one() -> None:
+    """What 448 vCPUs reserve is 60 + 10 + 10 + 444 * 2.5 millicores."""
+    assert kube_reserved(shape(VCpuInfo={"DefaultVCpus": 448}), Sizing())["cpu"] == 1190
+
+
+@pytest.mark.parametrize(("size", "kept"), [(100, 10), (101, 11), (109, 11), (110, 11), (0, 0)])
+def test_a_tenth_of_the_storage_is_kept_rounded_up(size: int, kept: int) -> None:
+    """Kubernetes evicts below it."""
+    found = overhead(shape(), Sizing(), {"ephemeral-storage": size, "memory": 1})
+    assert found["ephemeral-storage"] == 2**30 + kept
+
+
+def test_only_resources_of_the_node_are_kept_and_only_what_is_not_zero() -> None:
+    """A node without a resource cannot lose any of it."""
+    kubelet = KubeletSettings(
+        kube_reserved=(("cpu", 0), ("pid", 5)),
+        system_reserved=(("memory", 7), ("pid", 3)),
+        eviction_memory=Threshold(amount=11),
+        eviction_storage=Threshold(share_ppm=1_000_000),
+    )
+    found = overhead(shape(), Sizing(kubelet=kubelet), {"cpu": 2000, "memory": 1, "ephemeral-storage": 50, "pods": 9})
+    assert found == {"memory": (11 * 29 + 255) * MIB + 7 + 11, "ephemeral-storage": 2**30}

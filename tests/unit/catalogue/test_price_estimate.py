@@ -53,3 +53,69 @@ def test_estimates_in_china_are_in_yuan_as_its_spot_prices() -> None:
     listed = 1_013_000_000
     (found,) = estimated_prices([large], {}, region="cn-north-1").values()
     assert abs(found - listed) * 20 <= listed
+
+
+@pytest.mark.parametrize(
+    ("cpus", "mib", "price"),
+    [
+        (1, 0, 39_000_000),
+        (0, 1024, 2_900_000),
+        (0, 1, 2832),
+        (3, 2048, 122_800_000),
+        (448, 4096 * 1024, 29_350_400_000),
+    ],
+)
+def test_a_machine_costs_39_thousandths_a_vcpu_and_29_ten_thousandths_a_gibibyte(
+    cpus: int, mib: int, price: int
+) -> None:
+    described = shape(cpus, 0, MemoryInfo={"SizeInMiB": mib})
+    assert estimated_price(described) == price
+
+
+@pytest.mark.parametrize(
+    ("devices", "count"),
+    [
+        ({}, 0),
+        ({"GpuInfo": {"Gpus": [{"Count": 2}, {"Count": 1}]}}, 3),
+        ({"InferenceAcceleratorInfo": {"Accelerators": [{"Count": 4}, {"Count": 1}]}}, 5),
+        ({"NeuronInfo": {"NeuronDevices": [{"Count": 16}, {"Count": 1}]}}, 17),
+        (
+            {
+                "GpuInfo": {"Gpus": [{"Count": 2}]},
+                "InferenceAcceleratorInfo": {"Accelerators": [{"Count": 4}]},
+                "NeuronInfo": {"NeuronDevices": [{"Count": 16}]},
+            },
+            22,
+        ),
+    ],
+)
+def test_every_accelerator_costs_four_tenths_whatever_it_is(devices: dict[str, Any], count: int) -> None:
+    assert estimated_price(shape(2, 8, **devices)) - estimated_price(shape(2, 8)) == count * 400_000_000
+
+
+def test_the_level_of_a_region_is_the_median_of_its_listed_types() -> None:
+    """A single odd price moves nothing; of an even count, the upper of the middle two counts."""
+    shapes = [shape(2, 8, name=name) for name in "abcdef"]
+    (estimate,) = {estimated_price(one) for one in shapes}
+
+    def level(*thousandths: int) -> int:
+        listed = {name: -(-estimate * share // 1000) for name, share in zip("abcde", thousandths, strict=False)}
+        return estimated_prices(shapes, listed, region="eu-west-1")["f"] * 1000 // estimate
+
+    assert level(1500) == 1500
+    assert level(1100, 1300) == 1300
+    assert level(9000, 1200, 1100) == 1200
+    assert level(1100, 1200, 1300, 1, 9000) == 1200
+    assert level() == 1000
+
+
+def test_the_level_of_china_is_ten() -> None:
+    """Where a price is listed, its region's level is known from it."""
+    one, other = shape(2, 8, name="a"), shape(4, 16, name="b")
+    estimate = estimated_price(one)
+    assert estimated_prices([one], {}, region="cn-northwest-1") == {"a": 10 * estimate}
+    assert estimated_prices([one, other], {"a": estimate}, region="cn-north-1") == {
+        "a": estimate,
+        "b": estimated_price(other),
+    }
+    assert estimated_prices([one], {}, region="us-cn-1") == {"a": estimate}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from core.catalogue.node_class import read_node_class
-from core.catalogue.sizing import sizing_of
+from core import labels
+from core.catalogue.discovered.placement_group import written_group
+from core.catalogue.kubelet import KubeletSettings
+from core.catalogue.node_class import NetworkInterface, PlacementGroup, read_node_class
+from core.catalogue.sizing import Sizing, sizing_of
 from core.errors import InvalidInputError
 from core.model.values.sizing_settings import SizingSettings
 from tests.unit.catalogue.sized_types import (
@@ -67,3 +71,108 @@ def test_a_custom_image_uses_its_last_volume_for_pods() -> None:
     custom = {"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-1"}]}
     assert one_type("m5.large", blockDeviceMappings=devices, **custom).capacity["ephemeral-storage"] == 7 * 2**30
     assert one_type("m5.large", **custom).capacity["ephemeral-storage"] == 20 * 2**30
+
+
+XVDA, OTHER = "/dev/xvda", "/dev/xvdz"
+EFA_ONLY = NetworkInterface(network_card_index=1, device_index=2, interface_type="efa-only")
+
+
+def device(name: str, size: str | None = None, *, is_root: bool = False) -> dict[str, Any]:
+    return {"deviceName": name, "rootVolume": is_root, "ebs": {} if size is None else {"volumeSize": size}}
+
+
+@pytest.mark.parametrize(
+    ("family", "devices", "gib"),
+    [
+        ("AL2023", [], 20),
+        ("AL2023", [device(OTHER, "7Gi")], 20),  # a further volume is not the one pods live on
+        ("AL2023", [device(OTHER, "7Gi"), device(XVDA, "9Gi")], 9),
+        ("AL2023", [device(XVDA, "9Gi"), device(OTHER, "7Gi")], 9),
+        ("AL2023", [device(XVDA)], 20),  # the size is the snapshot's
+        ("AL2023", [{"deviceName": XVDA}], 20),
+        ("AL2023", [device(XVDA, "9Gi"), device(OTHER, is_root=True)], 9),
+        ("AL2023", [device(XVDA, "9Gi"), device(OTHER, "7Gi", is_root=True)], 7),
+        ("Bottlerocket", [device(XVDA, "9Gi")], 20),
+        ("Bottlerocket", [device("/dev/xvdb", "9Gi")], 9),
+        ("Windows2022", [device(XVDA, "9Gi")], 50),
+        ("Windows2022", [device("/dev/sda1", "9Gi")], 9),
+        ("Custom", [], 20),
+        ("Custom", [device(XVDA, "9Gi"), device(OTHER, "7Gi"), device("/dev/xvdc", "5Gi")], 5),  # the last one (Karpenter)
+        ("Custom", [device(XVDA, "9Gi"), device(OTHER)], 20),
+        ("Custom", [device(XVDA, "9Gi", is_root=True), device(OTHER, "7Gi")], 9),
+    ],
+)  # fmt: skip
+def test_pods_live_on_the_root_volume_else_on_the_device_of_the_family(
+    family: str, devices: list[dict[str, Any]], gib: int
+) -> None:
+    """Each family mounts another device for them; Custom has none of its own."""
+    assert sizing(amiFamily=family, blockDeviceMappings=devices).ephemeral_bytes == gib * 2**30
+
+
+@pytest.mark.parametrize(
+    ("family", "devices", "volumes"),
+    [
+        ("AL2023", 0, 1),
+        ("Bottlerocket", 0, 2),
+        ("Custom", 0, 1),
+        ("AL2023", 3, 3),
+        ("Bottlerocket", 1, 1),
+        ("Custom", 2, 2),
+    ],
+)
+def test_a_nodes_own_volumes_are_those_of_the_class_else_of_the_family(family: str, devices: int, volumes: int) -> None:
+    """A node has at least one: Custom names none."""
+    mappings = [device(f"/dev/xvd{number}") for number in range(devices)]
+    assert sizing(amiFamily=family, blockDeviceMappings=mappings).root_volumes == volumes
+
+
+@pytest.mark.parametrize(
+    ("spec", "changed"),
+    [
+        ({"instanceStorePolicy": "RAID0"}, {"uses_instance_store": True}),
+        ({"cpuOptions": {"nestedVirtualization": "enabled"}}, {"nested_virtualization": True}),
+        ({"cpuOptions": {"nestedVirtualization": "disabled"}}, {}),
+        ({"cpuOptions": {}}, {}),
+        ({"connectionTracking": {}}, {"needs_nitro": True}),
+        ({"kubelet": {"maxPods": 5}}, {"kubelet": KubeletSettings(max_pods=5)}),
+        (
+            {"networkInterfaces": [{"networkCardIndex": 1, "deviceIndex": 2, "interfaceType": "efa-only"}]},
+            {
+                "interfaces": (NetworkInterface(network_card_index=1, device_index=2, interface_type="efa-only"),),
+                "efa_only_interfaces": 1,
+            },
+        ),
+        ({"role": "r", "tags": {"a": "b"}, "userData": "x"}, {}),
+    ],
+)
+def test_each_setting_changes_its_part_of_the_sizing_and_no_other(
+    spec: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    """Classes whose nodes have the same size share one list of types."""
+    assert sizing(**spec) == msgspec.structs.replace(sizing(), **changed)
+    assert sizing(amiFamily="AL2023") == Sizing()
+
+
+def test_the_status_and_annotations_of_a_class_count_too() -> None:
+    """Zones, the placement group, prefixes and the memory that nodes reported."""
+    group = {"id": "pg-1", "name": "g", "strategy": "spread"}
+    annotations = {
+        labels.PREFIX_DELEGATION: "true",
+        labels.PLACEMENT_GROUP: written_group(group),
+        labels.NODE_MEMORY: '{"images":"e3b0c44298fc","mib":{"m5.large":7000,"c5.large":3000}}',
+    }
+    status = {"subnets": [{"id": "s-2", "zone": "b"}, {"id": "s-1", "zone": "a"}, {"id": "s-3", "zone": "b"}]}
+    manifest = {"metadata": {"annotations": annotations}, "status": status}
+    spec = {"amiFamily": "AL2023", "placementGroupSelector": {"name": "g"}}
+    settings = SizingSettings(reserved_enis=3)
+    assert sizing_of(read_node_class({**manifest, "spec": spec}), settings) == Sizing(
+        zones=("a", "b"),
+        delegates_prefixes=True,
+        placement_group=PlacementGroup(id="pg-1", name="g", strategy="spread"),
+        discovered=(("c5.large", 3000), ("m5.large", 7000)),
+        settings=settings,
+    )
+
+
+def sizing(**spec: Any) -> Sizing:
+    return sizing_of(read_node_class({"spec": {"amiFamily": "AL2023", **spec}}), SizingSettings())
