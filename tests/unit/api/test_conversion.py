@@ -287,3 +287,97 @@ def test_a_field_of_the_wrong_type_is_left_to_validation(terms: object) -> None:
     """`convert` ended with an internal error instead of the object, which `validate` explains."""
     node_class = {"kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": {"amiSelectorTerms": terms}}
     assert conversion.remarks(node_class) == []
+
+
+def a_claim(name: str, pool: str, version: str = "v1beta1") -> JsonObject:
+    spec = {"nodeClassRef": {"name": "default"}, "requirements": []}
+    metadata = {"name": name, "labels": {"karpenter.sh/nodepool": pool}}
+    return {"apiVersion": f"karpenter.sh/{version}", "kind": "NodeClaim", "metadata": metadata, "spec": spec}
+
+
+def a_pool_of_now(name: str, **template: Any) -> JsonObject:
+    new = conversion.as_v1(a_beta_pool(name, **template))
+    assert not conversion.is_old(new)
+    return new
+
+
+def test_only_old_claims_take_the_expiry_of_their_pool() -> None:
+    """A claim of v1 has an expiry of its own, or none; other objects of the same name are left alone."""
+    pool = a_beta_pool("p", {"expireAfter": "5h"})
+    others = [a_claim("new", "p", "v1"), a_claim("other", "q"), a_beta_pool("old", {"expireAfter": "9h"})]
+    converted = conversion.all_as_v1([pool, a_claim("old", "p"), *others])
+    claims = {
+        obj["metadata"]["name"]: obj["spec"].get("expireAfter") for obj in converted if obj["kind"] == "NodeClaim"
+    }
+    assert claims == {"old": "5h", "new": None, "other": None}
+    assert [obj["spec"].get("expireAfter") for obj in converted if obj["kind"] == "NodePool"] == [None, None]
+
+
+def kubelets(*objects: JsonObject) -> list[tuple[str, Any]]:
+    """Class → its kubelet settings after a conversion of all."""
+    found = conversion.all_as_v1(objects)
+    return [
+        (obj["metadata"].get("name", ""), obj["spec"].get("kubelet")) for obj in found if obj["kind"] == "EC2NodeClass"
+    ]
+
+
+def test_kubelet_settings_of_old_pools_move_to_their_class() -> None:
+    """To a copy of the class for each pool whose settings differ; the class itself keeps those that it had."""
+    five, six = ({"maxPods": pods} for pods in (5, 6))
+    node_class = a_beta_class()
+    assert kubelets(a_beta_pool("a", kubelet=five), node_class) == [("default", five)]
+    both = [a_beta_pool("a", kubelet=five), a_beta_pool("b", kubelet=five)]
+    assert kubelets(*both, node_class) == [("default", five)]
+    assert kubelets(a_beta_pool("a", kubelet=five), a_beta_pool("b"), node_class) == [
+        ("default", None),
+        ("default-a", five),
+    ]
+    differ = [a_beta_pool("a", kubelet=five), a_beta_pool("b", kubelet=six)]
+    assert kubelets(*differ, node_class) == [("default", None), ("default-a", five), ("default-b", six)]
+    assert kubelets(a_beta_pool("a", kubelet=five), a_beta_class(kubelet=six)) == [("default", six)]
+    elsewhere = a_beta_pool("a", nodeClassRef={"name": "other"}, kubelet=five)
+    assert kubelets(elsewhere, node_class) == [("default", None)]
+    assert kubelets(a_pool_of_now("a", kubelet=five), node_class) == [("default", None)]
+    assert kubelets(a_pool_of_now("a", kubelet=five), a_beta_pool("b", kubelet=six), node_class) == [
+        ("default", None),
+        ("default-b", six),
+    ]
+
+
+def test_a_pool_without_a_class_moves_nothing() -> None:
+    """A class without a name is no more its class than any other."""
+    nameless = {**a_beta_class(), "metadata": {}}
+    pool = a_beta_pool("a", nodeClassRef={}, kubelet={"maxPods": 5})
+    assert [found for _, found in kubelets(pool, nameless)] == [{"maxPods": 5}]
+
+
+def test_only_a_pool_is_told_to_move_its_kubelet_settings() -> None:
+    """A claim carries the annotation, too, and goes with its node."""
+    old_claim = a_claim("c", "p")
+    old_claim["spec"]["kubelet"] = {"maxPods": 5}
+    (claim,) = conversion.all_as_v1([old_claim])
+    assert conversion.remarks(claim) == []
+    assert len(conversion.remarks(a_pool_of_now("a", kubelet={"maxPods": 5}))) == 1
+    assert conversion.remarks(a_pool_of_now("a")) == []
+
+
+@pytest.mark.parametrize(
+    ("family", "terms", "becomes", "selects"),
+    [
+        ("AL2", None, None, [{"alias": "al2@latest"}]),
+        ("AL2023", None, None, [{"alias": "al2023@latest"}]),
+        ("Bottlerocket", None, None, [{"alias": "bottlerocket@latest"}]),
+        ("AL2023", [{"id": "ami-1"}], "AL2023", [{"id": "ami-1"}]),
+        ("Custom", [{"id": "ami-1"}], "Custom", [{"id": "ami-1"}]),
+        ("", [{"id": "ami-1"}], "Custom", [{"id": "ami-1"}]),
+        ("", None, None, [{"alias": "al2@latest"}]),
+        ("Custom", None, "Custom", None),
+    ],
+)
+def test_a_family_without_terms_becomes_an_alias(
+    family: str, terms: Any, becomes: str | None, selects: list[dict[str, str]] | None
+) -> None:
+    """Custom has no images of its own: a class without terms stays as it is, and is told so by its validation."""
+    given = a_beta_class(amiFamily=family, **({} if terms is None else {"amiSelectorTerms": terms}))
+    spec = api.as_v1(given)["spec"]
+    assert (spec.get("amiFamily"), spec.get("amiSelectorTerms")) == (becomes, selects)

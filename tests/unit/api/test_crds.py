@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from core.api.crds import KINDS, definitions
 from core.api.objects import JsonObject
@@ -13,6 +15,8 @@ from core.api.schemas.base import ApiModel, Rule, parts
 from core.api.structural import schema_of
 from core.api.validation import MODELS, problems
 from tests.e2e.crd_corpus import corpus
+
+CRDS = Path(__file__).parents[3] / "crds"
 
 
 def reachable(model: type[ApiModel]) -> Iterator[type[ApiModel]]:
@@ -117,3 +121,11 @@ def test_a_claim_cannot_be_changed_and_a_pool_keeps_its_class_kind() -> None:
 def test_the_text_is_deterministic() -> None:
     assert [schema_of(kind.model) for kind in KINDS] == [schema_of(kind.model) for kind in KINDS]
     assert definitions() == definitions()
+
+
+def test_the_files_that_users_apply_are_what_the_models_say() -> None:
+    """They are written by `make docs`, and a cluster has what they say: bounds, defaults, columns and rules of all kinds."""
+    written = [yaml.safe_load(path.read_text()) for path in sorted(CRDS.glob("*.yaml"))]
+    assert sorted(definitions(), key=lambda one: str(one["metadata"]["name"])) == sorted(
+        written, key=lambda one: str(one["metadata"]["name"])
+    )

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from core.api.status import is_ready, is_stale, readiness
+from core.api.status import (
+    annotations_of,
+    conditions,
+    identified,
+    identity,
+    is_ready,
+    is_stale,
+    labels_of,
+    moment,
+    readiness,
+)
+from core.model.node_claim import Condition
 
 
 @pytest.mark.parametrize(
@@ -32,3 +44,84 @@ def test_a_status_of_an_older_generation_is_stale(generation: int | None, observ
     """A class that was edited is launched from only once its new status is there."""
     ready = {"type": "Ready", "status": "True", "observedGeneration": observed}
     assert is_stale({"metadata": {"generation": generation}, "status": {"conditions": [ready]}}) == stale
+
+
+AT = datetime(2026, 11, 20, 1, 2, 3, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("2026-11-20T01:02:03Z", AT),
+        ("2026-11-20T01:02:03", AT),
+        ("2026-11-20T03:02:03+02:00", AT),
+        ("2026-11-19T17:02:03-08:00", AT),
+        ("", None),
+        ("soon", None),
+        (None, None),
+        (5, None),
+        (["2026-11-20T01:02:03Z"], None),
+        (AT, None),
+    ],
+)
+def test_a_moment_is_in_utc_and_anything_else_is_none(written: object, read: datetime | None) -> None:
+    found = moment(written)
+    assert (found, found and found.utcoffset()) == (read, read and timedelta(0))
+
+
+def test_an_object_is_read_whole() -> None:
+    metadata = {
+        "name": "a",
+        "uid": "u",
+        "creationTimestamp": "2026-11-20T01:02:03Z",
+        "deletionTimestamp": "2026-11-20T01:02:04Z",
+        "labels": {"l": 1},
+        "annotations": {"n": True},
+    }
+    obj = {"metadata": metadata}
+    later = AT + timedelta(seconds=1)
+    assert identity(obj) == {"name": "a", "uid": "u", "created_at": AT, "deleted_at": later}
+    assert (labels_of(obj), annotations_of(obj)) == ({"l": "1"}, {"n": "True"})
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"name": None, "uid": None, "labels": None, "annotations": []}, "x"])
+def test_an_object_without_metadata_has_no_name_and_no_age(metadata: object) -> None:
+    """Others may write it, too."""
+    obj = {"metadata": metadata}
+    assert identity(obj) == {"name": "", "uid": "", "created_at": None, "deleted_at": None}
+    assert (labels_of(obj), annotations_of(obj)) == ({}, {})
+
+
+STRAY = [7, "type", None, ["type"], {"status": "True"}, {"observedGeneration": 1}]
+
+
+def test_conditions_are_read_whole_and_what_is_none_is_left_out() -> None:
+    full = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "R",
+        "message": "why",
+        "lastTransitionTime": "2026-11-20T01:02:03Z",
+    }
+    obj = {"status": {"conditions": [*STRAY, full, {"type": "Other"}]}}
+    assert conditions(obj) == {"Ready": Condition("False", "R", "why", AT), "Other": Condition("Unknown", "", "", None)}
+
+
+def test_entries_that_are_no_conditions_leave_a_status_current() -> None:
+    ready = {"type": "Ready", "observedGeneration": 1}
+    other = {"type": "Other", "observedGeneration": 0}
+
+    def stale(*entries: object) -> bool:
+        return is_stale({"metadata": {"generation": 2}, "status": {"conditions": list(entries)}})
+
+    assert stale(*STRAY, ready)
+    assert stale(other, ready)
+    assert not stale(*STRAY, other)
+
+
+def test_only_resolved_objects_with_an_id_count() -> None:
+    assert identified([{"id": "a"}, {"id": ""}, {}, "id", None, {"id": "b", "zone": "z"}]) == [
+        {"id": "a"},
+        {"id": "b", "zone": "z"},
+    ]
+    assert identified({"id": "a"}) == []

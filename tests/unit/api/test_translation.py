@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from core import api
+from core import api, labels
 from core.errors import InvalidInputError
-from core.model.node_claim import ObjectRef
-from core.model.node_pool import Budget
+from core.model.node_claim import Condition, NodeClaim, ObjectRef
+from core.model.node_pool import Budget, Disruption, NodePool
+from core.model.overlay import NodeOverlay
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 from tests.unit.api.objects import ABSENT, NODE_CLAIM, NODE_CLASS, NODE_OVERLAY, NODE_POOL, changed
@@ -165,3 +166,148 @@ def test_equal_values_of_different_types_are_distinguished() -> None:
     )
     with pytest.raises(InvalidInputError):
         api.node_pool(with_date)
+
+
+def test_a_pool_that_says_all_is_translated_whole() -> None:
+    """Each field of the model has a value of its own, so that one that is lost or mixed up is noticed."""
+    annotations = {
+        labels.PRICE_FACTORS: "m5a=1.2",
+        labels.EXPIRY: "Forceful",
+        labels.EVICTIONS_PER_HOUR: "50",
+        labels.LARGEST_NODE: "cpu=64",
+    }
+    metadata = {
+        "name": "p",
+        "uid": "u",
+        "creationTimestamp": "2026-11-19T00:00:00Z",
+        "deletionTimestamp": "2026-11-20T00:00:00Z",
+        "annotations": annotations,
+    }
+    template = {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "c"},
+        "requirements": [
+            {"key": "team", "operator": "In", "values": ["a", "b"], "minValues": 2},
+            {"key": "other", "operator": "Exists"},
+        ],
+        "taints": [{"key": "a", "effect": "NoSchedule", "value": "v"}],
+        "startupTaints": [{"key": "s", "effect": "NoExecute"}],
+        "expireAfter": "1h",
+        "terminationGracePeriod": "2h",
+    }
+    budget = {"nodes": "3", "reasons": ["Empty", "Drifted"], "schedule": "@daily", "duration": "3h"}
+    spec = {
+        "template": {"metadata": {"labels": {"l": "1"}, "annotations": {"n": "2"}}, "spec": template},
+        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "4m", "budgets": [budget]},
+        "limits": {"cpu": "5"},
+        "weight": 6,
+    }
+    status = {"conditions": [{"type": "Ready", "status": "False"}]}
+    pool = api.node_pool({**NODE_POOL, "metadata": metadata, "spec": spec, "status": status})
+    assert pool == NodePool(
+        name="p",
+        uid="u",
+        labels={"l": "1"},
+        annotations={"n": "2"},
+        taints=(Taint("a", "NoSchedule", "v"),),
+        startup_taints=(Taint("s", "NoExecute"),),
+        requirements=(Requirement.of("team", "In", ["a", "b"], 2), Requirement("other")),
+        node_class=ObjectRef("karpenter.k8s.aws", "EC2NodeClass", "c"),
+        expire_after=timedelta(hours=1),
+        termination_grace_period=timedelta(hours=2),
+        limits={"cpu": 5000},
+        weight=6,
+        disruption=Disruption(
+            policy="WhenEmpty",
+            consolidate_after=timedelta(minutes=4),
+            budgets=(Budget("3", ("Empty", "Drifted"), "@daily", timedelta(hours=3)),),
+        ),
+        created_at=datetime(2026, 11, 19, tzinfo=UTC),
+        deleted_at=datetime(2026, 11, 20, tzinfo=UTC),
+        is_ready=False,
+        own_annotations=annotations,
+        price_factors={"m5a": 1200},
+        largest_node={"cpu": 64_000},
+        evictions_per_hour=50,
+        expires_forcefully=True,
+        template_hash=pool.template_hash,
+    )
+    assert len(pool.template_hash) == 16
+    static = {key: value for key, value in spec.items() if key not in ("weight", "limits")} | {"replicas": 7}
+    assert (api.node_pool({**NODE_POOL, "spec": static}).replicas, pool.replicas) == (7, None)
+
+
+def test_a_claim_that_says_all_is_translated_whole() -> None:
+    metadata = {
+        "name": "p-1",
+        "uid": "u",
+        "creationTimestamp": "2026-11-19T00:00:00Z",
+        "deletionTimestamp": "2026-11-20T00:00:00Z",
+        "annotations": {"n": "2"},
+        "labels": {"l": "1"},
+    }
+    spec = {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "c"},
+        "requirements": [{"key": "team", "operator": "In", "values": ["a", "b"], "minValues": 2}],
+        "taints": [{"key": "a", "effect": "NoSchedule", "value": "v"}],
+        "startupTaints": [{"key": "s", "effect": "NoExecute"}],
+        "resources": {"requests": {"cpu": "1"}},
+        "expireAfter": "1h",
+        "terminationGracePeriod": "2h",
+    }
+    status = {
+        "providerID": "aws:///z/i-1",
+        "nodeName": "node",
+        "imageID": "ami",
+        "capacity": {"cpu": "2"},
+        "allocatable": {"cpu": "3"},
+        "lastPodEventTime": "2026-11-20T01:00:00Z",
+        "conditions": [{"type": "Launched", "status": "True"}],
+    }
+    assert api.node_claim({**NODE_CLAIM, "metadata": metadata, "spec": spec, "status": status}) == NodeClaim(
+        name="p-1",
+        uid="u",
+        labels={"l": "1"},
+        annotations={"n": "2"},
+        taints=(Taint("a", "NoSchedule", "v"),),
+        startup_taints=(Taint("s", "NoExecute"),),
+        requirements=(Requirement.of("team", "In", ["a", "b"], 2),),
+        resources={"cpu": 1000},
+        node_class=ObjectRef("karpenter.k8s.aws", "EC2NodeClass", "c"),
+        expire_after=timedelta(hours=1),
+        termination_grace_period=timedelta(hours=2),
+        created_at=datetime(2026, 11, 19, tzinfo=UTC),
+        deleted_at=datetime(2026, 11, 20, tzinfo=UTC),
+        provider_id="aws:///z/i-1",
+        node_name="node",
+        image_id="ami",
+        capacity={"cpu": 2000},
+        allocatable={"cpu": 3000},
+        conditions={"Launched": Condition("True")},
+        last_pod_event_at=datetime(2026, 11, 20, 1, tzinfo=UTC),
+    )
+
+
+def test_an_overlay_is_translated_whole() -> None:
+    spec = {
+        "requirements": [{"key": "team", "operator": "In", "values": ["a"]}],
+        "price": "0.5",
+        "capacity": {"example.com/fpga": "2"},
+        "weight": 3,
+    }
+    requirements = (Requirement.one_of("team", "a"),)
+    full = NodeOverlay(
+        name="cheaper",
+        requirements=requirements,
+        price=500_000_000,
+        capacity={"example.com/fpga": 2000 // 1000},
+        weight=3,
+    )
+    assert api.node_overlay({**NODE_OVERLAY, "spec": spec}) == full
+    least = {"requirements": spec["requirements"]}
+    assert api.node_overlay({**NODE_OVERLAY, "spec": least}) == NodeOverlay(name="cheaper", requirements=requirements)
+
+
+@pytest.mark.parametrize("entry", [7, "x", None, ["nodes"]])
+def test_what_is_no_budget_is_left_out(entry: object) -> None:
+    pool = api.node_pool(changed(NODE_POOL, "spec.disruption.budgets", [entry, {}]))
+    assert pool.disruption.budgets == (Budget("10%"),)
