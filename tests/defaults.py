@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel
 
+from core.ami_families.family import AmiFamily
+
 
 def listed(table: Path) -> list[str]:
     """The lines of a table, which are sorted."""
@@ -52,6 +54,8 @@ def _of_model_field(field: Any) -> str:
 
 def _said(value: object) -> str:
     """The value as Python; an object made of defaults is only its class, as lines of its own say the rest."""
+    if isinstance(value, AmiFamily):  # it has functions, whose text changes with each process
+        return value.name
     if isinstance(value, msgspec.Struct | BaseModel):
         class_ = type(value)
         try:

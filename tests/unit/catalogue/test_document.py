@@ -6,6 +6,7 @@ import gzip
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
@@ -126,3 +127,52 @@ def test_a_document_in_several_gzip_members_is_read_whole() -> None:
     """Tools that compress in parallel write such files."""
     written = a_document()
     assert document.decode(gzip.compress(written[:50]) + gzip.compress(written[50:])) == document.decode(written)
+
+
+def test_a_catalogue_with_every_field_round_trips() -> None:
+    """Reserved places, limits of volumes, and what cannot be launched at present."""
+    offerings = (
+        Offering("m5.large", "a", "on-demand", 96_000_001, False),
+        Offering("m5.large", "a", "reserved", 9, True, "cr-1", 3, "default", interruptible=True),
+        Offering("m5.large", "b", "reserved", 9, True, "cr-2", 1, "capacity-block", interruptible=False),
+    )
+    given = msgspec.structs.replace(a_type("m5.large"), offerings=offerings, attach_limit=7, overhead={"cpu": 70})
+    assert document.decode(document.encode(Catalogue((given,)))) == Catalogue((given,))
+    plain = msgspec.structs.replace(given, offerings=(), attach_limit=None)
+    assert document.decode(document.encode(Catalogue((plain,)))).default[0].attach_limit is None
+    assert "attachLimit" not in document.encode(Catalogue((plain,))).decode()
+
+
+def test_the_origin_is_read_as_it_was_written() -> None:
+    """`plan` warns of prices of another region."""
+    origin = document.CatalogueOrigin(region="eu-west-1", date="2026-11-01")
+    assert document.origin(document.encode(Catalogue(()), origin)) == origin
+    assert document.origin(document.encode(Catalogue(()))) == document.CatalogueOrigin()
+    with pytest.raises(InvalidInputError, match="catalogue"):
+        document.origin(b'{"region": 5}')
+
+
+@pytest.mark.parametrize("price", ["NaN", "Infinity", "-0.01", "-Infinity"])
+def test_a_price_is_a_number_of_zero_or_more(price: str) -> None:
+    offering = {"zone": "a", "capacityType": "spot", "price": price}
+    with pytest.raises(InvalidInputError, match=r"offerings\[0\]\.price.*is not a price"):
+        document.decode(a_document(a_written_type(offerings=[offering])))
+    free = {**offering, "price": 0}
+    assert document.decode(a_document(a_written_type(offerings=[free]))).default[0].offerings[0].price == 0
+
+
+def test_a_field_of_the_wrong_type_is_named_by_its_path() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        document.decode(a_document(a_written_type(offerings=[{"zone": 5, "capacityType": "spot", "price": 1}])))
+    assert caught.value.field == "instanceTypes[0].offerings[0].zone"
+    assert caught.value.problem == "Expected `str`, got `int`"
+
+
+def test_old_names_of_labels_are_read_by_the_new_ones() -> None:
+    """A pod may select by either."""
+    own = {"beta.kubernetes.io/arch": ["arm64"]}
+    assert document.decode(a_document(a_written_type(requirements=own))).default[0].labels == {labels.ARCH: ("arm64",)}
+
+
+def test_a_document_may_have_256_mebibytes() -> None:
+    assert document.DECOMPRESSED_MAX == 256 * 2**20

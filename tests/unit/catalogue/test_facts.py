@@ -33,3 +33,7 @@ def test_parts_are_stale_after_three_missed_readings(age: timedelta, parts: tupl
 def test_catalogues_are_built_from_what_was_read() -> None:
     (found,) = FACTS.builder().catalogue([]).default
     assert (found.name, {offering.zone for offering in found.offerings}) == ("m5.large", {"us-east-1a", "us-east-1b"})
+
+
+def test_prices_are_stale_after_three_hours_and_types_after_a_day_and_a_half() -> None:
+    assert (timedelta(hours=3), timedelta(hours=36)) == (PRICES_STALE_AFTER, SHAPES_STALE_AFTER)

@@ -98,3 +98,28 @@ def test_a_subnet_lacks_addresses_when_no_further_node_fits(free: int, each: int
     text = written_reading(AddressReading(read_at=NOW, per_node=each, free={"a": 90, "b": free}), "")
     assert lacks_addresses({labels.SUBNET_ADDRESSES: text}) is lacks
     assert not lacks_addresses({})
+
+
+def test_few_are_addresses_for_fewer_than_256_nodes() -> None:
+    """A node that takes 17 has few below 4352."""
+    assert FEW_NODES == 256
+    free = {"subnet-2": 4351, "subnet-1": 4352, "subnet-0": 0}
+    found = address_reading(node_class(ipPrefixCount=1), free, is_ipv6=False, read_at=NOW)
+    assert found == AddressReading(read_at=NOW, per_node=17, free={"subnet-0": 0, "subnet-2": 4351})
+
+
+def test_the_status_counts_before_the_annotation() -> None:
+    """A cluster whose definition has the field gets it from there."""
+    annotation = {labels.SUBNET_ADDRESSES: written_reading(READING, "")}
+    status = {"subnetAddresses": {"readAt": NOW.isoformat(), "free": {"subnet-9": 1}}}
+    both = read_node_class(a_class_manifest(metadata={"annotations": annotation}, status=status))
+    assert reading_of(both) == AddressReading(read_at=NOW, per_node=1, free={"subnet-9": 1})
+
+
+def test_the_annotation_changes_with_the_numbers_alone() -> None:
+    """A reading of the same moment is no news, and neither is one when nothing was known that cannot be read."""
+    text = written_reading(READING, "")
+    assert written_reading(READING, str(text)) == text
+    spaced = str(text).replace(",", ", ")
+    assert written_reading(READING, spaced) == spaced
+    assert written_reading(READING, "nonsense") == text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from core.catalogue.discovered.node_memory import (
     TYPES_MAX,
     SeenMemory,
     discovered_memory,
+    with_renamed_images,
     with_seen,
 )
 from core.catalogue.node_class import read_node_class
@@ -104,3 +107,43 @@ def test_types_that_were_not_seen_are_the_same_objects() -> None:
     by_name = {found.name: found for found in both.types_for("d")}
     assert [by_name[t.name] is t for t in both.types_for("c")] == [t.name != "m5.large" for t in both.types_for("c")]
     assert builder.catalogue([manifest]).types_for("c") is both.types_for("c")
+
+
+def test_a_report_for_images_with_other_ids_is_kept() -> None:
+    """Copies of the same images in another account, or in a simulation, have other ids and the same kernel."""
+    written = seen(7800)
+    assert written is not None
+    renamed = with_renamed_images(written, ["ami-1"], ["ami-9"])
+    assert planned(a_class(renamed, "ami-9")) == 7800
+    assert with_renamed_images(written, ["ami-2"], ["ami-9"]) is None
+    assert with_renamed_images("nonsense", ["ami-1"], ["ami-9"]) is None
+    assert with_renamed_images("", ["ami-1"], ["ami-9"]) is None
+
+
+def test_a_report_that_says_nothing_hides_no_other() -> None:
+    """Of an image that the class no longer has, or of a node without memory; a mebibyte is the least that counts."""
+    reports = [
+        SeenMemory("a1.large", "ami-1", 0),
+        SeenMemory("a1.large", "ami-old", GIB),
+        SeenMemory("b1.large", "ami-1", MIB - 1),
+        SeenMemory("c1.large", "ami-1", MIB),
+        SeenMemory("d1.large", "ami-1", 3 * MIB - 1),
+    ]
+    written = with_seen(read_node_class(a_class()), reports)
+    assert discovered_memory(read_node_class(a_class(written))) == (("c1.large", 1), ("d1.large", 2))
+
+
+def test_types_that_are_known_are_updated_when_there_is_room_for_no_more() -> None:
+    assert TYPES_MAX == 600
+    every = [SeenMemory(f"m5.{number}", "ami-1", GIB) for number in range(TYPES_MAX)]
+    full = read_node_class(a_class(with_seen(read_node_class(a_class()), every)))
+    smaller, new = SeenMemory("m5.7", "ami-1", GIB - MIB), SeenMemory("zz.large", "ami-1", GIB)
+    after = dict(discovered_memory(read_node_class(a_class(with_seen(full, [smaller, new])))))
+    assert (after["m5.7"], after.get("zz.large"), len(after)) == (1023, None, TYPES_MAX)
+
+
+def test_a_digest_names_a_set_of_images_in_twelve_characters() -> None:
+    """It is stored in clusters: reports under another digest would be lost."""
+    written = with_seen(read_node_class(a_class(None, "ami-2", "ami-1", "ami-2")), [SeenMemory("x", "ami-1", GIB)])
+    assert written == with_seen(read_node_class(a_class(None, "ami-1", "ami-2")), [SeenMemory("x", "ami-1", GIB)])
+    assert json.loads(str(written)) == {"images": sha256(b"ami-1,ami-2").hexdigest()[:12], "mib": {"x": 1024}}

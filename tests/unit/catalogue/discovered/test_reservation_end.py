@@ -6,7 +6,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from core.catalogue.discovered.reservation_end import SERVES_LEAST, ends_at, leaves_at, takes_instances
+from core.catalogue.discovered.reservation_end import (
+    SERVES_LEAST,
+    ends_at,
+    leaves_at,
+    reclaimed_before,
+    takes_instances,
+)
 from core.catalogue.node_class import CAPACITY_BLOCK, DEFAULT_RESERVATION, CapacityReservation
 from tests.builders import NOW
 
@@ -52,3 +58,24 @@ def test_a_block_takes_a_node_only_if_that_can_stay_a_while(kind: str, least: ti
     assert leaves is not None
     assert takes_instances(found, leaves - least - SECOND)
     assert not takes_instances(found, leaves - least)
+
+
+@pytest.mark.parametrize(
+    ("written", "moment"),
+    [
+        ("2026-11-20T02:00:00+02:00", NOW),
+        ("2026-11-19T16:00:00-08:00", NOW),
+        ("2026-11-20T00:00:00Z", NOW),
+        ("2026-11-20", NOW),
+        ("", None),
+        ("5", None),
+    ],
+)
+def test_a_time_with_a_zone_is_that_moment(written: str, moment: datetime | None) -> None:
+    assert ends_at(reservation(written)) == moment
+
+
+def test_only_instances_of_blocks_are_taken_before_the_end() -> None:
+    found = [reclaimed_before(reservation(kind=kind)) for kind in (CAPACITY_BLOCK, DEFAULT_RESERVATION, "")]
+    assert found == [timedelta(minutes=30), timedelta(0), timedelta(0)]
+    assert timedelta(minutes=10) == SERVES_LEAST

@@ -94,3 +94,11 @@ def test_the_message_names_what_begins_when() -> None:
         "capacity block cr-9 (2 p5.48xlarge in us-east-1a) is delayed and was to begin at 2026-11-21T11:30:00Z"
     )
     assert upcoming_message([an_entry(f"cr-{number}") for number in range(7)]).endswith("; and 2 more")
+
+
+def test_five_are_named_and_more_are_counted() -> None:
+    """A message has room for few."""
+    messages = [upcoming_message([an_entry(f"cr-{number}") for number in range(count)]) for count in (0, 1, 5, 6)]
+    assert [message.count("capacity block cr-") for message in messages] == [0, 1, 5, 5]
+    assert [message.endswith("; and 1 more") for message in messages] == [False, False, False, True]
+    assert messages[0] == ""
