@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from core import labels
+from core.model.catalogue import Offering
 from core.model.node_claim import NodeClaim
 from core.model.state_node import state_nodes
 from core.model.values.requirements import Requirement
@@ -98,3 +102,69 @@ def test_nodes_and_claims_take_their_share() -> None:
     quotas = {STANDARD.on_demand: 32, STANDARD.spot: 32}
     left = quotas_left(quotas, state_nodes(snapshot), [unlaunched], TYPES)
     assert left == {STANDARD.on_demand: 16 * VCPU, STANDARD.spot: 14 * VCPU}
+
+
+@pytest.mark.parametrize(
+    ("on_demand", "spot", "min_values", "requested"),
+    [
+        (100, 99, {}, labels.SPOT),
+        (100, 100, {}, labels.SPOT),
+        (100, 101, {}, labels.ON_DEMAND),
+        (100, 101, {labels.INSTANCE_TYPE: 1}, labels.SPOT),
+        (None, 101, {}, labels.SPOT),
+        (100, None, {}, labels.ON_DEMAND),
+        (100, None, {labels.INSTANCE_TYPE: 1}, labels.ON_DEMAND),
+    ],
+)
+def test_spot_counts_unless_it_costs_more(
+    on_demand: int | None, spot: int | None, min_values: dict[str, int], requested: str
+) -> None:
+    """With minValues the launch takes spot at any price (Karpenter)."""
+    prices = {labels.ON_DEMAND: on_demand, labels.SPOT: spot}
+    offerings = tuple(
+        Offering("m5.large", ZONES[0], kind, price) for kind, price in prices.items() if price is not None
+    )
+    context = context_of(types=(msgspec.structs.replace(SMALL, offerings=offerings),))
+    (template,) = context.templates
+    claim = InFlightClaim(0, template, template.offered, template.mask, context.axis.zero)
+    claim.min_values = min_values
+    assert launch_capacity_type(claim, template.mask) == requested
+
+
+TYPE, KIND = labels.INSTANCE_TYPE, labels.CAPACITY_TYPE
+
+
+@pytest.mark.parametrize(
+    ("requirements", "on_demand", "spot"),
+    [
+        ([(TYPE, ["m5.large"]), (KIND, [labels.ON_DEMAND])], 2, 0),
+        ([(TYPE, ["m5.large"]), (KIND, [labels.SPOT])], 0, 2),
+        ([(TYPE, ["m5.large", "m5.4xlarge"]), (KIND, [labels.ON_DEMAND, labels.SPOT])], 0, 16),
+        ([(TYPE, ["m5.large"])], 2, 0),
+        ([(TYPE, ["m5.large"]), (KIND, [labels.RESERVED])], 0, 0),
+        ([(TYPE, ["m5.large"]), (KIND, [labels.ON_DEMAND, labels.RESERVED])], 2, 0),
+        ([(TYPE, ["m5.large"]), (KIND, [labels.RESERVED, labels.SPOT])], 0, 2),
+        ([(KIND, [labels.SPOT])], 0, 0),
+        ([(TYPE, ["m5.gone", "m5.large"])], 2, 0),
+        ([(TYPE, ["m5.gone"])], 0, 0),
+        ([], 0, 0),
+    ],
+)
+def test_a_claim_without_an_instance_counts_at_its_largest_type(
+    requirements: list[tuple[str, list[str]]], on_demand: int, spot: int
+) -> None:
+    """It may still be launched as any of them; a type that nobody knows has no size."""
+    claim = NodeClaim(name="new", requirements=tuple(Requirement.one_of(key, *values) for key, values in requirements))
+    left = quotas_left({STANDARD.on_demand: 32, STANDARD.spot: 32}, [], [claim], TYPES)
+    assert left == {STANDARD.on_demand: (32 - on_demand) * VCPU, STANDARD.spot: (32 - spot) * VCPU}
+
+
+@pytest.mark.parametrize(("shown", "taken"), [({"cpu": 3000}, 3), ({"cpu": 0}, 16), ({}, 16)])
+def test_a_node_counts_with_what_it_shows_else_with_its_type(shown: dict[str, int], taken: int) -> None:
+    """A node that has just registered shows no capacity yet."""
+    claim, node = a_node_of(LARGE, capacity=shown)
+    claim = msgspec.structs.replace(claim, capacity=shown)
+    snapshot = a_snapshot(types=TYPES, node_claims=(claim,), nodes=(node,))
+    assert quotas_left({STANDARD.on_demand: 32}, state_nodes(snapshot), [], TYPES) == {
+        STANDARD.on_demand: (32 - taken) * VCPU
+    }

@@ -141,3 +141,30 @@ def test_the_worth_of_what_is_left_bounds_what_it_takes_off() -> None:
     for one, worth in ((PLAN, 400_000_000), (ONE, 400_000_000)):
         context = context_of(types=TYPES, node_pools=world.node_pools, options=Options(commitments=(one,)))
         assert context.remaining.committed_worth() == worth
+
+
+def test_a_commitment_that_is_used_up_hides_no_other() -> None:
+    """Pods alike share what was found for the first of them, and each node takes a part of the commitment."""
+    pair = ReservedInstances(name="two", instance_type="m6.2xlarge", count=2)
+    claim, node = a_node_of(TYPES[-1])
+    full = a_pod("full", cpu="8", node_name=node.name)
+    waiting = tuple(a_pod(f"p{n}", cpu="7") for n in range(3))
+    options = Options(commitments=(ONE, pair))
+    plan = plan_of(types=TYPES, nodes=(node,), node_claims=(claim,), pods=(full, *waiting), options=options)
+    assert sorted(claim.commitment for claim in plan.claims) == ["", "two", "two"]
+
+
+def test_each_of_several_commitments_is_named_by_the_node_that_it_covers() -> None:
+    """The bill shows which purchase is used."""
+    small = ReservedInstances(name="small", instance_type="m6.large", count=1)
+    pods = (a_pod("a", cpu="7"), a_pod("b", cpu="1500m", node_selector=(Requirement.one_of("size", "s"),)))
+    pools = (a_pool("default"), a_pool("s", Requirement.one_of("size", "s")))
+    plan = plan_of(types=TYPES, pods=pods, node_pools=pools, options=Options(commitments=(ONE, small)))
+    found = {
+        claim.pods[0]: (claim.commitment, claim.instance_types, claim.annotations[labels.COMMITMENT])
+        for claim in plan.claims
+    }
+    assert found == {
+        "default/a": ("one", ("m7.2xlarge",), "one"),
+        "default/b": ("small", ("m6.large",), "small"),
+    }

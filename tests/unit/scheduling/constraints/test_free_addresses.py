@@ -12,6 +12,7 @@ from core.model.plan import Plan
 from core.model.pod import TopologySpread
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
+from core.scheduling.capacity.addresses.address_fit import zones_of
 from core.scheduling.constraints.free_addresses import FreeAddresses
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler
@@ -118,3 +119,19 @@ def test_replacements_need_addresses_beside_the_nodes_that_go() -> None:
     )
     results = Planner(snapshot).what_if([node.name], consolidation=True)
     assert reasons_of(results.plan) == {"bound": PodReason.NO_FREE_ADDRESS}
+
+
+def test_a_copy_has_addresses_of_its_own() -> None:
+    """A trial of other claims must not spend what the plan has."""
+    world: dict[str, Any] = {"node_classes": (a_class(),), "subnet_addresses": {"subnet-a": 1}}
+    context = context_of(types=TYPES, pods=pods(3), node_pools=(in_zone(A),), **world)
+    greedy = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    other = context.for_another_plan(greedy.claims)
+    assert other is not None
+    (first,) = [one for one in other.plan_constraints(()).at_launch if isinstance(one, FreeAddresses)]
+    copy = first.copy()
+    claim = greedy.claims[0]
+    copy.open(claim)
+    assert zones_of(first.narrowed(claim.draft)) == (A,)
+    assert not copy.narrowed(claim.draft).is_possible
+    assert first.changes_drafts

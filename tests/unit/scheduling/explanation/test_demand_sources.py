@@ -20,6 +20,7 @@ STORAGE = {
         PersistentVolumeClaim(namespace="default", name="data", volume_name="v", phase="Bound", is_bind_completed=True),
     ),
 }
+OTHER = Requirement.one_of("example.com/rack", "r1")
 OF_VOLUME = "PersistentVolumeClaim default/data (volume v)"
 
 
@@ -58,3 +59,35 @@ def test_a_pod_and_its_volume_disagree_about_a_zone() -> None:
     assert all(
         found == f"{OF_VOLUME} is where {labels.ZONE} is another than the pod itself demands" for found in disagrees
     )
+
+
+@pytest.mark.parametrize(
+    ("terms", "is_of_volume"),
+    [
+        ((NodeSelectorTerm((HERE,)), NodeSelectorTerm((OTHER,))), True),
+        ((NodeSelectorTerm((OTHER,)), NodeSelectorTerm((HERE,))), True),
+        ((NodeSelectorTerm((OTHER,)),), False),
+    ],
+)
+def test_a_volume_demands_a_label_if_one_of_its_ways_does(
+    terms: tuple[NodeSelectorTerm, ...], is_of_volume: bool
+) -> None:
+    """A volume may be reached in several ways, and each names other labels."""
+    volumes = (PersistentVolume(name="v", node_terms=terms, driver="ebs.csi.aws.com"),)
+    pod = a_pod("p", volumes=(VolumeUse("data"),))
+    context = context_of(types=(a_type(),), pods=(pod,), **{**STORAGE, "volumes": volumes})
+    group = group_of(context, "p")
+    found = demand_source(context, None, group, group.steps[0], labels.ZONE)
+    assert found == ("a volume of the pod" if is_of_volume else "the pod")
+
+
+def test_the_first_of_several_volumes_is_named() -> None:
+    """One is enough to find the cause."""
+    claims = tuple(
+        PersistentVolumeClaim(namespace="default", name=name, volume_name="v", phase="Bound", is_bind_completed=True)
+        for name in ("data", "logs")
+    )
+    pod = a_pod("p", volumes=(VolumeUse("data"), VolumeUse("logs")))
+    context = context_of(types=(a_type(),), pods=(pod,), **{**STORAGE, "volume_claims": claims})
+    group = group_of(context, "p")
+    assert demand_source(context, pod, group, group.steps[0], labels.ZONE) == OF_VOLUME
