@@ -6,14 +6,16 @@ a cluster that already violates its own rules. For a small fleet it takes millis
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from core.disruption.candidates.balanced_policy import rejecting_pool
+from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.domain_change import ACROSS_DOMAINS
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.leaving_nodes import short_lived
-from core.disruption.target.target_refusals import NO_SAVING, WaveObjection
-from core.model.plan import Command
+from core.disruption.target.target_refusals import NO_SAVING, SLOT_DENIED, WaveObjection
+from core.model.plan import Command, Move
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 
@@ -64,6 +66,8 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
         return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
     if len(simulation.claims) > len(command.replacements):
         return NO_SAVING
+    if _misses_slot(planned_moves, simulation.moves, going, fresh):
+        return SLOT_DENIED
     if not by_choice:
         return None
     price = sum(candidate.price for candidate in going)
@@ -72,3 +76,18 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
     pool = rejecting_pool(going, command.savings, fresh.totals)
     text = f"the policy Balanced of NodePool {pool} asks for more saving per moved pod"
     return WaveObjection(NodeReason.BALANCED, text) if pool else None
+
+
+def _misses_slot(
+    planned: Sequence[Move], found: Sequence[Move], going: Sequence[Candidate], fresh: DisruptionPass
+) -> bool:
+    """Whether a rule denies a pod its slot on a node that exists or that an earlier command launches.
+
+    A pod with a spread over hosts may take a slot before a pod that its selector counts, not after it. Pods with preferences
+    are not examined: they may be elsewhere because they prefer it.
+    """
+    context = fresh.planner.context
+    pods = [pod for candidate in going for pod in candidate.state.pods]
+    examined = {pod.key for pod in pods if len(context.pod_groups.of(pod).steps) == 1}
+    slots = Counter(move.to for move in planned if move.to in context.positions and move.pod in examined)
+    return bool(slots - Counter(move.to for move in found if move.pod in examined))

@@ -27,6 +27,10 @@ class WaveObjection(NamedTuple):
 NO_SLOTS: Final = WaveObjection(
     NodeReason.PODS_UNSCHEDULABLE, "the places for its pods are not open yet: pods of spot nodes have no others"
 )
+SLOT_DENIED: Final = WaveObjection(
+    NodeReason.PODS_UNSCHEDULABLE,
+    "a rule denies one of its pods its place once the pods of other nodes have moved there",
+)
 NO_LIMITS: Final = WaveObjection(
     NodeReason.PODS_UNSCHEDULABLE, "limits of NodePools leave no room for new nodes while this one is there"
 )

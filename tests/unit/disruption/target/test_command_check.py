@@ -8,8 +8,10 @@ import pytest
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import valid_commands
+from core.disruption.target.target_refusals import SLOT_DENIED
 from core.model.plan import Command, Move, PlannedClaim
-from core.model.pod import TopologySpread
+from core.model.pod import NodeSelectorTerm, PreferredTerm, TopologySpread
+from core.model.values.requirements import Requirement
 from core.reasons.node import NodeReason
 from tests.builders import CLASS_REF, ZONES, a_node_of, a_selector
 from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
@@ -33,6 +35,23 @@ def test_a_second_command_is_invalid_if_the_first_took_its_room() -> None:
     found, objections = valid_commands([first, second], this_pass, worthwhile=20)
     assert found == [first]
     assert objections["b"].reason == NodeReason.NO_CHEAPER_OPTION
+
+
+@pytest.mark.parametrize("prefers", [False, True])
+def test_a_pod_has_its_slot_after_those_of_earlier_commands_moved(prefers: bool) -> None:
+    """The second pod's spread counts the first, which has none: that order is none that kube-scheduler can keep to."""
+    even = TopologySpread(labels.HOSTNAME, 1, selector=a_selector(app="web"))
+    nearby = PreferredTerm(1, NodeSelectorTerm((Requirement.one_of(labels.HOSTNAME, "d"),)))
+    spec = {"spreads": (even,), "preferred_terms": (nearby,) if prefers else ()}
+    pods = (pod_on("a", labels={"app": "web"}), pod_on("b", labels={"app": "web"}, **spec), pod_on("c"), pod_on("d"))
+    this_pass = DisruptionPass(world(*(a_node_of(MIDDLE, name) for name in "abcd"), pods=pods))
+    counted, spread = deleting("a", "c"), deleting("b", "c")
+    assert kept([spread, counted], this_pass) == [spread, counted]
+    found, objections = valid_commands([counted, spread], this_pass, worthwhile=20)
+    if prefers:  # it may be elsewhere because it prefers that
+        assert found == [counted, spread]
+    else:
+        assert (found, objections) == ([counted], {"b": SLOT_DENIED})
 
 
 def test_a_node_that_is_no_candidate_does_not_go() -> None:
