@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
-from adapters.ledger.writer import TRIED_AGAIN_AFTER
+from adapters.ledger.writer import TRIED_AGAIN_AFTER, LedgerWriter
 from adapters.ports import JsonObject, TransientError
 from adapters.run_report import RunReport
 from core import labels
+from core.disruption import disrupt
 from core.ledger.entry import LedgerEntry, decode_entry
 from core.ledger.object_keys import read_decision_key
 from core.manifests.wire import api_resources as kinds
+from core.model.plan import DisruptionPlan
 from core.reasons.decision import DecisionKind
-from lambdas.controllers.disruption.observed_commands import REUSED_FOR
+from lambdas.controllers.disruption import observed_commands
+from lambdas.controllers.disruption.observed_commands import REUSED_FOR, ObservedCommands
+from tests.builders import a_snapshot
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
+TICK = timedelta(microseconds=1)
 OPEN = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
 OBSERVED = {"annotations": {labels.MODE: labels.OBSERVE}}
 
@@ -110,3 +116,22 @@ def test_a_shadow_records_each_state_of_the_cluster_once(lab: Lab) -> None:
     lab.kubernetes.put(a_pending_pod("new", nodeSelector={"nobody": "has"}))
     shadow(lab)
     assert len(recorded(lab)) == 2
+
+
+def test_an_unchanged_cluster_is_decided_again_after_five_minutes_and_not_before(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decision of a large cluster takes a minute; but `consolidateAfter` passes without any change."""
+    decided: list[datetime] = []
+
+    def deciding(*positional: Any, **named: Any) -> DisruptionPlan:
+        decided.append(lab.clock.now())
+        return disrupt(*positional, **named)
+
+    monkeypatch.setattr(observed_commands, "disrupt", deciding)
+    commands = ObservedCommands(LedgerWriter(None, "prod", lab.clock), lab.clock)
+    snapshot, began = a_snapshot(), lab.clock.now()
+    for pause in (timedelta(0), REUSED_FOR - TICK, TICK, REUSED_FOR - TICK):
+        lab.clock.pause(pause)
+        commands.record(snapshot, RunReport(), until=lab.clock.now() + timedelta(minutes=1))
+    assert decided == [began, began + REUSED_FOR]

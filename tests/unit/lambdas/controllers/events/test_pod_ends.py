@@ -29,6 +29,8 @@ DAEMON = {"metadata": {"ownerReferences": [{"kind": "DaemonSet"}]}, "spec": {"no
         (an_entry(user=KUBELET, requestObject={"status": {"phase": "Failed"}}), "n1"),
         (an_entry(user=KUBELET, requestObject={"status": {"phase": "Running"}}), ""),
         (an_entry(user=KUBELET, requestObject={"status": {"conditions": []}}), ""),
+        (an_entry(part="", user=KUBELET, requestObject={"status": {"phase": "Failed"}}), ""),
+        (an_entry(part="binding", user=KUBELET, requestObject={"status": {"phase": "Failed"}}), ""),
         (an_entry("delete", part="", user=KUBELET), "n1"),
         (an_entry("delete", part="", user={"username": "me"}, responseObject={"spec": {"nodeName": "n2"}}), "n2"),
         (an_entry("delete", part="", user={"username": "me"}), ""),

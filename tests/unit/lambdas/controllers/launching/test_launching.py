@@ -353,6 +353,14 @@ class TestShared:
         assert world.report.outcomes[-1].message == "EC2 launched 1 of the 2 asked for"
         assert list(world.rows.claims) == ["c0"]
 
+    def test_the_launch_returns_those_that_go_on_as_they_are_stored(self, world: World) -> None:
+        """A caller that takes a forgotten claim for a stored one checks it until its chain ends."""
+        world.cloud.room = 1
+        records = world.stored(shared=True)
+        found = world.launcher.launch(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
+        assert found == world.rows.claims
+        assert list(found) == ["c0"]
+
     def test_one_that_leaves_the_launch_asks_for_itself(self, world: World) -> None:
         record = world.launcher.alone(world.stored(shared=True)[1])
         assert (record.shares, record.share) == (1, 0)
