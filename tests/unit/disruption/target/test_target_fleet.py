@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.target_fleet import spot_is_gated, target_fleet
 from core.model.feature_gates import FeatureGates
 from core.model.node_pool import Budget, Disruption, RolloutGate
+from core.model.plan import StoredSlots
+from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import Options
-from tests.builders import a_node_of, a_pod, a_pool
-from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, drifted, expiring, pod_on, world
+from tests.builders import a_node_of, a_pod, a_pool, a_selector, a_stored_target
+from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, OPEN, drifted, expiring, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, drained, fleet_of
 
 
@@ -70,3 +75,61 @@ def test_the_gate_is_the_feature_gate() -> None:
     on = Options(feature_gates=FeatureGates(spot_to_spot_consolidation=True))
     assert spot_is_gated(DisruptionPass(world()))
     assert not spot_is_gated(DisruptionPass(world(options=on)))
+
+
+GUARD = {"annotations": {labels.DO_NOT_DISRUPT: "true"}}
+DB = {"labels": {"app": "db"}}
+
+
+def budget(*, allowed: int, most: str = "1") -> PodDisruptionBudget:
+    selected = {"selector": a_selector(app="db"), "expected_pods": 4}
+    return PodDisruptionBudget(
+        namespace="default", name="db", max_unavailable=most, disruptions_allowed=allowed, **selected
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "budgets", "drains", "expected"),
+    [
+        (DB, (budget(allowed=0),), ("a",), [True]),
+        (DB, (budget(allowed=1),), ("a",), [False]),
+        ({}, (), ("a",), [False]),
+        (DB, (budget(allowed=0),), ("other",), None),
+        (DB, (budget(allowed=0),), None, None),
+        (DB, (budget(allowed=0, most="0"),), ("a",), None),
+        (GUARD, (), ("a",), None),
+        ({**DB, **GUARD}, (budget(allowed=0),), ("a",), None),
+    ],
+    ids=["closed for now", "open", "no budget", "drains another", "no target", "closed for ever", "kept", "kept too"],
+)
+def test_a_node_of_the_stored_target_stays_in_it_while_nothing_but_a_budget_that_opens_again_keeps_it(
+    changes: dict[str, Any],
+    budgets: tuple[PodDisruptionBudget, ...],
+    drains: tuple[str, ...] | None,
+    expected: list[bool] | None,
+) -> None:
+    """A node that its owner keeps would keep the whole target waiting; one without a closed budget may go now."""
+    this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), pods=(pod_on("a", **changes),), budgets=budgets))
+    found = target_fleet(this_pass, a_stored_target(*drains) if drains is not None else None)
+    assert (found.held.tolist() if found is not None else None) == expected
+
+
+def test_nodes_that_a_waiting_target_has_places_on_or_drains_are_left_as_they_are() -> None:
+    """With `besides`, and those that would go for the budgets that are used up; all others may go."""
+    pools = tuple(a_pool(name, ON_DEMAND, disruption=OPEN) for name in ("default", "other"))
+    names = ("drained", "taken", "free", "drifts")
+    pairs = [a_node_of(MIDDLE, name, pool="other") for name in names] + [a_node_of(MIDDLE, "spent")]
+    pairs[3] = drifted(pairs[3])
+    target = a_stored_target("drained", slots=(StoredSlots("kind", "taken", 1),))
+    pods = tuple(pod_on(node.name) for _, node in pairs)
+    this_pass = DisruptionPass(world(*pairs, pods=pods, node_pools=pools, stored_target=target))
+
+    def open_beside(*besides: tuple[str, str]) -> list[str]:
+        found = target_fleet(this_pass, besides=besides)
+        return sorted(candidate.name for candidate in found.candidates) if found is not None else []
+
+    assert open_beside() == sorted((*names, "spent"))
+    assert open_beside(("default", "Underutilized")) == ["drifts", "free"]
+    assert open_beside(("default", "Drifted")) == ["drifts", "free", "spent"]
+    assert open_beside(("default", "Underutilized"), ("other", "Drifted")) == ["free"]
+    assert open_beside(("default", "Underutilized"), ("other", "Drifted"), ("other", "Underutilized")) == []

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.target_fleet import target_fleet
-from core.disruption.target.target_refusals import TargetWaveResult, refuse_the_rest
+from core.disruption.target.target_refusals import TargetWaveResult, refuse_the_rest, waits_for_budgets
 from core.disruption.target.target_search import TargetSearch
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Blocked
@@ -86,3 +87,27 @@ def test_nodes_that_only_pay_together_wait_for_budgets() -> None:
     found = refusals_of(msgspec.structs.replace(snapshot, catalogue=a_snapshot(types=types).catalogue))
     assert {block.reason for block in found.values()} == {NodeReason.BUDGET}
     assert all("together" in block.message for block in found.values())
+
+
+def test_while_a_target_waits_the_nodes_that_it_keeps_say_which_budget_it_waits_for() -> None:
+    """Their own where it keeps them, too; otherwise, that of the first node that the target drains."""
+    open_, shut = Disruption(budgets=(Budget("100%"),)), Disruption(budgets=(Budget("1"),))
+    pools = (a_pool("default", ON_DEMAND, disruption=shut), a_pool("other", ON_DEMAND, disruption=open_))
+    nodes = [a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), a_node_of(MIDDLE, "c", pool="other")]
+    lost = a_node_of(MIDDLE, "lost", is_ready=False)
+    pods = tuple(pod_on(name) for name in "abc")
+    this_pass = DisruptionPass(world(*nodes, lost, pods=pods, node_pools=pools))
+    fleet = target_fleet(this_pass)
+    assert fleet is not None
+    assert [candidate.name for candidate in fleet.candidates] == ["a", "b", "c"]
+    of_pool = "the disruption budgets of NodePool default let 1 of 3 nodes go for Underutilized now"
+
+    def told(*keeps: bool) -> dict[str, str]:
+        found = waits_for_budgets(fleet, np.array(keeps), this_pass)
+        assert all(one.reason == NodeReason.TARGET_WAITS for one in found.values())
+        return {name: one.message for name, one in found.items()}
+
+    text = f"nothing is decided about it while the current target waits: {of_pool}; their places are taken by lost"
+    assert told(False, True, True) == {"b": text, "c": text}
+    assert told(True, True, False) == {"a": text, "b": text}
+    assert told(False, False, False) == {}

@@ -149,6 +149,10 @@ def test_what_goes_beside_a_waiting_target_leaves_its_nodes_and_places_as_they_a
     assert set(waiting.slots) < set(plan.target.slots)
     assert plan.target.made_at == waiting.made_at
     assert plan.target.saving > waiting.saving
+    later = {drain.node for drain in plan.target.drains} - {drain.node for drain in waiting.drains} - gone(plan)
+    saved = {block.node: block.savings for block in plan.blocked}
+    assert later
+    assert {name: saved[name] for name in later} == dict.fromkeys(later, MIDDLE.offerings[0].price)
 
 
 def test_both_are_one_target_that_is_followed_to_its_end_and_no_pod_moves_twice() -> None:

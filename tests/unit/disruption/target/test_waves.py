@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.slot_assignment import SlotAssignment
 from core.disruption.target.target_fleet import target_fleet
+from core.disruption.target.target_refusals import TOO_DEAR
 from core.disruption.target.waves import WAVES_MAX, WavePlanner
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.node_pool import Budget, Disruption
@@ -147,3 +149,39 @@ def test_a_spot_node_with_few_types_goes_together_with_another() -> None:
     found = decided(DisruptionPass(world(*pairs, pods=pods, node_pools=(pool,), options=options)))
     assert sorted(node for command in found for node in command.nodes) == ["a", "spot"]
     assert [sorted(command.nodes) for command in found if command.replacements] == [["a", "spot"]]
+
+
+def one_that_pays_with_partners(price: float, *partners: InstanceType) -> WavePlanner:
+    """A node at $0.80 whose pod needs a new node of this price; pods of its partners have room on a node that stays."""
+    new = a_type("new", cpu="16", price=price)
+    names = [f"p{number}" for number in range(len(partners))]
+    pairs = [a_node_of(kind, name) for kind, name in zip(partners, names, strict=True)]
+    kept = pod_on("stays", cpu="100m", annotations={labels.DO_NOT_DISRUPT: "true"})
+    pods = (pod_on("x", cpu="15", **only_on(new)), kept, *(pod_on(name, cpu="200m") for name in names))
+    snapshot = world(
+        a_node_of(LARGE, "x"), a_node_of(LARGE, "stays"), *pairs,
+        pods=pods, options=WHOLE_WAY, catalogue=Catalogue(default=(*TYPES, new)),
+    )  # fmt: skip
+    return cutter(snapshot, "x", *names)
+
+
+def together(found: Iterable[Command]) -> list[tuple[str, ...]]:
+    return sorted(tuple(sorted(command.nodes)) for command in found)
+
+
+def test_the_most_expensive_partner_that_needs_no_new_node_is_tried_first() -> None:
+    """Fewer nodes then wait for the launch: with the first by name, a third node would go in the command."""
+    found = one_that_pays_with_partners(0.9, SMALL, MIDDLE, SMALL).commands(waves_max=1)
+    assert together(found) == [("p0", "p2"), ("p1", "x")]
+
+
+@pytest.mark.parametrize(("price", "goes"), [(0.79, True), (0.84, True), (0.94, True), (0.97, False)])
+def test_at_most_three_partners_help_to_pay(price: float, *, goes: bool) -> None:
+    """A fourth would have been enough for the last one; its node stays, and says that its new node is too dear."""
+    planner = one_that_pays_with_partners(price, *[SMALL] * 5)
+    found = planner.commands(waves_max=1)
+    assert any("x" in command.nodes for command in found) is goes
+    assert {name for command in found for name in command.nodes} >= {f"p{number}" for number in range(5)}
+    partners = {name for command in found for name in command.nodes if "x" in command.nodes} - {"x"}
+    assert len(partners) == {0.79: 0, 0.84: 1, 0.94: 3, 0.97: 0}[price]
+    assert planner.objections == ({} if goes else {"x": TOO_DEAR})

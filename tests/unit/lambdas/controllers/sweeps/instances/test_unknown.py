@@ -8,6 +8,7 @@ import pytest
 
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
+from core.lifecycle.records import Deletion
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Offering
 from core.model.launch_order import LaunchOrder
@@ -84,6 +85,22 @@ def test_an_unknown_instance_with_a_node_is_drained_first() -> None:
     lab.tick(12, seconds=30)
     assert lab.kubernetes.evicted == ["default/q"]
     assert unknown not in ids(lab)
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_it_becomes_a_claim_that_leaves_for_a_stated_reason_and_holds_no_limits(*, joins: bool) -> None:
+    """It is drained as one that has joined only if it has: nobody waits for a node that never came."""
+    lab = a_fleet(1)
+    unknown = an_untracked(lab, "nobody", pool="gone", joins=joins)
+    lab.clock.advance(seconds=UNKNOWN_AFTER.total_seconds())
+    lab.reconcile()
+    claim = lab.rows.claims[f"unknown-{unknown}"]
+    assert (claim.phase, claim.node_name) == (("registered", f"node-{unknown}") if joins else ("launched", ""))
+    assert (claim.instance_id, claim.reserved) == (unknown, {})
+    assert claim.deletion is not None
+    assert claim.deletion == Deletion(
+        reason="UnknownInstance", message="its NodePool gone does not exist", asked_at=lab.clock.now()
+    )
 
 
 def test_more_than_a_few_unknown_instances_stop_everything() -> None:
