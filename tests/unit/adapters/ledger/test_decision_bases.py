@@ -9,10 +9,7 @@ from random import Random
 import pytest
 
 from adapters.ledger.decision_bases import (
-    DOUBTED,
-    LINKS_MAX,
     RENEWAL_COST,
-    RENEWED_AFTER,
     DecisionBases,
     DecisionBasesState,
     is_old,
@@ -24,7 +21,7 @@ from core.ledger.object_keys import base_key
 from tests.builders import NOW
 from tests.unit.adapters.ledger.test_bases import Bucket
 
-MINUTE = timedelta(minutes=1)
+MINUTE, A_DAY = timedelta(minutes=1), timedelta(days=1)
 TICK = timedelta(microseconds=1)
 
 
@@ -71,13 +68,13 @@ def test_the_first_document_is_written_whole_and_again_after_a_day() -> None:
     assert world.written(A) == encode_base(A)
     for now, digest, content in (
         (NOW, digest_of(A), A),
-        (NOW + RENEWED_AFTER - TICK, digest_of(A), A),
-        (NOW + RENEWED_AFTER, digest_of(B), B),
+        (NOW + A_DAY - TICK, digest_of(A), A),
+        (NOW + A_DAY, digest_of(B), B),
     ):
         assert world.bases.for_document(B, now) == (digest, content)
     assert world.written(B) == encode_base(B)
-    assert world.bases.state() == DecisionBasesState(snapshot={digest_of(B): NOW + RENEWED_AFTER})
-    assert [is_old(NOW - age, NOW) for age in (RENEWED_AFTER - TICK, RENEWED_AFTER)] == [False, True]
+    assert world.bases.state() == DecisionBasesState(snapshot={digest_of(B): NOW + A_DAY})
+    assert [is_old(NOW - age, NOW) for age in (A_DAY - TICK, A_DAY)] == [False, True]
 
 
 def test_the_size_of_the_smallest_entry_is_known_from_the_first_on() -> None:
@@ -135,7 +132,7 @@ def test_a_base_that_did_not_pay_is_given_up_and_the_next_one_waits_for_four_tim
     doubted = DecisionBasesState({digest_of(A): NOW}, {}, smallest=1000, spent=spent, beyond=0, is_doubted=True)
     assert world.bases.state() == doubted
     written = world.count
-    rounds = DOUBTED * (RENEWAL_COST + 20_000) // 19_000
+    rounds = 4 * (RENEWAL_COST + 20_000) // 19_000
     for number in range(1, rounds + 1):
         assert world.bases.measure(C, 20_000, NOW)
         assert world.bases.state().beyond == number * 19_000
@@ -145,28 +142,46 @@ def test_a_base_that_did_not_pay_is_given_up_and_the_next_one_waits_for_four_tim
     assert (world.count, world.bases.state().is_doubted, world.bases.state().beyond) == (written + 1, False, 0)
 
 
-def test_a_cluster_that_goes_on_changing_gets_the_next_base_although_the_last_one_is_large() -> None:
-    """It is not as before the last renewal: less than half of the entry would have to be saved by going back."""
+def test_after_a_base_that_did_not_pay_exactly_four_times_the_cost_are_not_enough() -> None:
+    """Four times 19,000 bytes, 17,768 and 19,000 are four times 28,192."""
+    world = World()
+    world.bases.measure(A, 1000, NOW)
+    for document in (B, A):
+        world.bases.measure(document, 20_000, NOW)
+    written = world.count
+    for size in (*[20_000] * 4, 18_768, 20_000):
+        assert world.bases.measure(C, size, NOW)
+        assert world.count == written
+    assert world.bases.measure(C, 20_000, NOW)
+    assert world.count == written + 1
+
+
+@pytest.mark.parametrize(("more", "returns"), [(0, False), (1, True)])
+def test_a_cluster_is_as_before_where_less_than_half_of_the_entry_is_left_against_that_base(
+    more: int, *, returns: bool
+) -> None:
+    """Otherwise, it goes on changing, and gets the next base although the last one is large."""
     world = World()
     world.bases.measure(A, 1000, NOW)
     world.bases.measure(B, 20_000, NOW)
-    far = documents(20)[-1]
-    back = len(encode_decision_base(far, A))
-    assert world.bases.measure(far, 2 * back, NOW)
-    assert world.bases.for_document(A, NOW) == (digest_of(far), far)
+    other = documents(20)[-1]
+    left = len(encode_decision_base(other, A))
+    assert world.bases.measure(other, 2 * left + more, NOW)
+    present = A if returns else other
+    assert world.bases.for_document(A, NOW) == (digest_of(present), present)
 
 
 def test_at_the_most_four_differences_follow_each_other_and_the_next_is_one_to_the_whole() -> None:
-    world, found = World(), documents(LINKS_MAX + 2)
+    world, found = World(), documents(4 + 2)
     world.bases.measure(A, 1000, NOW)
     spent = []
     for minute, document in enumerate(found[1:], 1):
         world.renew(document, minute)
         spent.append(world.bases.state().spent)
         assert world.bases.state().near == {digest_of(document): NOW + minute * MINUTE}
-    assert [needed_base(world.written(one)) for one in found[1:]] == [*map(digest_of, found[:LINKS_MAX]), digest_of(A)]
+    assert [needed_base(world.written(one)) for one in found[1:]] == [*map(digest_of, found[:4]), digest_of(A)]
     first, last = (len(world.written(one)) for one in (found[1], found[-1]))
-    assert spent == [first] * LINKS_MAX + [first + last], "only differences to the whole count"
+    assert spent == [first] * 4 + [first + last], "only differences to the whole count"
 
 
 def test_the_whole_is_written_again_once_the_differences_to_it_are_larger() -> None:
@@ -186,9 +201,9 @@ def test_the_whole_is_written_again_once_the_differences_to_it_are_larger() -> N
     assert spent + len(encode_decision_base(document, A)) > whole
 
 
-@pytest.mark.parametrize("renewals", range(LINKS_MAX + 2))
+@pytest.mark.parametrize("renewals", range(4 + 2))
 def test_the_next_sandbox_goes_on_where_the_last_one_ended(renewals: int) -> None:
-    world, found = World(), documents(LINKS_MAX + 3)
+    world, found = World(), documents(4 + 3)
     world.bases.measure(A, 1000, NOW)
     for document in found[1 : renewals + 1]:
         world.renew(document)
@@ -198,21 +213,21 @@ def test_the_next_sandbox_goes_on_where_the_last_one_ended(renewals: int) -> Non
     assert later.state() == world.bases.state()
     assert later.for_document(A, NOW + MINUTE) == (digest_of(found[renewals]), found[renewals])
     if renewals:  # the base before the last difference is known, too
-        before = found[(renewals - 1) % LINKS_MAX]
+        before = found[(renewals - 1) % 4]
         later.measure(before, 20_000, NOW + MINUTE)
         assert later.for_document(A, NOW + MINUTE) == (digest_of(before), before)
     assert later.measure(found[-1], 20_000, NOW + 2 * MINUTE)
 
 
 def test_a_base_of_yesterday_is_not_read_and_one_with_too_many_before_it_is_refused() -> None:
-    world, found = World(), documents(LINKS_MAX + 2)
+    world, found = World(), documents(4 + 2)
     later = world.sandbox()
-    later.read_back(DecisionBasesState({digest_of(A): NOW}), NOW + RENEWED_AFTER)
+    later.read_back(DecisionBasesState({digest_of(A): NOW}), NOW + A_DAY)
     assert later.state() == DecisionBasesState()
     for before, after in pairwise(found):
         world.bucket.put(base_key("prod", digest_of(after)), encode_decision_base(after, before))
-    later.read_back(DecisionBasesState({digest_of(A): NOW}, {digest_of(found[LINKS_MAX]): NOW}), NOW)
-    assert later.for_document(A, NOW) == (digest_of(found[LINKS_MAX]), found[LINKS_MAX])
+    later.read_back(DecisionBasesState({digest_of(A): NOW}, {digest_of(found[4]): NOW}), NOW)
+    assert later.for_document(A, NOW) == (digest_of(found[4]), found[4])
     with pytest.raises(InvalidInputError, match=f"ledger base {digest_of(found[-1])}"):
         world.sandbox().read_back(DecisionBasesState({digest_of(A): NOW}, {digest_of(found[-1]): NOW}), NOW)
 
