@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
-from adapters.observation.plan_cache import snapshot_digest
-from core.disruption.conditions.expiration import SOON
-from core.model.node_pool import NodeClass
+from adapters.observation.plan_cache import PlanCache, snapshot_digest
+from core import labels
+from core.disruption.conditions.expiration import SHARE, SOON
+from core.model.node_claim import CONSOLIDATABLE, Condition
+from core.model.node_pool import Budget, Disruption, NodeClass
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Snapshot
-from tests.builders import NOW, a_pod
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 
+MINUTE, TICK = timedelta(minutes=1), timedelta(microseconds=1)
 WORLD = Snapshot(now=NOW, pods=(a_pod("a"), a_pod("b")))
 
 CHANGES = {
@@ -62,3 +66,78 @@ def test_a_reservation_that_begins_to_end_soon_counts() -> None:
     before = msgspec.structs.replace(WORLD, node_classes=(NodeClass(name="a", reservation_ends={"cr-1": leaves}),))
     after = msgspec.structs.replace(before, now=NOW + timedelta(minutes=1))
     assert snapshot_digest(after) != snapshot_digest(before)
+
+
+def test_an_answer_is_repeated_for_the_same_world_and_a_limited_time() -> None:
+    """The time counts from when it was found, not from when it was last repeated."""
+    keeps = timedelta(minutes=5)
+    cache: PlanCache[str] = PlanCache(keeps)
+    assert cache.recall("world", NOW) is None
+    cache.keep("world", NOW, "nothing to do")
+    for later, digest, expected in (
+        (timedelta(0), "world", "nothing to do"),
+        (keeps - TICK, "world", "nothing to do"),
+        (keeps - TICK, "another", None),
+        (keeps, "world", None),
+    ):
+        assert cache.recall(digest, NOW + later) == expected
+    cache.keep("another", NOW, "a plan")
+    assert (cache.recall("world", NOW), cache.recall("another", NOW)) == (None, "a plan")
+
+
+def fleet(**changes: Any) -> Snapshot:
+    """A node that is initialized and consolidatable since some time, and its NodePool."""
+    claim, node = a_node_of(a_type())
+    return msgspec.structs.replace(
+        a_snapshot(types=(a_type(),), node_claims=(claim,), nodes=(node,), nominated_until={"n": NOW + SOON}), **changes
+    )
+
+
+def test_moments_that_say_nothing_new_change_nothing() -> None:
+    """Each would cost a plan: since when a condition holds, when a pod last came or went, how long a nomination lasts."""
+    snapshot = fleet()
+    (claim,) = snapshot.node_claims
+    since = {name: Condition(found.status, changed_at=NOW) for name, found in claim.conditions.items()}
+    for changes in (
+        {"node_claims": (msgspec.structs.replace(claim, conditions=since),)},
+        {"node_claims": (msgspec.structs.replace(claim, last_pod_event_at=NOW),)},
+        {"nominated_until": {"n": NOW + 2 * SOON}},
+    ):
+        assert snapshot_digest(fleet(**changes)) == snapshot_digest(snapshot)
+
+
+def test_what_holds_since_these_moments_counts() -> None:
+    snapshot = fleet()
+    (claim,), (node,) = snapshot.node_claims, snapshot.nodes
+    fewer = dict(list(claim.conditions.items())[1:])
+    lost = {**claim.conditions, CONSOLIDATABLE: Condition("False")}
+    other_prices = a_snapshot(types=(a_type(price=0.2),)).catalogue
+    found = {
+        snapshot_digest(changed)
+        for changed in (
+            snapshot,
+            fleet(node_claims=(msgspec.structs.replace(claim, conditions=fewer),)),
+            fleet(node_claims=(msgspec.structs.replace(claim, conditions=lost),)),
+            fleet(nominated_until={}),
+            fleet(nodes=(msgspec.structs.replace(node, is_ready=False),)),
+            fleet(catalogue=other_prices),
+        )
+    }
+    assert len(found) == 6
+
+
+def test_what_begins_or_ends_with_time_counts() -> None:
+    """A pod, a node or a budget that lets go, and a node that expires soon: nothing in the cluster changes with it."""
+    hour, lasts = timedelta(hours=1), SHARE * SOON
+    (claim,), (node,) = fleet().node_claims, fleet().nodes
+    for_an_hour = {labels.DO_NOT_DISRUPT: "1h"}
+    window = Budget("0", schedule=f"0 {(NOW + hour).hour} * * *", duration=hour)
+    worlds = (
+        fleet(pods=(a_pod(annotations=for_an_hour, node_name=node.name, started_at=NOW),)),
+        fleet(nodes=(msgspec.structs.replace(node, annotations=for_an_hour, created_at=NOW),)),
+        fleet(node_pools=(a_pool(disruption=Disruption(budgets=(window,))),)),
+        fleet(node_claims=(msgspec.structs.replace(claim, created_at=NOW + hour + SOON - lasts, expire_after=lasts),)),
+    )
+    for world in worlds:
+        just_before, then = (msgspec.structs.replace(world, now=NOW + hour + by) for by in (-2 * MINUTE, 2 * MINUTE))
+        assert snapshot_digest(world) == snapshot_digest(just_before) != snapshot_digest(then)
