@@ -10,7 +10,7 @@ import pytest
 
 from adapters.observation.plan_cache import PlanCache, snapshot_digest
 from core import labels
-from core.disruption.conditions.expiration import SHARE, SOON
+from core.disruption.conditions.expiration import SHARE, SOON, expires_at
 from core.model.node_claim import CONSOLIDATABLE, Condition
 from core.model.node_pool import Budget, Disruption, NodeClass
 from core.model.pod import Owner, Pod
@@ -128,15 +128,19 @@ def test_what_holds_since_these_moments_counts() -> None:
 
 def test_what_begins_or_ends_with_time_counts() -> None:
     """A pod, a node or a budget that lets go, and a node that expires soon: nothing in the cluster changes with it."""
-    hour, lasts = timedelta(hours=1), SHARE * SOON
+    hour = timedelta(hours=1)
     (claim,), (node,) = fleet().node_claims, fleet().nodes
+    lasting = msgspec.structs.replace(claim, created_at=NOW, expire_after=SHARE * SOON)
+    ends = expires_at(lasting)
+    assert ends is not None
+    too_early = NOW + hour + SOON - ends
     for_an_hour = {labels.DO_NOT_DISRUPT: "1h"}
     window = Budget("0", schedule=f"0 {(NOW + hour).hour} * * *", duration=hour)
     worlds = (
         fleet(pods=(a_pod(annotations=for_an_hour, node_name=node.name, started_at=NOW),)),
         fleet(nodes=(msgspec.structs.replace(node, annotations=for_an_hour, created_at=NOW),)),
         fleet(node_pools=(a_pool(disruption=Disruption(budgets=(window,))),)),
-        fleet(node_claims=(msgspec.structs.replace(claim, created_at=NOW + hour + SOON - lasts, expire_after=lasts),)),
+        fleet(node_claims=(msgspec.structs.replace(lasting, created_at=NOW + too_early),)),
     )
     for world in worlds:
         just_before, then = (msgspec.structs.replace(world, now=NOW + hour + by) for by in (-2 * MINUTE, 2 * MINUTE))
