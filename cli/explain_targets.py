@@ -129,6 +129,6 @@ def _workloads_of(pod: Pod) -> Iterator[tuple[str, str]]:
     """Return kind and name of a pod's workloads: its controller, and the Deployment of a ReplicaSet."""
     for owner in pod.owners:
         yield owner.kind, owner.name
-        suffix = f"-{pod.labels.get(_TEMPLATE_HASH, '')}"
-        if owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
-            yield "Deployment", owner.name.removesuffix(suffix)
+        template = pod.labels.get(_TEMPLATE_HASH)
+        if owner.kind == "ReplicaSet" and template and owner.name.endswith(f"-{template}"):
+            yield "Deployment", owner.name.removesuffix(f"-{template}")

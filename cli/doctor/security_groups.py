@@ -55,11 +55,13 @@ def refused(
         return AccountFinding(
             name, PROBLEM, says, f"{_authorizes(account, 'egress', own[0])} --ip-permissions '{_OUT}'"
         )
-    callers = _Callers.of(account, vpc) if interfaces else None
+    if not interfaces:
+        return None
+    callers = _Callers.of(account, vpc)
     shut = {
         service: min(ids)
         for service, ids in sorted(interfaces.items())
-        if ids and callers and not _lets_in([groups[one] for one in sorted(ids)], callers)
+        if ids and not _lets_in([groups[one] for one in sorted(ids)], callers)
     }
     if not shut:
         return None

@@ -38,6 +38,18 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("needs a second processor, and a system where a process may be copied")
 
 
+@pytest.mark.parametrize(
+    ("platform", "processors", "may"),
+    [("linux", 2, True), ("linux", 1, False), ("linux", None, False), ("darwin", 8, False), ("win32", 8, False)],
+)
+def test_a_process_is_copied_on_linux_with_a_second_processor(
+    platform: str, processors: int | None, may: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel_simulation.sys, "platform", platform)
+    monkeypatch.setattr(parallel_simulation.os, "cpu_count", lambda: processors)
+    assert parallel_simulation._may_fork() == may
+
+
 @pytest.mark.usefixtures("apart")
 def test_a_second_process_gives_the_same_answer(period: PeriodReader, monkeypatch: pytest.MonkeyPatch) -> None:
     found = simulated_twice(period, SimulationRules(), KEPT)

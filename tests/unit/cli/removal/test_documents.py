@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
-from cli.removal.documents import all_that_remains, drain_table
+import msgspec
+import pytest
+
+from cli.removal.documents import all_that_remains, drain_document, drain_table, remaining_names
+from cli.removal.owned_resources import RemainingResources
+from core.lifecycle.records import Deletion
+from core.manifests.wire import api_resources as kinds
+from tests.builders import NOW
+from tests.contract.store.stores import claim
 
 
 def answer(claims: int, *leftovers: str, acting: bool = False) -> dict[str, Any]:
@@ -53,3 +62,90 @@ def test_what_prevents_a_removal_that_was_asked_for_left_everything_as_it_was() 
     assert begun.endswith(
         "Not now: the functions stand still.\nWhat is done stays done: run the command again to go on."
     )
+
+
+NEXT = {
+    "hindrance": "Not now: the functions stand still.",
+    "gone": "Nothing is left. Now `npx --yes aws-cdk@2.1148.1 destroy fleetwright-prod`.",
+    "late": "Time is up. The rest continues by itself; run the command again to watch it and to clean up.",
+    "unchanged": "Nothing was changed.",
+    "goes on": "What is done stays done: run the command again to go on.",
+    "would": "`fleetwright drain --cluster prod --all --yes` ends {nodes}, all NodePools and EC2NodeClasses and what was",
+}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "leftovers", "acting", "is_hindered", "begun"), [*itertools.product((0, 1, 2), *[(False, True)] * 4)]
+)
+def test_what_to_do_next_depends_on_what_is_left_and_on_what_was_asked(
+    nodes: int, leftovers: bool, acting: bool, is_hindered: bool, begun: bool
+) -> None:
+    names = ["NodePool/default"] if leftovers else []
+    document = answer(nodes, *names, acting=acting) | {"begun": begun}
+    document |= {"hindrances": ["the functions stand still"] if is_hindered else []}
+    if not nodes and not leftovers:
+        expected = "gone"
+    elif not acting:
+        expected = "would"
+    elif not is_hindered:
+        expected = "late"
+    else:
+        expected = "goes on" if begun else "unchanged"
+    said = " ".join(drain_table(document).split("\n\n")[-1].split())
+    before = f"{NEXT['hindrance']} " if is_hindered else ""
+    wanted = f"{before}{NEXT[expected]}".format(nodes="1 node" if nodes == 1 else f"{nodes} nodes")
+    assert said.startswith(wanted) if expected == "would" else said == wanted
+
+
+def test_what_remains_is_named_as_kubectl_does() -> None:
+    document = answer(2, "NodePool/default", "LaunchTemplate/fleetwright/a")
+    assert remaining_names(document | {"leftovers": document["leftovers"][4:]}).splitlines() == [
+        "nodeclaim/default-0",
+        "nodeclaim/default-1",
+        "NodePool/default",
+        "LaunchTemplate/fleetwright/a",
+    ]
+    assert remaining_names(answer(0)) == ""
+
+
+@pytest.mark.parametrize(
+    ("deletion", "state", "message"),
+    [
+        (None, "running", ""),
+        (Deletion(reason="Empty", message="2 pods left", asked_at=NOW), "draining", "2 pods left"),
+        (Deletion(reason="Empty", asked_at=NOW, terminated_at=NOW), "terminating", ""),
+    ],
+)
+def test_the_document_has_all_that_remains(deletion: Deletion | None, state: str, message: str) -> None:
+    record = msgspec.structs.replace(claim("a"), deletion=deletion)
+    remaining = RemainingResources(
+        claims=(record,),
+        instances=(record.instance_id, "i-stray"),
+        objects=((kinds.NODE_POOLS, {"metadata": {"name": "default"}}),),
+        templates=("fleetwright/a",),
+        profiles=({"InstanceProfileName": "fleetwright_prod"},),
+    )
+    assert drain_document("prod", remaining, ["why not"], is_acting=True, has_begun=False) == {
+        "apiVersion": "fleetwright.dev/v1",
+        "kind": "Drain",
+        "cluster": "prod",
+        "acting": True,
+        "begun": False,
+        "hindrances": ["why not"],
+        "items": [
+            {
+                "subject": f"NodeClaim/{record.name}",
+                "state": state,
+                "node": record.node_name,
+                "instance": record.instance_id,
+                "nodePool": record.plan.node_pool,
+                "message": message,
+            }
+        ],
+        "leftovers": [
+            "Instance/i-stray",
+            "NodePool/default",
+            "LaunchTemplate/fleetwright/a",
+            "InstanceProfile/fleetwright_prod",
+        ],
+    }

@@ -92,7 +92,16 @@ def test_the_answer_says_whether_anything_was_changed(stops: Installation, has_b
 def test_passing_errors_are_waited_out_and_refusals_are_not() -> None:
     passing = TransientError("kube:list nodes", "timeout")
     assert drained(Installation(POOL, passing, passing, NOTHING), timeout=timedelta(hours=1))[1]
+    most = [passing] * FAILURES_MAX
+    assert drained(Installation(POOL, *most, POOL, *most, NOTHING), timeout=timedelta(hours=1))[1]
     with pytest.raises(InputError, match="timeout"):
-        drained(Installation(POOL, *[passing] * (FAILURES_MAX + 2)), timeout=timedelta(hours=1))
+        drained(Installation(POOL, *most, passing, NOTHING), timeout=timedelta(hours=1))
     with pytest.raises(InputError, match="iam:ListInstanceProfiles"):
         drained(Installation(POOL, DeniedError("iam:ListInstanceProfiles", "AccessDenied")))
+
+
+@pytest.mark.parametrize(("rounds", "pauses"), [(0.9, 0), (1.0, 1), (1.9, 1), (2.0, 2)])
+def test_the_last_round_begins_before_time_is_up(rounds: float, pauses: int) -> None:
+    """Each round that fits within the time is waited for, also one that ends with it."""
+    done, is_done = drained(Installation(POOL), timeout=ROUND * rounds)
+    assert (done.count("pools"), done.count("pause"), is_done) == (pauses + 1, pauses, False)
