@@ -24,6 +24,7 @@ _COMMANDS: Final = (
     "tests/simulation/test_drain_all.py",
     "tests/simulation/test_ledger.py",
     "tests/simulation/test_shadow.py",
+    "tests/simulation/test_status.py",
     "tests/simulation/test_takeover.py",
 )
 """Commands that act on a cluster or read its ledger are tested in a simulated one."""

@@ -12,8 +12,11 @@ import pytest
 
 from cli.__main__ import main
 from cli.answers.timeline import LINES_MAX, timeline
+from cli.commands import simulate
 from cli.schemas import ANSWERS
+from simulator.checkers.verdict import Violation
 from simulator.record import Event
+from simulator.run import Result
 from tests.builders import NOW
 
 SCENARIO = """
@@ -107,3 +110,46 @@ def test_a_scenario_without_decisions_has_a_page_without_comparison(tmp_path: Pa
     page = tmp_path / "page.html"
     assert main(["simulate", str(tmp_path / "s.yaml"), "--report", str(page), "--compare"]) == 0
     assert '"minimum":' not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("count", "more"), [(19, ""), (20, ""), (21, "violation: and 1 more"), (25, "violation: and 5 more")]
+)
+def test_what_went_wrong_is_told_beside_the_answer(count: int, more: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Twenty violations, and how many more; the first failure alone, for it has a traceback."""
+    result = Result(
+        summary={},
+        events=(),
+        decisions=(),
+        violations=tuple(Violation(NOW, "budget", f"n{number}") for number in range(count)),
+        warnings=("has no effect",),
+        failures=("the first", "the second"),
+    )
+    simulate._complain(result)
+    captured = capsys.readouterr()
+    lines = [line for line in captured.err.splitlines() if line.startswith("violation")]
+    told = [f"violation: {NOW:%Y-%m-%dT%H:%M:%SZ} budget: n{number}" for number in range(min(count, 20))]
+    assert lines == [*told, *filter(None, [more])]
+    assert "warning: has no effect" in captured.err
+    assert "2 invocations failed; the first:\nthe first" in captured.err
+    assert "the second" not in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("option", ["--ledger", "--record", "--report"])
+def test_folders_are_made_and_what_cannot_be_made_ends_before_the_simulation(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(SCENARIO)
+    (tmp_path / "catalog.json").write_text(json.dumps(CATALOG))
+    target = tmp_path / "new" / "deeper" / "x"
+    for _ in range(2):  # again: what is there already is used
+        assert main(["simulate", str(scenario), option, str(target)]) == 0
+        assert target.exists()
+    capsys.readouterr()
+    assert main(["simulate", str(scenario), option, str(tmp_path / "file" / "x")]) == 2
+    captured = capsys.readouterr()
+    assert f"{tmp_path / 'file' / 'x'}: cannot be" in captured.err
+    assert captured.out == ""

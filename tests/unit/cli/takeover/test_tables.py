@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
-from cli.takeover.tables import adoption_table, all_of_adoption, all_of_release, release_table
+import pytest
+
+from cli.takeover.tables import adoption_table, all_of_adoption, all_of_release, release_table, subject_names
 
 HINDRANCE = "Karpenter runs: stop it"
 
@@ -74,3 +77,63 @@ def test_an_answer_about_nothing_says_so() -> None:
     assert adoption_table(answer()) == "No node of Karpenter's was found."
     assert release_table(answer()) == "No node is Fleetwright's: there is nothing to release."
     assert adoption_table(answer(item(4, "ours"))).endswith("1 ours\nThere is nothing left to adopt.")
+
+
+def test_objects_are_named_as_kubectl_does() -> None:
+    assert subject_names(answer(item(4, "ours"), item(5, "begun"))) == "nodeclaim/default-4\nnodeclaim/default-5"
+    assert subject_names(answer()) == ""
+
+
+STATES = ((), ("adoptable",), ("begun",), ("failed",), ("ours",), ("ours", "refused"), ("adoptable", "failed", "ours"))
+
+
+@pytest.mark.parametrize(
+    ("states", "acting", "is_hindered", "drifted"), [*itertools.product(STATES, *[(False, True)] * 2, (0, 1, 2))]
+)
+def test_the_next_step_of_an_adoption(states: tuple[str, ...], acting: bool, is_hindered: bool, drifted: int) -> None:
+    items = [item(n, state, drift="Drifted" if n < drifted else "") for n, state in enumerate(states)]
+    document = answer(*items, acting=acting, hindrances=(HINDRANCE,) if is_hindered else ())
+    waiting = sum(state in ("adoptable", "begun") for state in states)
+    wanted = [", ".join(f"1 {state}" for state in sorted(states)) or "No node of Karpenter's was found."]
+    wanted += ["There is nothing left to adopt."] if states == ("ours",) else []
+    if count := min(drifted, len(states)):
+        of = "1 node of them count" if count == 1 else f"{count} nodes of them count"
+        wanted.append(f"{of} as drifted for us: their NodePools' budgets say when they are replaced.")
+    wanted += [f"Not now: {HINDRANCE}."] if is_hindered else []
+    if waiting and not acting:
+        wanted.append(
+            f"{'Then run' if is_hindered else 'Run'} `fleetwright adopt --cluster prod --yes` to adopt 1 node."
+        )
+    elif waiting and is_hindered:
+        wanted.append("Nothing was changed.")
+    elif waiting or "failed" in states:
+        wanted.append("The rest is unchanged: run the command again.")
+    elif acting:
+        wanted.append("`fleetwright resume --cluster prod` lets the functions manage them.")
+    assert " ".join(adoption_table(document).split("\n\n")[-1].split()) == " ".join(wanted)
+
+
+RELEASED = ((), ("released",), ("releasable",), ("released", "releasable"), ("failed",), ("released", "failed"))
+
+
+@pytest.mark.parametrize(
+    ("states", "acting", "is_hindered", "commands"), [*itertools.product(RELEASED, *[(False, True)] * 2, (0, 1, 2))]
+)
+def test_the_next_step_of_a_release(states: tuple[str, ...], acting: bool, is_hindered: bool, commands: int) -> None:
+    """Karpenter is started last: it ends instances with its tags that have no NodeClaim."""
+    items = [item(n, state) for n, state in enumerate(states)]
+    document = answer(*items, acting=acting, hindrances=(HINDRANCE,) if is_hindered else ())
+    nothing = "No node is Fleetwright's: there is nothing to release."
+    wanted = [", ".join(f"1 {state}" for state in sorted(states)) or nothing]
+    if commands:
+        of = "1 command" if commands == 1 else f"{commands} commands"
+        wanted.append(f"{of} of disruption under way: dropped with the release.")
+    wanted += [f"Not now: {HINDRANCE}."] if is_hindered else []
+    if "releasable" in states and not acting:
+        run = "Then run" if is_hindered else "Run"
+        wanted.append(f"{run} `fleetwright release --cluster prod --yes` to release 1 node to Karpenter.")
+    elif acting and {*states} - {"released"}:
+        wanted.append("Do not start Karpenter yet: it terminates instances with its tags that have no NodeClaim.")
+    elif acting:
+        wanted.append("Now start Karpenter, and remove the stacks once its NodeClaims are Ready.")
+    assert " ".join(release_table(document | {"commands": commands}).split("\n\n")[-1].split()) == " ".join(wanted)
