@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import msgspec
@@ -22,9 +23,12 @@ from core.model.snapshot import Snapshot
 from core.scheduling import Planner, schedule
 from core.scheduling.plan_output import SchedulingResults
 from tests.expected import Expected
+from tests.property.naive.addresses import address_violations, with_addresses
+from tests.property.naive.commitments import coverage_violations, with_commitments
 from tests.property.naive.extras import rich_cluster
 from tests.property.naive.fuzz import improving
 from tests.property.naive.judge import violations
+from tests.property.naive.quotas import with_quotas
 from tests.property.naive.tight import tight_cluster
 from tests.property.packing.clusters import a_ruled_cluster
 from tests.rendered import rendered, said, wrapped
@@ -38,12 +42,22 @@ RICH: Final = (
 )
 TIGHT: Final = (0, 1, 2)
 RULED: Final = (0, 1, 2)
+COMMITTED: Final = (31, 16, 38, 42)
+SCARCE: Final = (31, 0, 41, 21, 15)
+LIMITED: Final = (20, 0, 2, 31, 4, 29)
+
+_WITH: Final[dict[str, Callable[[Random, Snapshot], Snapshot]]] = {
+    "committed": with_commitments, "scarce": with_addresses, "limited": with_quotas,
+}  # fmt: skip
+"""What is added to a rich cluster: Savings Plans and reserved instances, subnets with few addresses, vCPU quotas."""
 
 
 def cluster(kind: str, seed: int) -> Snapshot:
     """The cluster of a case."""
     if kind == "rich":
         return rich_cluster(seed, MOST_PODS)
+    if kind in _WITH:
+        return _WITH[kind](Random(seed), rich_cluster(seed, MOST_PODS))  # noqa: S311 - a seeded draw
     return tight_cluster(seed) if kind == "tight" else a_ruled_cluster(seed, steps=0)
 
 
@@ -72,6 +86,8 @@ def outline(snapshot: Snapshot) -> str:
     pending = [pod for pod in snapshot.pods if not pod.node_name]
     rules = sorted({name for pod in pending for name in _rules(pod.spec)})
     extras = [name for name in ("overlays", "buffers", "budgets", "daemon_sets") if getattr(snapshot, name)]
+    extras += [name for name in ("subnet_addresses", "vcpu_quotas") if getattr(snapshot, name)]
+    extras += ["commitments"] * bool(snapshot.options.commitments)
     extras += ["marked nodes"] * bool(snapshot.marked_for_deletion)
     shown = f"{len(pending)} pending pods, {len(snapshot.node_pools)} NodePools, {len(snapshot.nodes)} nodes"
     return f"{shown}; pods with {' '.join(rules) or 'no rules'}; {' '.join(extras) or 'nothing else'}"
@@ -135,11 +151,10 @@ def _case(kind: str, seed: int) -> Callable[[], str]:
     return lambda: text(kind, seed)
 
 
-_CASES: Final = {
-    f"{kind} {seed}": (kind, seed)
-    for kind, seeds in (("rich", RICH), ("tight", TIGHT), ("ruled", RULED))
-    for seed in seeds
-}
+_SEEDS: Final = {
+    "rich": RICH, "tight": TIGHT, "ruled": RULED, "committed": COMMITTED, "scarce": SCARCE, "limited": LIMITED,
+}  # fmt: skip
+_CASES: Final = {f"{kind} {seed}": (kind, seed) for kind, seeds in _SEEDS.items() for seed in seeds}
 EXPECTED: Final = Expected(
     Path(__file__).parent / "expected" / "plans.txt", {name: _case(*case) for name, case in _CASES.items()}
 )
@@ -150,5 +165,9 @@ def test_a_plan_is_the_expected_one_and_breaks_no_rule(name: str) -> None:
     """If this failed, a change would alter a decision, its reason or its wording, and nobody would have looked at it."""
     snapshot = cluster(*_CASES[name])
     for plan in plans(*_CASES[name]):
-        assert violations(snapshot, plan) == []
+        assert [
+            *violations(snapshot, plan),
+            *coverage_violations(snapshot, plan),
+            *address_violations(snapshot, plan),
+        ] == []
     assert EXPECTED.cases[name]() == EXPECTED.text(name)
