@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from core import labels
-from core.model.catalogue import Catalogue, InstanceType, Offering, cheapest_first
+from core.model.catalogue import Catalogue, InstanceType, Offering, OfferingKey, cheapest_first
+from core.model.values.requirements import Requirement
 from tests.builders import a_type
 
 
@@ -39,3 +40,34 @@ def test_the_order_of_offerings_is_total() -> None:
         Offering("c", "z", labels.SPOT, 0),
     ]
     assert [found.instance_type for found in cheapest_first(offerings)] == ["c", "a", "b"]
+
+
+def test_a_node_gets_the_labels_of_its_offering() -> None:
+    plain = Offering("m", "a", labels.SPOT, 1)
+    assert plain.reservation_labels() == {}
+    assert dict(plain.requirements()) == {
+        labels.ZONE: Requirement.one_of(labels.ZONE, "a"),
+        labels.CAPACITY_TYPE: Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT),
+    }
+    place = Offering("m", "a", labels.RESERVED, 1, True, "cr-1", 3, "default", interruptible=True)
+    own = {labels.RESERVATION_ID: "cr-1", labels.RESERVATION_TYPE: "default", labels.RESERVATION_INTERRUPTIBLE: "true"}
+    assert place.reservation_labels() == own
+    assert {key: place.requirements()[key].values for key in own} == {key: (value,) for key, value in own.items()}
+    assert Offering("m", "a", labels.RESERVED, 1, True, "cr-1").reservation_labels() == {labels.RESERVATION_ID: "cr-1"}
+    assert place.key == OfferingKey("m", "a", labels.RESERVED, "cr-1")
+
+
+def test_a_type_has_the_labels_that_are_asked_for() -> None:
+    found = a_type("m", **{"example.com/fast": "yes", "beta.kubernetes.io/arch": "arm64"})
+    assert found.requirements().of("example.com/fast").values == ("yes",)
+    few = found.requirements(frozenset({labels.OS}))
+    assert set(few) == {labels.OS, labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE}
+
+
+def test_memory_is_never_less_than_none() -> None:
+    """Huge pages may be set aside beyond what the overhead leaves."""
+    found = InstanceType(
+        name="m", labels={}, capacity={"memory": 10, "hugepages-1Gi": 30}, overhead={"memory": 5, "pid": 1}
+    )
+    assert found.allocatable() == {"memory": 0, "hugepages-1Gi": 30}
+    assert InstanceType(name="m", labels={}, capacity={"cpu": 1}).allocatable() == {"cpu": 1}

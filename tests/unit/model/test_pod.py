@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -59,3 +59,46 @@ def test_only_pods_of_a_deployment_may_surge() -> None:
     assert a_pod(annotations=notes, owners=mine).may_surge
     assert not a_pod(owners=mine).may_surge
     assert not a_pod(annotations=notes, owners=(Owner("StatefulSet", "db", is_controller=True),)).may_surge
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded", "Failed", "Unknown"])
+@pytest.mark.parametrize("deleted_at", [None, NOW])
+def test_a_pod_is_active_until_it_has_finished_or_is_being_deleted(phase: str, deleted_at: datetime | None) -> None:
+    pod = a_pod(phase=phase, deleted_at=deleted_at)
+    is_done = phase in {"Succeeded", "Failed"}
+    assert (pod.is_terminal, pod.is_terminating) == (is_done, deleted_at is not None)
+    assert pod.is_active is (not is_done and deleted_at is None)
+    assert pod.key == "default/p"
+
+
+OWNERS = {
+    kind: Owner(kind, f"{kind}-1", is_controller=True) for kind in ("ReplicaSet", "StatefulSet", "DaemonSet", "Node")
+}
+OTHER = Owner("Thing", "thing-1")
+
+
+@pytest.mark.parametrize("kind", sorted(OWNERS))
+@pytest.mark.parametrize("others", [(), (OTHER,)])
+def test_a_pod_is_what_any_of_its_owners_makes_it(kind: str, others: tuple[Owner, ...]) -> None:
+    """Its controller creates its successor; a further owner changes nothing."""
+    for owners in ((OWNERS[kind], *others), (*others, OWNERS[kind])):
+        pod = a_pod(owners=owners, annotations={labels.SURGE: "true"})
+        found = (pod.may_surge, pod.is_stateful, pod.is_daemon, pod.is_static)
+        assert found == tuple(kind == one for one in ("ReplicaSet", "StatefulSet", "DaemonSet", "Node"))
+        assert (pod.controller, pod.workload) == (f"{kind}-1", f"default/{kind}/{kind}-1")
+
+
+def test_a_pod_that_nobody_controls_is_its_own_workload() -> None:
+    assert (a_pod().controller, a_pod().workload) == ("", "default/Pod/p")
+    assert (a_pod(owners=(OTHER,)).controller, a_pod(owners=(OTHER,)).workload) == ("", "default/Thing/thing-1")
+    uncontrolled = a_pod(owners=(Owner("ReplicaSet", "r"),), annotations={labels.SURGE: "true"})
+    assert not uncontrolled.may_surge
+
+
+@pytest.mark.parametrize("one", ["0.0.0.0", "10.0.0.1", "10.0.0.2"])  # noqa: S104 - Kubernetes' notation
+@pytest.mark.parametrize("other", ["0.0.0.0", "10.0.0.1", "10.0.0.2"])  # noqa: S104
+def test_all_pairs_of_ports(one: str, other: str) -> None:
+    shares = one == other or "0.0.0.0" in {one, other}  # noqa: S104
+    for port, protocol in ((80, "TCP"), (80, "UDP"), (81, "TCP")):
+        found = HostPort(80, "TCP", one).conflicts(HostPort(port, protocol, other))
+        assert found is (shares and (port, protocol) == (80, "TCP"))

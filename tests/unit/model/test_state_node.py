@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from core import labels
-from core.model.node_claim import INSTANCE_TERMINATING, Condition
-from core.model.state_node import KnownStateNodes, state_nodes
+from core.model.node_claim import INITIALIZED, INSTANCE_TERMINATING, Condition
+from core.model.state_node import KnownStateNodes, StateNode, state_nodes
 from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, UNREGISTERED, Taint
 from core.pods.disposition import reschedulable
+from core.reasons.claim import ClaimReason
 from tests.builders import NOW, a_node_of, a_pod, a_snapshot, a_type
 
 TYPE = a_type()
@@ -119,3 +121,95 @@ def test_known_state_nodes_are_those_of_each_snapshot_and_the_same_objects_while
         NODE.name: False,
         "launched": True,
     }
+
+
+OWN_TAINT, CLAIM_TAINT, STARTUP = Taint("own", NO_SCHEDULE), Taint("claim", NO_SCHEDULE), Taint("startup", NO_SCHEDULE)
+LATE = Condition("False", ClaimReason.INITIALIZATION_TIMEOUT)
+
+
+@pytest.mark.parametrize("has_claim", [False, True])
+@pytest.mark.parametrize("is_registered", [False, True])
+@pytest.mark.parametrize("is_initialized", [False, True])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_view_is_of_the_node_once_it_has_registered(
+    *, has_claim: bool, is_registered: bool, is_initialized: bool, is_late: bool
+) -> None:
+    """Restated for each combination: until then a node of ours is what its claim says."""
+    marks = {labels.REGISTERED: is_registered, labels.INITIALIZED: is_initialized}
+    node = msgspec.structs.replace(
+        NODE,
+        labels={"of": "node", labels.HOSTNAME: "host", **{key: "true" for key, value in marks.items() if value}},
+        annotations={"of": "node"},
+        taints=(OWN_TAINT, STARTUP),
+        capacity={"cpu": 0, "memory": 5},
+        allocatable={"cpu": 0, "memory": 4},
+    )
+    claim = msgspec.structs.replace(
+        CLAIM,
+        labels={"of": "claim", labels.NODEPOOL: "p"},
+        annotations={"of": "claim"},
+        taints=(CLAIM_TAINT, STARTUP),
+        startup_taints=(STARTUP,),
+        conditions={INITIALIZED: LATE} if is_late else {},
+        capacity={"cpu": 8, "memory": 8},
+        allocatable={"cpu": 7, "memory": 7},
+    )
+    state = StateNode(node=node, claim=claim if has_claim else None, pods=())
+    joined = is_registered or not has_claim
+    starting = has_claim and not is_initialized and not is_late
+    assert (state.is_managed, state.is_registered, state.is_starting) == (has_claim, joined, starting)
+    assert state.is_initialized is (is_initialized or not has_claim)
+    assert (state.labels["of"], state.annotations["of"]) == (("node", "node") if joined else ("claim", "claim"))
+    assert (state.hostname, state.node_pool) == (("host", "") if joined else (NODE.name, "p"))
+    taints = (OWN_TAINT if joined else CLAIM_TAINT, STARTUP)
+    assert state.taints == (taints[:1] if starting else taints)
+    assert state.capacity == ({"cpu": 8, "memory": 5} if starting else {"cpu": 0, "memory": 5})
+    assert state.allocatable == ({"cpu": 7, "memory": 4} if starting else {"cpu": 0, "memory": 4})
+    assert state.provider_id == NODE.provider_id
+    assert not state.has_vanished
+
+
+def test_a_claim_alone_is_a_node_that_starts() -> None:
+    state = StateNode(node=None, claim=CLAIM, pods=())
+    assert (state.provider_id, state.labels, state.annotations) == (CLAIM.provider_id, CLAIM.labels, CLAIM.annotations)
+    assert (state.taints, state.capacity, state.allocatable) == (CLAIM.taints, CLAIM.capacity, CLAIM.allocatable)
+    assert CLAIM.capacity
+    launching = msgspec.structs.replace(CLAIM, conditions={})
+    waiting = StateNode(node=None, claim=launching, pods=())
+    assert (waiting.is_starting, waiting.capacity, waiting.has_vanished) == (True, CLAIM.capacity, False)
+    assert state.has_vanished
+
+
+@pytest.mark.parametrize(("own", "of_claim", "shown"), [("n", "c", "n"), ("", "c", "c"), ("n", "", "n"), ("", "", "")])
+def test_an_instance_is_known_from_the_node_or_the_claim(own: str, of_claim: str, shown: str) -> None:
+    node, claim = msgspec.structs.replace(NODE, provider_id=own), msgspec.structs.replace(CLAIM, provider_id=of_claim)
+    assert StateNode(node=node, claim=claim, pods=()).provider_id == shown
+    assert StateNode(node=node, claim=None, pods=()).provider_id == own
+    assert StateNode(node=None, claim=claim, pods=()).provider_id == of_claim
+
+
+@pytest.mark.parametrize("node_deleted", [False, True])
+@pytest.mark.parametrize("claim_deleted", [False, True])
+@pytest.mark.parametrize("terminating", [False, True])
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_node_leaves_for_any_of_four_reasons(
+    *, node_deleted: bool, claim_deleted: bool, terminating: bool, marked: bool
+) -> None:
+    node = msgspec.structs.replace(NODE, deleted_at=NOW if node_deleted else None)
+    conditions = {INSTANCE_TERMINATING: Condition("True")} if terminating else {}
+    claim = msgspec.structs.replace(CLAIM, deleted_at=NOW if claim_deleted else None, conditions=conditions)
+    snapshot = a_snapshot(marked_for_deletion=frozenset({CLAIM.name} if marked else ()))
+    of_claim = claim_deleted or terminating or marked
+    assert StateNode(node=node, claim=claim, pods=()).is_marked_for_deletion(snapshot) is (node_deleted or of_claim)
+    assert StateNode(node=node, claim=None, pods=()).is_marked_for_deletion(snapshot) is node_deleted
+    assert StateNode(node=None, claim=claim, pods=()).is_marked_for_deletion(snapshot) is of_claim
+
+
+def test_pods_stay_with_a_claim_whose_node_is_gone() -> None:
+    """They are bound to its name, and count until they are deleted."""
+    pod, done = a_pod("bound", node_name=NODE.name), a_pod("done", node_name=NODE.name, phase="Succeeded")
+    (state,) = state_nodes(a_snapshot(node_claims=(CLAIM,), pods=(pod, done)))
+    assert [one.name for one in state.pods] == ["bound"]
+    nameless = msgspec.structs.replace(CLAIM, node_name="")
+    (state,) = state_nodes(a_snapshot(node_claims=(nameless,), pods=(pod, a_pod("waits"))))
+    assert state.pods == ()

@@ -96,3 +96,7 @@ def test_vectors_add_subtract_and_peak_name_by_name() -> None:
     assert resources.subtract(left, right) == {"cpu": -1, "memory": 5, "pods": -1}
     assert resources.maximum([left, right]) == {"cpu": 3, "memory": 5, "pods": 1}
     assert resources.render({"memory": 2**20, "cpu": 1500}) == {"cpu": "1500m", "memory": "1Mi"}
+
+
+def test_dollars_are_shown_as_people_write_them() -> None:
+    assert (quantity.dollars(42_500_000), quantity.dollars(0), quantity.dollars(2 * 10**9)) == (0.0425, 0.0, 2.0)

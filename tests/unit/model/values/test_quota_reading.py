@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from core.model.values.quota_reading import LIMITS_FRESH_FOR, USED_FRESH_FOR, QuotaReading
 from tests.builders import NOW
@@ -49,3 +50,19 @@ def test_instances_of_others_are_not_ours() -> None:
     """Spot prices are read every five minutes for our own instances only."""
     assert READING.has_own_instances
     assert not msgspec.structs.replace(READING, used={"": {"L-1216C47A": 30}, "ours": {}}).has_own_instances
+
+
+@pytest.mark.parametrize(
+    ("used", "has_own"),
+    [
+        ({}, False),
+        ({"": {"L-1": 5}}, False),
+        ({"a": {}}, False),
+        ({"a": {}, "b": {"L-1": 5}}, True),
+        ({"": {"L-1": 5}, "a": {"L-1": 5}}, True),
+    ],
+)
+def test_instances_of_any_cluster_are_our_own(used: dict[str, dict[str, int]], *, has_own: bool) -> None:
+    """Those of others have no cluster."""
+    reading = QuotaReading(limits={}, used=used, limits_read_at=NOW, used_read_at=NOW)
+    assert reading.has_own_instances is has_own

@@ -6,7 +6,7 @@ import pytest
 
 from core import labels
 from core.errors import InvalidInputError
-from core.model.values.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement, Requirements, is_integer
 
 of = Requirement.of
 
@@ -102,3 +102,63 @@ def test_requirements_are_a_mapping_in_key_order() -> None:
     assert both.of("c").operator == "Exists"
     assert list(both.without("a")) == ["b"]
     assert hash(both) == hash(Requirements([of("a", "In", ["y"]), of("b", "Exists")]))
+
+
+VALUES = ("", "a", "b", "-1", "0", "1", "2", "3", "x1", "1_0")
+FORMS = tuple(
+    of("k", operator, values)
+    for operator, values in (
+        ("Exists", []), ("DoesNotExist", []), ("In", ["a"]), ("In", ["a", "b"]), ("In", ["1", "2"]), ("In", ["2", "a"]),
+        ("NotIn", ["a"]), ("NotIn", ["1"]), ("NotIn", ["2", "b"]), ("Gt", ["0"]), ("Gt", ["1"]), ("Gte", ["2"]),
+        ("Lt", ["2"]), ("Lt", ["0"]), ("Lte", ["1"]), ("Lte", ["-1"]),
+    )
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("one", FORMS)
+def test_an_intersection_has_the_values_that_both_have(one: Requirement) -> None:
+    """All pairs of forms against all of some values; a third form meets what two have left."""
+    for other in FORMS:
+        both = one.intersection(other)
+        assert [both.has(value) for value in VALUES] == [one.has(value) and other.has(value) for value in VALUES]
+        assert both == other.intersection(one)
+        for third in FORMS:
+            three = both.intersection(third)
+            assert [three.has(value) for value in VALUES] == [both.has(value) and third.has(value) for value in VALUES]
+
+
+@pytest.mark.parametrize("one", FORMS)
+def test_two_forms_intersect_if_they_share_a_value(one: Requirement) -> None:
+    """A finite one is asked value by value; two infinite ones share one unless their bounds cross."""
+    for other in FORMS:
+        if one.complement and other.complement:
+            lows = [bound for bound in (one.gte, other.gte) if bound is not None]
+            highs = [bound for bound in (one.lte, other.lte) if bound is not None]
+            expected = not lows or not highs or max(lows) <= min(highs)
+        else:
+            expected = any(one.has(value) and other.has(value) for value in VALUES)
+        assert one.intersects(other) is expected
+
+
+def test_min_values_are_the_higher_of_both() -> None:
+    for one, other, both in ((None, None, None), (2, None, 2), (None, 3, 3), (2, 3, 3), (3, 2, 3)):
+        assert of("k", "Exists", (), one).intersection(of("k", "In", ["a"], other)).min_values == both
+
+
+def test_requirements_are_equal_to_requirements_alone() -> None:
+    some = Requirements([of("k", "In", ["a"])])
+    assert some == Requirements([of("k", "In", ["a"])])
+    assert some != Requirements([of("k", "In", ["b"])])
+    assert some != {"k": of("k", "In", ["a"])}
+    assert Requirements() != 0
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("0", True), ("-1", True), ("+1", True), (str(2**63 - 1), True), (str(2**63), False), (str(-(2**63)), True),
+        (str(-(2**63) - 1), False), ("", False), ("1_0", False), ("1.0", False), (" 1", False), ("9" * 5000, False),
+    ],
+)  # fmt: skip
+def test_whole_numbers_have_64_bits(text: str, *, whole: bool) -> None:
+    assert is_integer(text) is whole

@@ -32,3 +32,25 @@ def test_an_overcommitted_node_has_room_for_nothing() -> None:
     assert resources.fits({"a": 1, "unknown": 0}, {"a": 1})
     assert not resources.fits({"a": 2}, {"a": 1})
     assert not resources.fits({}, {"a": -1})
+
+
+def test_the_largest_amount_counts_also_below_zero() -> None:
+    assert resources.maximum([{"a": -3}, {"a": -2}, {"a": -4}]) == {"a": -2}
+    assert resources.maximum([{"a": 0}, {"b": 0}]) == {"a": 0, "b": 0}
+    assert resources.maximum([]) == {}
+
+
+def test_a_fault_without_a_field_names_the_resource_alone() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        resources.parse({"cpu": "lots"})
+    assert caught.value.field == "cpu"
+    assert resources.parse(None) == {}
+    assert resources.parse({"cpu": "0", "memory": 1.0}) == {"cpu": 0, "memory": 1}
+
+
+@pytest.mark.parametrize("asked", [0, 1, 2])
+@pytest.mark.parametrize("left", [-1, 0, 1, 2, None])
+def test_a_request_fits_up_to_what_is_left(asked: int, left: int | None) -> None:
+    """What is missing is zero."""
+    available = {"b": 0} if left is None else {"a": left, "b": 0}
+    assert resources.fits({"a": asked}, available) is (left != -1 and asked <= (left or 0))
