@@ -46,3 +46,26 @@ def test_attach_limits_are_those_of_the_drivers() -> None:
     """A driver without a count has no limit; zero is a limit."""
     drivers = [{"name": "b", "allocatable": {"count": 0}}, {"name": "a", "allocatable": {"count": 25}}, {"name": "c"}]
     assert nodes.attach_limits(written(kinds.CSI_NODES, spec={"drivers": drivers})) == {"a": 25, "b": 0}
+
+
+def test_a_node_that_cannot_be_read_keeps_its_known_taints_and_takes_no_pod() -> None:
+    """Pods that run there go on, and none is planned onto it."""
+    taints = [{"key": "a", "effect": "NoSchedule", "value": "v"}, {"key": "b", "effect": "Never"}]
+    written_node = written(kinds.NODES, spec={"taints": taints})
+    found = nodes.unreadable_node(written_node, InvalidInputError("is wrong", field="spec.b"))
+    assert found.taints == (Taint("a", NO_SCHEDULE, "v"), Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE))
+    assert found.unreadable == "spec.b: is wrong"
+    assert nodes.unreadable_node(written_node, InvalidInputError("is wrong")).unreadable == "is wrong"
+
+
+@pytest.mark.parametrize("effect", ["NoSchedule", "PreferNoSchedule", "NoExecute"])
+def test_the_three_effects_are_read(effect: str) -> None:
+    assert a_node(taints=[{"key": "a", "effect": effect, "value": "v"}]).taints == (Taint("a", effect, "v"),)
+
+
+def test_conditions_are_in_the_order_of_their_types() -> None:
+    """Two readings of one node are then equal."""
+    conditions = [{"type": "Ready", "status": "False"}, {"type": "DiskPressure", "status": "True"}]
+    node = a_node(status={"conditions": conditions})
+    assert [(one.type, one.status) for one in node.conditions] == [("DiskPressure", "True"), ("Ready", "False")]
+    assert (node.is_ready, node.ready_changed_at) == (False, None)

@@ -62,3 +62,57 @@ def test_a_namespace_carries_its_own_name_as_a_label() -> None:
     """Kubernetes sets it; namespace selectors use it."""
     found = policies.namespace(written(kinds.NAMESPACES, meta={"labels": {"team": "a"}}))
     assert found.labels == {"kubernetes.io/metadata.name": "x", "team": "a"}
+
+
+@pytest.mark.parametrize(("namespace", "read"), [("prod", "prod"), (None, "default"), ("", "default")])
+def test_an_object_without_a_namespace_is_in_the_default_one(namespace: str | None, read: str) -> None:
+    """Users' manifests may leave it out; a budget that is read into another namespace protects others' pods."""
+    meta = {} if namespace is None else {"namespace": namespace}
+    template = {"spec": {"template": {"spec": {"containers": []}}}}
+    daemons = written(kinds.DAEMON_SETS, meta=meta, **template)
+    budget = written(kinds.POD_DISRUPTION_BUDGETS, meta=meta)
+    found = [
+        policies.pod_disruption_budget(budget),
+        policies.unreadable_budget(budget),
+        policies.daemon_set(daemons, PodTranslator()),
+        policies.unreadable_daemon_set(daemons, InvalidInputError("x")),
+        policies.service(written(kinds.SERVICES, meta=meta)),
+        policies.workload_selector(written(kinds.DEPLOYMENTS, meta=meta), "Deployment"),
+        policies.controller_selector(written(kinds.REPLICATION_CONTROLLERS, meta=meta)),
+    ]
+    assert [(one.namespace, one.name) for one in found] == [(read, "x")] * len(found)
+
+
+def test_a_budget_that_cannot_be_read_protects_every_pod_of_its_namespace() -> None:
+    """It may select any of them."""
+    found = policies.unreadable_budget(written(kinds.POD_DISRUPTION_BUDGETS))
+    assert found.selector is not None
+    assert (found.selector.matches({"any": "pod"}), found.max_unavailable, found.disruptions_allowed) == (True, "0", 0)
+
+
+def test_a_daemon_set_that_cannot_be_read_says_why() -> None:
+    found = policies.unreadable_daemon_set(written(kinds.DAEMON_SETS), InvalidInputError("is wrong", field="spec.a"))
+    assert (found.spec.problem, found.spec.requests) == ("spec.a: is wrong", {"pods": 1})
+    nameless = policies.unreadable_daemon_set(written(kinds.DAEMON_SETS), InvalidInputError("is wrong"))
+    assert nameless.spec.problem == "is wrong"
+
+
+@pytest.mark.parametrize(
+    ("generation", "observed", "allowed"), [(2, 1, None), (2, 2, 3), (2, 3, 3), (2, None, 3), (0, 0, 3)]
+)
+def test_a_status_of_an_older_generation_says_nothing(
+    generation: int, observed: int | None, allowed: int | None
+) -> None:
+    """The controller has not seen the new numbers."""
+    status = {"disruptionsAllowed": 3, "expectedPods": 3} | (
+        {} if observed is None else {"observedGeneration": observed}
+    )
+    found = policies.pod_disruption_budget(
+        written(kinds.POD_DISRUPTION_BUDGETS, meta={"generation": generation}, status=status)
+    )
+    assert (found.disruptions_allowed, found.expected_pods) == (allowed, allowed)
+
+
+def test_a_controller_without_a_selector_selects_nothing() -> None:
+    assert policies.controller_selector(written(kinds.REPLICATION_CONTROLLERS)).selector is None
+    assert policies.workload_selector(written(kinds.DEPLOYMENTS, spec={"replicas": 4}), "Deployment").replicas == 4

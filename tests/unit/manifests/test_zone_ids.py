@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import pytest
 
 from core import api, labels
 from core.disruption.conditions.drift import DriftCheck
-from core.manifests.zone_ids import with_zones
+from core.manifests.zone_ids import requirements_with_zones, with_zones, zones_by_id
 from core.model.node_pool import NodeClass
-from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpread
+from core.model.pod import (
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PodSpec,
+    PreferredTerm,
+    TopologySpread,
+    WeightedPodAffinityTerm,
+)
 from core.model.storage import PersistentVolume, StorageClass
 from core.model.values.requirements import Requirement
 from core.scheduling import schedule
@@ -96,3 +106,55 @@ def test_ids_are_learned_from_subnets_and_from_nodes() -> None:
     pod = a_pod("p", node_selector=(Requirement.one_of(labels.ZONE_ID, "use1-az1"),))
     world = with_zones(a_snapshot(nodes=(node,), node_claims=(claim,), node_classes=(node_class,), pods=(pod,)))
     assert world.pods[0].spec.node_selector == (Requirement.one_of(labels.ZONE, ZONES[2]),)
+
+
+def test_every_rule_along_zone_ids_is_one_along_zones_and_all_others_stay() -> None:
+    """Required and preferred rules, of pods and of nodes."""
+
+    def rules(key: str, asked: Requirement) -> dict[str, Any]:
+        near, host = PodAffinityTerm(key), PodAffinityTerm(labels.HOSTNAME)
+        return {
+            "node_selector": (asked,),
+            "preferred_terms": (PreferredTerm(5, NodeSelectorTerm((asked,))),),
+            "spreads": (TopologySpread(key, 1), TopologySpread(labels.HOSTNAME, 1)),
+            "affinity": (near, host),
+            "anti_affinity": (near, host),
+            "preferred_affinity": (WeightedPodAffinityTerm(1, near), WeightedPodAffinityTerm(2, host)),
+            "preferred_anti_affinity": (WeightedPodAffinityTerm(3, near), WeightedPodAffinityTerm(4, host)),
+        }
+
+    pods = (a_pod("p", **rules(labels.ZONE_ID, ASKED)), a_pod("q"))
+    world = with_zones(a_snapshot(node_classes=(CLASS,), pods=pods))
+    assert world.pods[0].spec == a_pod("p", **rules(labels.ZONE, MEANT)).spec
+    assert world.pods[1] is pods[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        (Requirement.of(labels.ZONE_ID, "In", ["use1-az6", "use1-az9"]), MEANT),
+        (Requirement.of(labels.ZONE_ID, "In", ["use1-az9"]), None),
+        (Requirement.of(labels.ZONE_ID, "NotIn", ["use1-az6"]), Requirement.of(labels.ZONE, "NotIn", [ZONES[1]])),
+        (Requirement.of(labels.ZONE_ID, "NotIn", ["use1-az9"]), Requirement.of(labels.ZONE, "Exists")),
+        (Requirement.of(labels.ZONE_ID, "Exists"), Requirement.of(labels.ZONE, "Exists")),
+        (Requirement.of(labels.ZONE_ID, "Gt", ["1"]), None),
+        (Requirement.of(labels.ZONE_ID, "Lt", ["1"]), None),
+        (Requirement.of("other", "In", ["use1-az6"]), None),
+    ],
+)
+def test_each_operator_keeps_its_meaning(asked: Requirement, meant: Requirement | None) -> None:
+    """What cannot be translated stays, and is explained where it matters."""
+    assert requirements_with_zones([asked], IDS) == (meant or asked,)
+
+
+def test_a_node_that_lacks_one_of_the_names_teaches_nothing() -> None:
+    nodes = [
+        msgspec.structs.replace(a_node_of(TYPE, name)[1], labels=own)
+        for name, own in (
+            ("a", {labels.ZONE: "z1", labels.ZONE_ID: "i1"}),
+            ("b", {labels.ZONE: "z2"}),
+            ("c", {labels.ZONE_ID: "i3"}),
+        )
+    ]
+    assert zones_by_id([], nodes) == {"i1": "z1"}
+    assert zones_by_id([NodeClass(name="c", zone_ids={"i1": "of-class"})], nodes) == {"i1": "of-class"}
