@@ -18,6 +18,7 @@ from installation.array_threads import ARRAY_THREADS
 MODULES: Final = (
     "tests.property.disruption.test_expected_decisions",
     "tests.property.scheduling.test_expected_plans",
+    "tests.property.scheduling.test_expected_searches",
     "tests.simulation.test_expected_courses",
     "tests.simulation.test_rare_courses",
     "tests.unit.packing.test_expected_stages",

@@ -77,15 +77,21 @@ SUITES: Final = {
 """Folder → the tests of its area."""
 
 WHOLE_RESULTS: Final = {
+    "core/api": ("tests/unit/api/test_crds.py", "tests/unit/api/test_defaults.py"),
     "core/approval": _COURSES,
+    "core/catalogue": ("tests/unit/catalogue/test_defaults.py",),
     "core/disruption": ("tests/property/disruption/test_expected_decisions.py",),
     "core/lifecycle": _COURSES,
-    "core/manifests": ("tests/property/scheduling/test_reading.py",),
+    "core/manifests": ("tests/property/scheduling/test_reading.py", "tests/unit/manifests/wire/test_defaults.py"),
+    "core/model": ("tests/unit/model/test_defaults.py",),
     "core/packing": ("tests/unit/packing/test_expected_stages.py",),
-    "core/scheduling": ("tests/property/scheduling/test_expected_plans.py",),
+    "core/scheduling": (
+        "tests/property/scheduling/test_expected_plans.py",
+        "tests/property/scheduling/test_expected_searches.py",
+    ),
     "lambdas/controllers": _COURSES,
 }
-"""Folder → the tests of its suite that compare whole results with texts (`tests.expected`): seconds for all of an area."""
+"""Folder → the tests of its suite that compare whole results with texts (`tests.expected`) or tables: seconds for an area."""
 
 
 def area_of(path: str) -> str:

@@ -223,3 +223,29 @@ def test_a_class_that_cannot_be_read_is_kept_with_its_problem() -> None:
     snapshot, problems = assembled({kinds.EC2_NODE_CLASSES: [bad, a_class_manifest("good")]})
     assert [(found.name, bool(found.problem)) for found in snapshot.node_classes] == [("bad", True), ("good", False)]
     assert [problem.resource for problem in problems] == [kinds.EC2_NODE_CLASSES]
+
+
+def test_an_invalid_pool_is_told_its_own_fault_alone() -> None:
+    """Its class cannot be known, so a missing class is no news."""
+    snapshot, problems = assembled({kinds.NODE_POOLS: [a_pool(expireAfter="soon")]}, is_live=True)
+    assert snapshot.node_pools[0].problem
+    assert [problem.field for problem in problems] == ["spec.template.spec.expireAfter"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "meta", "subject"),
+    [
+        (kinds.PODS, {"name": "a", "namespace": "shop"}, "Pod shop/a"),
+        (kinds.PODS, {"name": "a"}, "Pod default/a"),
+        (kinds.NODES, {"name": "a"}, "Node a"),
+        (kinds.NODE_POOLS, {"name": "a"}, "NodePool a"),
+        (kinds.NODE_POOLS, {}, "NodePool without a name"),
+    ],
+)
+def test_a_problem_names_its_object(resource: Resource, meta: dict[str, Any], subject: str) -> None:
+    """Kinds without namespaces have none."""
+    toleration, taint = [{"operator": "Like"}], [{"key": "a", "effect": "Never"}]
+    spec = {"tolerations": toleration, "taints": taint}
+    obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": spec}
+    _, problems = assembled({resource: [obj]})
+    assert problems[0].subject == subject

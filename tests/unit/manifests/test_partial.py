@@ -44,3 +44,25 @@ def test_the_entry_at_fault_is_named() -> None:
     assert located(f"{place}.*", "must be text, not a number", obj) == f"{place}[example.com/gen]"
     assert located(f"{place}.*", "must be text, not a list", obj) == f"{place}.*"
     assert located("spec.selector", "must be a list, not an object", obj) == "spec.selector"
+
+
+def test_a_fault_at_the_top_drops_that_field_alone() -> None:
+    found = readable_rest(WirePod, {"metadata": {"name": "p"}, "spec": 5, "status": {"phase": "Running"}})
+    assert isinstance(found, WirePod)
+    assert (found.metadata.name, found.status.phase, found.unreadable) == (
+        "p",
+        "Running",
+        "spec: must be an object, not a number",
+    )
+
+
+def test_the_first_of_several_faults_is_named() -> None:
+    found = readable_rest(
+        WirePod, {"metadata": {"name": "p"}, "spec": {"nodeName": 5, "containers": "many"}, "status": 7}
+    )
+    assert isinstance(found, WirePod)
+    assert found.unreadable in {
+        "spec.nodeName: must be text, not a number",
+        "spec.containers: must be a list, not text",
+    }
+    assert found.spec.containers == ()

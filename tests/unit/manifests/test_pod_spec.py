@@ -280,3 +280,23 @@ def test_every_field_of_a_spec_is_read() -> None:
     spec, bare = translated(**WHOLE).spec, translated().spec
     lost = [name for name in PodSpec.__struct_fields__ if getattr(spec, name) == getattr(bare, name)]
     assert lost == ["problem"]  # nothing is wrong with it
+
+
+@pytest.mark.parametrize(
+    ("port", "on_host", "of_pod"),
+    [
+        ({"containerPort": 80}, (HostPort(80),), ()),
+        ({"containerPort": 80, "hostPort": 90}, (HostPort(90),), (HostPort(90),)),
+        ({"hostPort": 90}, (HostPort(90),), (HostPort(90),)),
+        ({"name": "x"}, (), ()),
+        ({"containerPort": 0}, (), ()),
+        ({"containerPort": 80, "protocol": "UDP"}, (HostPort(80, "UDP"),), ()),
+    ],
+)
+def test_a_port_is_on_the_host_if_it_says_so_or_the_whole_pod_is(
+    port: dict[str, Any], on_host: tuple[HostPort, ...], of_pod: tuple[HostPort, ...]
+) -> None:
+    """A port without a number takes none."""
+    containers = [{"name": "c", "ports": [port]}]
+    assert translated(containers=containers, hostNetwork=True).spec.host_ports == on_host
+    assert translated(containers=containers).spec.host_ports == of_pod

@@ -158,3 +158,14 @@ def test_a_node_that_lacks_one_of_the_names_teaches_nothing() -> None:
     ]
     assert zones_by_id([], nodes) == {"i1": "z1"}
     assert zones_by_id([NodeClass(name="c", zone_ids={"i1": "of-class"})], nodes) == {"i1": "of-class"}
+
+
+def test_without_a_known_zone_nothing_is_translated() -> None:
+    """A rule along zones that nobody knows would be another rule."""
+    pod = a_pod(
+        "p", node_selector=(Requirement.of(labels.ZONE_ID, "Exists"),), spreads=(TopologySpread(labels.ZONE_ID, 1),)
+    )
+    world = a_snapshot(
+        pods=(pod,), node_pools=(a_pool("default", Requirement.of(labels.ZONE_ID, "NotIn", ["use1-az6"])),)
+    )
+    assert with_zones(world) is world

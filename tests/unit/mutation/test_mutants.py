@@ -108,7 +108,10 @@ def test_a_module_without_tests_of_its_own_is_asked_of_those_beside_it() -> None
 
 def test_whole_results_are_asked_with_the_tests_of_a_module() -> None:
     found = [Mutant("core/scheduling/planner.py", 1, 0, 0, "a", "b")]
-    assert selection.whole_suites(found) == ["tests/property/scheduling/test_expected_plans.py"]
+    assert selection.whole_suites(found) == [
+        "tests/property/scheduling/test_expected_plans.py",
+        "tests/property/scheduling/test_expected_searches.py",
+    ]
     for area, tests in WHOLE_RESULTS.items():
         assert all(is_of_area(f"{test}::test", area) for test in tests)
 

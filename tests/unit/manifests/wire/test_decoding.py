@@ -153,3 +153,25 @@ def test_one_object_is_decoded_like_a_page() -> None:
 )
 def test_any_object_has_a_name_in_messages(obj: object, name: str) -> None:
     assert wire.name_of(obj) == name
+
+
+@pytest.mark.parametrize(
+    ("page", "count"),
+    [
+        ({"items": [{}, {}], "metadata": {}}, 2),
+        ({"items": None, "metadata": {}}, 0),
+        ({"metadata": {}}, 0),
+        ({"items": [{}], "metadata": {"continue": "next", "remainingItemCount": 4}}, 5),
+        ({"items": [{}], "metadata": {"continue": "next"}}, None),
+        ({"items": [{}], "metadata": {"remainingItemCount": 4}}, 1),
+    ],
+)
+def test_objects_are_counted_from_the_first_page(page: dict[str, Any], count: int | None) -> None:
+    assert wire.decode_count(json.dumps(page).encode()) == count
+
+
+@pytest.mark.parametrize("items", [None, []])
+def test_a_page_without_items_is_empty(items: list[Any] | None) -> None:
+    """An API server written in Go says null."""
+    page = wire.decode_page(kinds.PODS, json.dumps({"metadata": {"continue": "t"}, "items": items}).encode())
+    assert (tuple(page.items), page.continue_token, page.rejected) == ((), "t", ())
