@@ -94,14 +94,14 @@ class FleetSimulation:
 
     def _advance_to(self, end: datetime) -> None:
         """Decide again between two snapshots whenever nodes may go without an event."""
-        for _ in range(TICKS_MAX if self._rules.consolidates else 0):
+        for _ in range(TICKS_MAX):
             following = self._next_tick()
             if following is None or following >= end:
                 return
             self._step(following)
 
     def _next_tick(self) -> datetime | None:
-        """Return when nodes may go next, None if never without an event."""
+        """Return when nodes may go next, None if never without an event: without consolidation nobody looks."""
         if self._looked_at is None or not self._fleet.claims:
             return None
         due = self._due_at(self._looked_at)

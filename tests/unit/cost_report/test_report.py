@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from core.cost_report.node_shares import IDLE
@@ -71,3 +72,40 @@ def test_an_instance_older_than_the_ledger_is_known_from_snapshots(gone_after: i
     if gone_after is not None:
         builder.see(ReportedDecision(a_look(hours=gone_after, node_claims=(), nodes=(), pods=())))
     assert builder.report().cost == (gone_after or 4) * 100_000_000
+
+
+def test_on_demand_prices_are_those_of_the_zone_whatever_ran_there() -> None:
+    """A spot node in a cheap zone, one in a dear zone, one whose type or zone the catalogue no longer has."""
+    sold = a_type(
+        "m5.large", cpu="4", memory="16Gi", zones=("us-east-1a", "us-east-1b"), capacity_types=("on-demand", "spot")
+    )
+    dollars = {("us-east-1a", "on-demand"): 3, ("us-east-1b", "on-demand"): 5}
+    offerings = tuple(
+        msgspec.structs.replace(o, price=dollars.get((o.zone, o.capacity_type), 1) * 10**9) for o in sold.offerings
+    )
+    look = a_look(node_claims=(), nodes=(), pods=())
+    listed = msgspec.structs.replace(
+        look,
+        catalogue=msgspec.structs.replace(
+            look.catalogue, default=(msgspec.structs.replace(sold, offerings=offerings),)
+        ),
+    )
+    lives = [
+        a_life("i-a", hours=1),
+        msgspec.structs.replace(a_life("i-b", hours=1), zone="us-east-1b"),
+        msgspec.structs.replace(a_life("i-c", hours=1, price=7 * 10**9), zone="us-east-1c"),
+        msgspec.structs.replace(a_life("i-d", hours=1, price=11 * 10**9), instance_type="gone.large"),
+    ]
+    builder = ReportBuilder(lives, NOW, NOW + HOUR)
+    builder.see(ReportedDecision(listed))
+    assert builder.report().on_demand == (3 + 5 + 7 + 11) * 10**9
+
+
+def test_a_node_without_a_life_hides_no_other() -> None:
+    """A node that is not ours stands before one of ours."""
+    look = a_look()
+    foreign = msgspec.structs.replace(look.nodes[0], name="a-foreign", provider_id="aws:///us-east-1a/i-foreign")
+    builder = ReportBuilder([a_life(hours=1)], NOW, NOW + HOUR)
+    builder.see(ReportedDecision(msgspec.structs.replace(look, nodes=(foreign, *look.nodes))))
+    found = builder.report()
+    assert found.by[NAMESPACE] == {"shop": 50_000_000, "data": 25_000_000, IDLE: 25_000_000}

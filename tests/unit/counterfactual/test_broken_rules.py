@@ -130,3 +130,10 @@ def test_pods_elsewhere_and_budgets_of_others_break_nothing() -> None:
     calm = a_world(allowed=0)
     others = msgspec.structs.replace(calm.budgets[0], selector=a_selector(app="other"))
     assert broken_rules(both(calm), msgspec.structs.replace(calm, budgets=(others,))) == ()
+
+
+def test_a_budget_without_a_number_breaks_nothing() -> None:
+    """A hand-written PodDisruptionBudget of a file has no status yet."""
+    world = a_world()
+    unknown = msgspec.structs.replace(world.budgets[0], disruptions_allowed=None)
+    assert broken_rules(both(world), msgspec.structs.replace(world, budgets=(unknown,))) == ()

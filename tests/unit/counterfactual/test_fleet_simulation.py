@@ -141,6 +141,18 @@ def test_an_empty_node_is_quiet_since_its_last_pod_or_since_it_booted(event: int
     assert found.cost == 100_000_000 * (15 + quiet) // 60
 
 
+@pytest.mark.parametrize(("recorded", "left"), [(8, 8), (None, 10)])
+def test_a_pod_that_leaves_restarts_the_wait_of_its_node(recorded: int | None, left: int) -> None:
+    """The node has been quiet for an hour; its pod leaves when its real node says, or by the snapshot of minute ten."""
+    pair, waits = a_node_of(TYPE, "idle"), a_pool(disruption=Disruption(consolidate_after=15 * MINUTE))
+    claim = msgspec.structs.replace(pair[0], created_at=NOW - HOUR, last_pod_event_at=NOW - HOUR)
+    fields = {"node_pools": (waits,), "nodes": (pair[1],)}
+    full = a_look(**fields, node_claims=(claim,), pods=(owned("a", cpu="3", node_name="idle", phase="Running"),))
+    seen = msgspec.structs.replace(claim, last_pod_event_at=None if recorded is None else NOW + recorded * MINUTE)
+    found = simulated(SimulationRules(), full, a_look(10, **fields, node_claims=(seen,), pods=()), minutes=60)
+    assert [at for at, _ in found.series] == [NOW, NOW + (left + 15) * MINUTE]
+
+
 def test_a_fleet_starts_without_leaving_nodes_and_keeps_unmanaged_ones() -> None:
     look = a_look()
     going = msgspec.structs.replace(look.node_claims[1], deleted_at=NOW)

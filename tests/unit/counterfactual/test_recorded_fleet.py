@@ -59,6 +59,18 @@ def test_a_pod_that_leaves_a_node_that_goes_was_evicted_once() -> None:
     assert (found.evicted, found.displaced) == (1, 1)
 
 
+def test_pods_that_left_by_choice_are_counted_apart_from_others() -> None:
+    """Two of one node that Karpenter disrupts, one of a node that goes for no recorded reason."""
+    pods = {"p": "a", "q": "a", "r": "b", "stays": "c"}
+    found = result(
+        a_record(0, ("a", "b", "c"), pods),
+        a_record(1, ("a", "b", "c"), pods, by_choice=("a",)),
+        a_record(2, ("c",), {"p": "c", "stays": "c"}),
+        minutes=3,
+    )
+    assert (found.evicted, found.displaced) == (2, 1)
+
+
 def test_a_pod_that_ends_on_a_node_that_stays_was_not_evicted() -> None:
     found = result(a_record(0, ("a",), {"p": "a"}), a_record(1, ("a",), {}), minutes=2)
     assert (found.evicted, found.displaced) == (0, 0)
