@@ -147,7 +147,12 @@ def _survivors(of_area: Samples, title: str) -> Iterator[str]:
     ]
     if rows:
         yield f"{title}; lines and names of modules are those of the commit of the area:"
-        yield "\n".join(f"- `{row['file']}:{row['line']}`: {row['what']}" for row in rows)
+        yield "\n".join(f"- `{row['file']}:{row['line']}`: {row['what']}{_not_asked(row)}" for row in rows)
+
+
+def _not_asked(row: Mapping[str, Any]) -> str:
+    """Whether more tests might have noticed a survivor (docs/adr/0274)."""
+    return f" ({row['notAsked']} more tests run it, and take too long to be asked)" if row.get("notAsked") else ""
 
 
 def _left_out(of_area: Samples) -> Iterator[str]:

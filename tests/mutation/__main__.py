@@ -172,7 +172,7 @@ def summarised(fates: Sequence[Fate], seed: int) -> dict[str, Any]:
         "notAskedOfAll": sum(not fate.killer and fate.left_out > 0 for fate in fates),
         "areas": {area: {"mutants": made[area], "killed": dead[area]} for area in sorted(made)},
         "survivors": [
-            {"file": fate.mutant.path, "line": fate.mutant.line, "what": what(fate.mutant)}
+            {"file": fate.mutant.path, "line": fate.mutant.line, "what": what(fate.mutant), "notAsked": fate.left_out}
             for fate in sorted(fates, key=lambda fate: fate.mutant)
             if not fate.killer
         ],

@@ -235,11 +235,14 @@ def test_a_named_fault_is_put_in_by_its_text() -> None:
 
 def test_the_score_names_the_survivors() -> None:
     """Other programs read its keys."""
-    one, other = mutants("core/pools/m.py", SOURCE)[:2]
-    found = summarised([Fate(one, "core/pools", "FAILED x", 4), Fate(other, "core/pools", "", 0)], seed=7)
-    assert (found["mutants"], found["killed"], found["percent"], found["seed"]) == (2, 1, 50, 7)
+    one, other, costly = mutants("core/pools/m.py", SOURCE)[:3]
+    fates = [Fate(costly, "core/pools", "", 4, 2), Fate(one, "core/pools", "FAILED x", 4, 2), Fate(other, "core/pools")]
+    found = summarised(fates, seed=7)
+    assert (found["mutants"], found["killed"], found["percent"], found["seed"]) == (3, 1, 33, 7)
+    assert found["notAskedOfAll"] == 1
     assert found["survivors"] == [
-        {"file": "core/pools/m.py", "line": other.line, "what": f"`{other.was}` → `{other.now}`"}
+        {"file": "core/pools/m.py", "line": f.line, "what": f"`{f.was}` → `{f.now}`", "notAsked": left_out}
+        for f, left_out in ((other, 0), (costly, 2))
     ]
 
 

@@ -96,8 +96,10 @@ def test_a_later_sample_of_an_area_takes_the_place_of_its_part_of_the_whole_one(
         "mutants": a_sample("2026-11-27T01:00", 1, ["cli/old.py", "core/model/a.py"], cli=(10, 5), core_model=(10, 9)),
         "mutants-named": {**a_sample("2026-11-27T03:00", 3, [], cli=(1, 1)), "figures": None},
     }
+    steps["mutants"]["figures"]["survivors"][1]["notAsked"] = 3
     page = proven({"machine": {"processors": 2, "python": "3"}, "steps": steps})
     assert "28 of 30 (93 %)" in page
+    assert "`core/model/a.py:7`: `a` → `b` (3 more tests run it, and take too long to be asked)" in page
     assert "| `cli` | 20 | 19 | 2 | 222222222222 |" in page
     assert "| `core/model` | 10 | 9 | 1 | 111111111111 |" in page
     assert "- `cli/new.py:7`: `a` → `b`\n- `core/model/a.py:7`" in page
