@@ -108,7 +108,7 @@ def after_tries(
             wait = max(back_off(attempts), refusal.retry_after)
             tries[present[key]] = EvictionTry(attempts, refusal.reason, now + wait, refusal.is_forced)
     tried_at = now if (moved or refused) and not postponed else deletion.tried_at
-    if tries == deletion.tries and tried_at == deletion.tried_at:
+    if not moved and tries == deletion.tries and tried_at == deletion.tried_at:
         return deletion
     after = msgspec.structs.replace(deletion, tries=tries, tried_at=tried_at)
     if not moved:

@@ -23,9 +23,10 @@ from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
 from core.lifecycle.facts import INSTANCE_CHECK_AFTER, ClaimFacts
 from core.lifecycle.records import ClaimPhase, Deletion, Moments
 from core.model.node import Node
+from core.model.pod import Owner, Pod
 from core.model.values.taints import DISRUPTED, HELD
 from core.reasons.claim import ClaimReason
-from tests.builders import NOW
+from tests.builders import NOW, a_pod
 from tests.unit.lifecycle.records_for_tests import a_node, a_record
 
 MINUTE = timedelta(minutes=1)
@@ -222,3 +223,26 @@ def test_a_node_that_is_smaller_than_planned_is_reported_once(said: dict[str, st
     assert step == (report if reports else steps.NoStep())
     whole = ClaimFacts(nodes=(a_node(capacity={"cpu": 2000}),))
     assert next_claim_step(record, whole, NOW) == steps.NoStep()
+
+
+@pytest.mark.parametrize(
+    ("pod", "stays"),
+    [
+        (a_pod("runs", phase="Running"), True),
+        (a_pod("starts", phase="Pending"), True),
+        (a_pod("done", phase="Succeeded"), False),
+        (a_pod("failed", phase="Failed"), False),
+        (a_pod("leaves", phase="Running", deleted_at=NOW), False),
+        (a_pod("daemon", phase="Running", owners=(Owner("DaemonSet", "d"),)), False),
+        (a_pod("static", phase="Running", owners=(Owner("Node", "n"),)), False),
+    ],
+    ids=lambda value: value.name if isinstance(value, Pod) else "",
+)
+def test_a_node_that_never_became_ready_stays_only_for_pods_that_work(pod: Pod, *, stays: bool) -> None:
+    """One that only a finished pod or an agent is left on is replaced."""
+    late = a_record(
+        ClaimPhase.REGISTERED, age=INITIALIZATION_TIMEOUT, reason=ClaimReason.INITIALIZATION_TIMEOUT, message="said"
+    )
+    facts = ClaimFacts(nodes=(a_node(is_ready=False),), pods=(pod,))
+    step = next_claim_step(late, facts, NOW)
+    assert isinstance(step, steps.BeginTermination) is not stays

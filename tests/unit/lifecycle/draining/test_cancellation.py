@@ -10,12 +10,20 @@ import pytest
 from core import labels
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
-from core.lifecycle.draining.cancellation import FIRST_HOLD, LONGEST_HOLD, TAINT_SEEN_WITHIN, hold_for, open_again
+from core.lifecycle.draining.cancellation import (
+    FIRST_HOLD,
+    LONGEST_HOLD,
+    TAINT_SEEN_WITHIN,
+    hold_for,
+    is_last_check_due,
+    may_be_cancelled,
+    open_again,
+)
 from core.lifecycle.facts import ClaimFacts
 from core.model.pod import Owner
 from core.model.policy import PodDisruptionBudget
 from tests.builders import NOW, a_pod, a_selector
-from tests.unit.lifecycle.records_for_tests import a_leaving, a_node
+from tests.unit.lifecycle.records_for_tests import a_leaving, a_node, a_record
 
 LEAVING = a_node(leaving=True)
 PLAIN = a_pod("a", node_name="n", phase="Running", labels={"app": "web"})
@@ -127,3 +135,23 @@ def test_a_node_is_left_alone_for_longer_each_time() -> None:
     assert holds[:3] == [FIRST_HOLD, 2 * FIRST_HOLD, 4 * FIRST_HOLD]
     assert holds == sorted(holds)
     assert holds[-1] == LONGEST_HOLD
+
+
+def test_a_drain_is_cancelled_while_it_is_voluntary_and_its_node_is_tainted_and_runs() -> None:
+    """One by drift has no end of its own only without a deadline; a claim that stays has no drain."""
+    for record, expected in (
+        (a_record(), False),
+        (a_leaving(reason="Empty"), True),
+        (a_leaving(reason="Underutilized"), True),
+        (a_leaving(reason="Drifted"), True),
+        (a_leaving(reason="Drifted", deadline=NOW), False),
+        (a_leaving(reason="Empty", deadline=NOW), True),
+        (a_leaving(reason="Interrupted"), False),
+        (a_leaving(reason="Empty", tainted=None), False),
+        (a_leaving(reason="Empty", terminated_at=NOW), False),
+        (a_leaving(reason="Empty", is_final=True), False),
+    ):
+        assert may_be_cancelled(record) is expected, record.deletion
+        assert is_last_check_due(record) is expected
+    begun = a_leaving(reason="Empty", evicted_at=NOW)
+    assert (may_be_cancelled(begun), is_last_check_due(begun)) == (True, False)

@@ -224,3 +224,28 @@ def test_a_successor_of_the_same_name_starts_without_its_predecessors_tries() ->
     assert identity(old) != identity(new)
     assert identity(a_running("db-0", uid="")) == "default/db-0"
     assert evicted(a_deletion(tried=[(old, 9)]), new, a_running("other")) == ["db-0", "other"]
+
+
+@pytest.mark.parametrize(
+    ("moved", "refused", "postponed", "is_over"),
+    [
+        (True, False, False, True),
+        (False, True, False, True),
+        (True, True, False, True),
+        (False, False, False, False),
+        (True, False, True, False),
+        (False, True, True, False),
+        (True, True, True, False),
+    ],
+)
+def test_a_round_is_over_once_every_pod_of_it_was_tried(
+    *, moved: bool, refused: bool, postponed: bool, is_over: bool
+) -> None:
+    """After one that left pods to the next, pods that nobody tried would be forced off."""
+    deletion, pod = Deletion(reason="Empty", asked_at=NOW), a_pod()
+    refusals = {pod.key: EvictionRefusal(EvictionReason.SERVER_ERROR)} if refused else {}
+    after = after_tries(deletion, [pod], refusals, NOW, moved=moved, postponed=postponed)
+    assert after.tried_at == (NOW if is_over else None)
+    assert after.evicted_at == (NOW if moved else None)
+    assert len(after.tries) == int(refused)
+    assert (after is deletion) is not (moved or refused)

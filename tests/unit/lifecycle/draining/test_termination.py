@@ -219,3 +219,12 @@ def test_a_claim_does_not_wait_for_foreign_finalizers_forever() -> None:
     assert isinstance(step, steps.Forget)
     assert step.reason == "NodeHeldByFinalizers"
     assert "example.com/hold" in step.message
+
+
+def test_pods_of_a_deleted_node_object_are_evicted_before_the_instance_ends() -> None:
+    """Kubernetes removes them within minutes; until then they work, and their budgets count."""
+    step = next_termination_step(a_leaving(), ClaimFacts(pods=(a_running("p"),)), NOW)
+    assert evicted(step) == ["p"]
+    stuck = a_running("p", deleted_at=NOW)
+    assert isinstance(next_termination_step(a_leaving(), ClaimFacts(pods=(stuck,)), NOW), steps.Wait)
+    assert next_termination_step(a_leaving(), ClaimFacts(), NOW) == steps.TerminateInstance()

@@ -136,7 +136,9 @@ def test_what_was_drifted_stays_so(reason: str, expected: str) -> None:
 def test_a_drift_that_karpenter_did_not_say_any_more_counts() -> None:
     """Its hash annotations differ: it was stopped between the edit and its next look."""
     edited = msgspec.structs.replace(POOL, own_annotations={**HASHES, labels.NODEPOOL_HASH: "new"})
-    assert drift_of(a_claim_of(node_claim(a_manifest()), pool=edited)) == "NodePoolDrifted"
+    record = a_claim_of(node_claim(a_manifest()), pool=edited)
+    assert drift_of(record) == "NodePoolDrifted"
+    assert record.plan.annotations[labels.NODEPOOL_HASH] == HASHES[labels.NODEPOOL_HASH], "its own hash is kept"
 
 
 def test_hashes_of_another_version_say_nothing_of_drift() -> None:

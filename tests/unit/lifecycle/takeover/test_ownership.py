@@ -23,10 +23,11 @@ def the_record() -> Any:
 def test_there_and_back_a_node_claim_is_karpenters_as_before_but_for_hashes() -> None:
     """Annotations of Karpenter's that we do not read survive, such as the one that keeps an instance profile."""
     before = a_manifest()
+    before["metadata"]["ownerReferences"] = [OWNER, *before["metadata"]["ownerReferences"]]
     record = the_record()
     ours = merged(before, {"metadata": ownership.node_claim_made_ours(record, before)})
     assert ours["metadata"]["finalizers"] == [labels.TERMINATION_FINALIZER]
-    assert ours["metadata"]["ownerReferences"] == []
+    assert ours["metadata"]["ownerReferences"] == [OWNER], "what others wrote stays"
     patch = {"metadata": ownership.node_claim_made_karpenters(record, ours, ("default", "uid-of-pool"))}
     after = merged(ours, patch)
     for field in ("finalizers", "ownerReferences"):
