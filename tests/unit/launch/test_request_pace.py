@@ -149,3 +149,18 @@ def test_while_ec2_throttles_requests_are_at_least_as_far_apart_as_the_rate_says
         pace, last = turn.pace, sent
         if answers:
             pace, now = slowed(pace, sent, sent, answers), max(now, sent)
+
+
+def test_a_throttled_answer_to_a_request_that_was_sent_before_counts_once_the_rate_is_the_fastest_again() -> None:
+    """It says that even this rate is too fast; while the rate is reduced, it is the same sign again."""
+    pace = slowed(Pace(), NOW, NOW, 1)
+    recovered = NOW + QUIET + (FASTEST // 2) * SECOND // RISE
+    assert rate_of(pace, recovered) == FASTEST > rate_of(pace, recovered - SECOND)
+    assert slowed(pace, NOW - 1, recovered - SECOND, 1) == pace
+    assert slowed(pace, NOW - 1, recovered, 1).rate == FASTEST // 2
+    assert slowed(pace, NOW - 1, recovered, 1).slowed_at == recovered
+
+
+@pytest.mark.parametrize(("ahead", "rate"), [(0, SLOWEST), (1, FASTEST)])
+def test_a_clock_that_is_a_little_ahead_is_believed(ahead: int, rate: int) -> None:
+    assert rate_of(Pace(full_at=NOW, rate=SLOWEST, slowed_at=NOW + CLOCKS_APART + ahead), NOW) == rate

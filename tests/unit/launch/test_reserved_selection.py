@@ -39,3 +39,28 @@ def test_a_claim_is_held_to_what_it_was_planned_for() -> None:
 
 def test_nothing_reserved_is_asked_for_where_nothing_is_offered() -> None:
     assert ids() == []
+
+
+def test_every_requirement_for_a_reservation_must_hold_and_one_for_what_it_has_not_may_forbid_it() -> None:
+    own = Requirement.one_of(labels.RESERVATION_ID, "cr-1")
+    other = Requirement.one_of(labels.RESERVATION_TYPE, "capacity-block")
+    assert not admits_reservation([own, other], reserved("cr-1"))
+    assert not admits_reservation([other, own], reserved("cr-1"))
+    assert admits_reservation([own, Requirement.one_of("team", "a")], reserved("cr-1"))
+    untyped = reserved("cr-1", kind="")
+    without = Requirement.of(labels.RESERVATION_TYPE, "DoesNotExist", [])
+    assert admits_reservation([own, without], untyped)
+    assert not admits_reservation([other], untyped)
+    assert not admits_reservation([without], reserved("cr-1"))
+
+
+def test_at_one_price_the_usual_kind_goes_before_blocks_and_these_before_what_may_be_interrupted() -> None:
+    usual, block = reserved("cr-u"), reserved("cr-b", "capacity-block")
+    interruptible = reserved("cr-a", interruptible=True)
+    for offered, chosen in (
+        ((interruptible, block, usual), ["cr-u"]),
+        ((interruptible, block), ["cr-b"]),
+        ((interruptible, usual), ["cr-u"]),
+        ((interruptible,), ["cr-a"]),
+    ):
+        assert ids(*offered) == ids(*reversed(offered)) == chosen

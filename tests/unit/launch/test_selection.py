@@ -15,7 +15,7 @@ from core.launch.selection import (
     one_request,
     select_offerings,
 )
-from core.model.catalogue import InstanceType, cheapest_first
+from core.model.catalogue import InstanceType, Offering, cheapest_first
 from core.model.plan import PlannedClaim
 from core.model.snapshot import BEST_EFFORT, STRICT
 from core.model.values.requirements import Requirement
@@ -183,3 +183,17 @@ def test_the_selection_does_not_depend_on_order_and_is_idempotent(seed: int) -> 
     assert list(found.offerings) == cheapest_first(found.offerings)
     assert one_request(found.offerings) == found.offerings
     assert len({offering.capacity_type for offering in found.offerings}) == 1
+
+
+def test_reserved_offerings_of_one_kind_are_requested_before_others() -> None:
+    """EC2 refuses a request that names a block beside other reservations."""
+    kind = a_type("m5.large", price=0.1)
+    places = [
+        Offering("m5.large", ZONES[0], labels.RESERVED, 1, True, name, 1, of_kind)
+        for name, of_kind in (("cr-1", "default"), ("cr-b", "capacity-block"))
+    ]
+    kind = msgspec.structs.replace(kind, offerings=(*kind.offerings, *places))
+    claim = msgspec.structs.replace(a_claim(kind), capacity_types=labels.CAPACITY_TYPES)
+    found = select_offerings(claim, (kind,), STRICT)
+    assert isinstance(found, Selection)
+    assert [offering.reservation_id for offering in one_request(found.offerings)] == ["cr-1"]

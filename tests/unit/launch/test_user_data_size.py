@@ -18,6 +18,7 @@ from core.launch.user_data_size import may_exceed, user_data_problem
 from core.model.node_pool import NodePool
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
+from core.pools.pool_template import template_labels
 from tests.builders import a_pool, a_type
 from tests.unit.launch.orders import CLUSTER, a_node_class, rendered
 
@@ -86,3 +87,27 @@ def test_the_size_is_that_of_a_launch() -> None:
         else:
             assert user_data_problem(node_class, CLUSTER, pool) == ""
     assert outcomes[0][1], "the first size that cannot be launched is too long because of the labels"
+
+
+def test_exactly_what_always_fits_need_not_be_measured() -> None:
+    """Two bytes are the empty settings of the kubelet; the rest is what class and NodePool have written."""
+    used = sum(map(len, (labels.CAPACITY_TYPE, labels.ON_DEMAND, "{}")))
+    pool = NodePool(name="general")
+    assert template_labels(pool) == {labels.NODEPOOL: "general"}
+    left = 2048 - used - len(labels.NODEPOOL) - len("general")
+    found = [may_exceed(a_node_class({"userData": "#" * (left + more)}), pool) for more in (0, 1)]
+    assert found == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "counts"),
+    [
+        (Requirement.one_of("team", "x" * 2000), True),
+        (Requirement.of("team", "NotIn", ["x" * 2000]), False),
+        (Requirement.one_of(labels.ZONE, "x" * 2000), False),
+    ],
+)
+def test_a_label_that_a_pod_may_choose_counts_with_its_longest_value(requirement: Requirement, *, counts: bool) -> None:
+    """One that it may not have, and one that does not come from the user data, do not."""
+    pool = NodePool(name="general", requirements=(requirement,))
+    assert may_exceed(a_node_class({}), pool) is counts

@@ -134,3 +134,39 @@ def test_denials_half_an_hour_after_the_pause_are_unrelated() -> None:
     half_an_hour_later = first.until + timedelta(minutes=30)
     for moment, pause in ((half_an_hour_later - SECOND, 2 * FIRST_PAUSE), (half_an_hour_later, FIRST_PAUSE)):
         assert first.after(denied(), moment).until == moment + pause
+
+
+def test_a_class_without_metadata_has_a_revision_too() -> None:
+    assert revision_of({"metadata": None}) == revision_of({}) == "/0"
+
+
+def test_denials_go_on_only_for_the_class_as_it_is_and_while_they_follow_each_other() -> None:
+    """A changed class has the whole patience again; it was denied for another reason."""
+    code = "InsufficientInstanceCapacity"
+    changed = msgspec.structs.replace(denied(code), revision="u/2")
+    twice = after(2, denied(code))
+    assert (twice.in_a_row, twice.after(denied(code), NOW).in_a_row) == (2, 3)
+    assert twice.after(changed, NOW).in_a_row == 1
+    late = NOW + timedelta(minutes=30)
+    assert twice.after(denied(code), late - SECOND).in_a_row == 3
+    assert twice.after(denied(code), late).in_a_row == 1
+    assert [after(times, denied(code)).is_engaged for times in (1, 2, 3)] == [False, False, True]
+
+
+def test_only_a_refused_request_denies_everything_after_several_in_a_row() -> None:
+    """However often types have no capacity, others may have some."""
+    sold_out = after(9, denied("InsufficientInstanceCapacity"))
+    assert sold_out.scope.covers(SPOT)
+    assert not sold_out.scope.covers(ELSEWHERE)
+    assert [after(times, denied()).scope.covers(ELSEWHERE) for times in (3, 4)] == [False, True]
+
+
+def test_an_end_of_an_instance_that_started_is_disproved_by_a_node_alone() -> None:
+    assert after(1, denied("Client.InvalidKMSKey.InvalidState")).is_of_starts
+    assert not after(1, denied("UnauthorizedOperation")).is_of_starts
+
+
+def test_a_denial_without_quotas_names_none() -> None:
+    assert not after(1, denied("UnauthorizedOperation")).explanation().endswith(")")
+    everything = LaunchDenial(node_class="default", code="VcpuLimitExceeded", call="ec2:CreateFleet")
+    assert "L-34B43A08" not in everything.explanation()
