@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any, Final
 
 import msgspec
 
 from cli.errors import InputError
 from cli.manifests.document import Document
+from cli.terminal.progress import progress_held
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 
@@ -102,13 +104,24 @@ def _sign_in_failures() -> Iterator[_SignInFailures]:
         root.removeHandler(found)
 
 
+@contextmanager
+def _plugin_may_ask() -> Iterator[None]:
+    """Let an `exec` plugin ask on the terminal, also where standard output is a file.
+
+    The package gives a plugin the terminal only where standard output is one, and keeps its questions unseen otherwise.
+    """
+    with progress_held(), redirect_stdout(sys.stderr) if sys.stderr.isatty() else nullcontext():
+        yield
+
+
 def _client(context: str | None, failures: _SignInFailures) -> Any:
     """Return a client with the user's credentials."""
     from kubernetes import config
 
     logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings are about attempts that it repeats
     try:
-        client = config.new_client_from_config(context=context)  # type: ignore[no-untyped-call]  # the package has no types
+        with _plugin_may_ask():
+            client = config.new_client_from_config(context=context)  # type: ignore[no-untyped-call]  # the package has no types
     except (config.ConfigException, OSError, TypeError) as error:
         hint = "give manifests with -f, or name a context of the kubeconfig with --context"
         raise InputError(f"no cluster to read: {error}", source="kubeconfig", hint=hint) from error
@@ -138,9 +151,10 @@ def _page(client: Any, resource: Resource, token: str, failures: _SignInFailures
 
     query = [("limit", str(PAGE)), *([("continue", token)] if token else [])]
     accept = {"Accept": "application/json"}
-    request = client.param_serialize(
-        "GET", resource.path(), query_params=query, header_params=accept, auth_settings=["BearerToken"]
-    )
+    with _plugin_may_ask():
+        request = client.param_serialize(
+            "GET", resource.path(), query_params=query, header_params=accept, auth_settings=["BearerToken"]
+        )
     failures.tell()
     try:
         answer = client.call_api(*request, _request_timeout=ANSWER_SECONDS)

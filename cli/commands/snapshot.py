@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES: Final = """examples:
   fleetwright snapshot > cluster.json
+  fleetwright snapshot --compress > cluster.json.zst
   fleetwright snapshot --context prod --anonymize --to cluster.json.zst
   fleetwright snapshot -f cluster/ > cluster.json
 """
@@ -31,6 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--anonymize",
         action="store_true",
         help="names of yours become pseudonyms; the plan stays the same but for them",
+    )
+    parser.add_argument(
+        "--compress", action="store_true", help="compress with Zstandard, which -f of every command recognizes"
     )
     parser.add_argument(
         "--to",
@@ -48,6 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.manifests.reading import read
     from cli.terminal.progress import progress
 
+    if arguments.compress and arguments.to is None and sys.stdout.isatty():
+        raise InputError(
+            "compressed bytes are not for a terminal", hint="redirect them (> cluster.json.zst), or --to FILE"
+        )
     with progress("reading"):
         documents = read(arguments.files) if arguments.files else read_live(arguments.context)
     items = _items(documents)
@@ -59,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         items = _sorted([pseudonyms.of(item) for item in items])
     document = {"apiVersion": "v1", "kind": "List", "items": items}
     text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=not takes_every_character())
-    _write(f"{text}\n", arguments.to)
+    _write(f"{text}\n", arguments.to, compress=arguments.compress)
     return DONE
 
 
@@ -91,14 +99,19 @@ def _sorted(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(items, key=place)
 
 
-def _write(text: str, to: Path | None) -> None:
-    if to is None:
+def _write(text: str, to: Path | None, *, compress: bool) -> None:
+    if to is None and not compress:
         sys.stdout.write(text)
         return
     from core.ledger.encoding.compression import compressed
 
     raw = text.encode()
+    if compress or (to is not None and to.suffix == ".zst"):
+        raw = compressed(raw)
+    if to is None:
+        sys.stdout.buffer.write(raw)
+        return
     try:
-        to.write_bytes(compressed(raw) if to.suffix == ".zst" else raw)
+        to.write_bytes(raw)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", source=str(to)) from error

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 QUIET_SECONDS: Final = 2.0
 _TICK_SECONDS: Final = 0.5
 _CLEAR_LINE: Final = "\r\x1b[K"
+_WRITES: Final = threading.Lock()
 
 
 T = TypeVar("T")
@@ -56,13 +57,21 @@ def progress(what: str, total: int = 0) -> Iterator[Steps]:
         thread.join()
 
 
+@contextmanager
+def progress_held() -> Iterator[None]:
+    """Write no progress meanwhile: another program may ask on the terminal, and progress would clear its question."""
+    with _WRITES:
+        yield
+
+
 def _show(what: str, steps: Steps, done: threading.Event) -> None:
     started = time.monotonic()
     if done.wait(QUIET_SECONDS):
         return
     while not done.wait(_TICK_SECONDS):
         count = f"{steps.done:,} of {steps.total:,}, " if steps.total else ""
-        sys.stderr.write(f"{_CLEAR_LINE}{what}: {count}{time.monotonic() - started:.0f} s")
-        sys.stderr.flush()
+        with _WRITES:
+            sys.stderr.write(f"{_CLEAR_LINE}{what}: {count}{time.monotonic() - started:.0f} s")
+            sys.stderr.flush()
     sys.stderr.write(_CLEAR_LINE)
     sys.stderr.flush()

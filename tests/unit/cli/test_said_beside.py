@@ -18,7 +18,7 @@ from cli.answers.plan_table import plan_table
 from cli.reason_page import VARIABLE, on_site, reason_page
 from cli.search_time import TimeLimit, time_limit_line
 from cli.terminal import progress as progress_module
-from cli.terminal.progress import progress
+from cli.terminal.progress import progress, progress_held
 from core.reasons.code import PAGE
 from core.reasons.pod import PodReason
 
@@ -142,3 +142,25 @@ def test_long_work_says_how_much_of_it_is_done(monkeypatch: pytest.MonkeyPatch) 
                 shown.wait(0.001)
     assert steps.done == 3
     assert all(f"deciding again: {number} of 3, 0 s" in terminal.getvalue() for number in range(3))
+
+
+def test_no_progress_is_written_while_another_program_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins each line at its start, and would clear the question."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal, waited = Terminal(), threading.Event()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(progress_module, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(progress_module, "_TICK_SECONDS", 0.001)
+    with progress("reading"):
+        with progress_held():
+            before = terminal.getvalue()
+            waited.wait(0.05)
+            assert terminal.getvalue() == before
+        deadline = time.monotonic() + 10
+        while "reading: " not in terminal.getvalue()[len(before) :] and time.monotonic() < deadline:
+            waited.wait(0.001)
+    assert "reading: " in terminal.getvalue()[len(before) :]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import subprocess
 import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -220,6 +223,32 @@ def test_on_a_terminal_a_plugin_speaks_for_itself(
     assert "sign in first" in said
     assert told.startswith("kubeconfig: no credentials: the `exec` plugin failed; what it said is above")
     assert not server.requests
+
+
+def test_a_plugin_asks_on_the_terminal_while_standard_output_is_a_file(server: FakeServer, tmp_path: Path) -> None:
+    """Its question was kept from the user, and both waited for each other."""
+    program = (
+        "import sys; sys.stderr.write('code: '); sys.stderr.flush()\n"
+        "if sys.stdin.readline() != '123\\n': raise SystemExit('no')\n" + _gives({"token": TOKEN})
+    )
+    _sign_in_with(_python(program), tmp_path)
+    ours, theirs = os.openpty()
+    taken = tmp_path / "cluster.json"
+    with taken.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cli", "snapshot"], stdin=theirs, stdout=file, stderr=theirs, close_fds=True
+        )
+    try:
+        assert select.select([ours], [], [], 60)[0], "nothing is asked"
+        assert os.read(ours, 100).endswith(b"code: ")
+        os.write(ours, b"123\n")
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        os.close(theirs)
+    assert json.loads(taken.read_text())["kind"] == "List"
 
 
 def test_a_session_that_ends_while_pages_are_read_ends_the_command(

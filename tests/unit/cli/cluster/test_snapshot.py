@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -230,3 +231,34 @@ def test_a_compressed_snapshot_is_recognized_by_its_first_bytes(answer: Any, tmp
     assert answer("plan", packed) == answer("plan", cluster)
     packed.write_bytes(packed.read_bytes()[:-9])
     assert main(["plan", "-f", str(packed)]) == 2
+
+
+def test_a_redirected_snapshot_is_compressed_on_request(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the option it is text for other programs, also in a file that is called .zst; -f takes both."""
+    cluster = written(tmp_path, "cluster.yaml", yaml.safe_dump_all(a_cluster(2)))
+    plain, packed = tmp_path / "plain.json.zst", tmp_path / "cluster.json.zst"
+    for path, options in ((plain, ()), (packed, ("--compress",))):
+        assert main(["snapshot", "-f", str(cluster), *options]) == 0
+        path.write_bytes(capsysbinary.readouterr().out)
+    assert json.loads(plain.read_bytes())["kind"] == "List"
+    assert packed.read_bytes()[:4] == bytes.fromhex("28b52ffd")
+    named = tmp_path / "cluster.packed"
+    assert main(["snapshot", "-f", str(cluster), "--compress", "--to", str(named)]) == 0
+    assert named.read_bytes() == packed.read_bytes()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["snapshot", "-f", str(cluster), "--compress"]) == 2
+    written_then = capsysbinary.readouterr()
+    assert written_then.out == b""
+    assert b"not for a terminal" in written_then.err
+
+
+@pytest.mark.parametrize("options", [(), ("--compress",)])
+def test_a_snapshot_of_either_form_gives_the_plan_of_its_cluster(
+    options: tuple[str, ...], answer: Any, tmp_path: Path
+) -> None:
+    cluster = written(tmp_path, "cluster.yaml", yaml.safe_dump_all(a_cluster(2)))
+    taken = tmp_path / "cluster.json.zst"
+    assert main(["snapshot", "-f", str(cluster), *options, "--to", str(taken)]) == 0
+    assert answer("plan", taken) == answer("plan", cluster)
