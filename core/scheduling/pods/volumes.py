@@ -58,7 +58,7 @@ class VolumeIndex:
         """Return node labels that any volume or class refers to."""
         terms = [term for volume in self._volumes.values() for term in volume.node_terms]
         terms += [term for storage in self._classes.values() for term in storage.allowed_topologies]
-        return {_key(r.key) for term in terms for r in term.requirements}
+        return {r.key for term in terms for r in term.requirements}
 
     def driver_of(self, volume_name: str) -> str:
         """Return the CSI driver of a PersistentVolume, empty if it has none or is unknown."""
@@ -160,10 +160,6 @@ def _problem(reason: str, message: str) -> VolumeNeeds:
     return VolumeNeeds(reason=reason, message=message)
 
 
-def _key(key: str) -> str:
-    return labels.ZONE if key == labels.EBS_ZONE else key
-
-
 def _volume_alternatives(volume: PersistentVolume) -> Alternatives:
     """Return the volume's node affinity; hostname terms of a local or hostPath volume are ignored (Karpenter)."""
     if not volume.is_local:
@@ -175,7 +171,7 @@ def _volume_alternatives(volume: PersistentVolume) -> Alternatives:
 
 
 def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:
-    found = [Requirements(msgspec.structs.replace(r, key=_key(r.key)) for r in term.requirements) for term in terms]
+    found = [Requirements(term.requirements) for term in terms]
     return tuple(dict.fromkeys(found)) or (Requirements(),)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from core import labels
@@ -63,3 +64,29 @@ def test_a_claim_is_compared_with_a_separate_node_for_each_pod(count: int, *, un
     pods = tuple(a_pod(f"p{n}", cpu="1", memory="1Gi") for n in range(count))
     _, solution = greedily_solved(a_cluster(types=types, pods=pods))
     assert [is_undercut(claim) for claim in solution.claims] == [undercut]
+
+
+def test_the_cost_of_separate_nodes_is_the_cheapest_one_for_each_pod() -> None:
+    """Two pods of one core and one of three: 2 * 0.04 and 0.2 dollars."""
+    types = (a_type("small", cpu="1", memory="4Gi", price=0.04), a_type("large", cpu="4", memory="16Gi", price=0.2))
+    pods = (*(a_pod(f"p{n}", cpu="1", memory="1Gi") for n in range(2)), a_pod("big", cpu="3", memory="1Gi"))
+    assert relaxed(types=types, pods=pods).separate_cost() == 280_000_000
+
+
+def test_of_many_groups_the_largest_are_kept() -> None:
+    """The bound may use few of them; a group of one pod keeps nothing apart."""
+    limits = msgspec.structs.replace(DEFAULT_SETTINGS.optimizer, bound_hostname_groups_max=1)
+    settings = msgspec.structs.replace(DEFAULT_SETTINGS, optimizer=limits)
+    pods = tuple(
+        a_pod(f"{app}{n}", labels={"app": app}, anti_affinity=(PodAffinityTerm(labels.HOSTNAME, a_selector(app=app)),))
+        for app, number in (("a", 2), ("b", 4), ("c", 1))
+        for n in range(number)
+    )
+    context, solution = greedily_solved(a_cluster(pods=pods))
+    found = RelaxedPods(context, solution, settings)
+    assert list(found.hostname_capacity.values()) == [1]
+    (kept,) = found.hostname_capacity
+    counts = [count for group, count in found.counts.items() if (kept, 1) in group.hostname_requests]
+    assert counts == [4]
+    every = RelaxedPods(context, solution, DEFAULT_SETTINGS).hostname_capacity
+    assert len(every) == 2

@@ -150,3 +150,18 @@ def test_a_pod_that_must_stay_in_its_zone_meets_its_volumes_there() -> None:
     assert needs.restricted_to(elsewhere).alternatives == (elsewhere,)
     broken = VolumeNeeds(reason=PodReason.VOLUME_MISSING)
     assert broken.restricted_to(pin) is broken
+
+
+def test_a_claim_that_nobody_has_is_named_without_a_volume() -> None:
+    """A generic ephemeral volume has a claim only once the pod has a node."""
+    storage = msgspec.structs.replace(GP3, allowed_topologies=(in_zone(ZONES[2]),))
+    pod = a_pod("p", volumes=(VolumeUse("", "cache", "gp3"), VolumeUse("data")))
+    claims = (a_claim("data", volume_name="v", phase="Bound", is_bind_completed=True),)
+    index = VolumeIndex(
+        a_snapshot(volume_claims=claims, volumes=(a_volume("v", ZONES[2]),), storage_classes=(storage,))
+    )
+    assert index.volumes_that_demand(pod, labels.ZONE) == [
+        "PersistentVolumeClaim default/p-cache",
+        "PersistentVolumeClaim default/data (volume v)",
+    ]
+    assert index.volumes_that_demand(pod, labels.REGION) == []
