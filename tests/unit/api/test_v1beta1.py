@@ -74,3 +74,15 @@ def test_metadata_options_keep_the_defaults_of_the_old_version() -> None:
     given = v1beta1.node_class(an_object("EC2NodeClass", metadataOptions={"httpTokens": "optional"}))
     options = given["spec"]["metadataOptions"]
     assert (options["httpTokens"], options["httpPutResponseHopLimit"]) == ("optional", 2)
+
+
+def test_ubuntu_keeps_its_root_volume() -> None:
+    """Its images boot from another device than AL2's."""
+    old = {"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "metadata": {"name": "u"}}
+    root = {"encrypted": True, "volumeType": "gp3", "volumeSize": "20Gi"}
+    assert v1beta1.node_class({**old, "spec": {"amiFamily": "Ubuntu"}})["spec"]["blockDeviceMappings"] == [
+        {"deviceName": "/dev/sda1", "rootVolume": True, "ebs": root}
+    ]
+    own = [{"deviceName": "/dev/sdb"}]
+    given = {**old, "spec": {"amiFamily": "Ubuntu", "blockDeviceMappings": own}}
+    assert v1beta1.node_class(given)["spec"]["blockDeviceMappings"] == own

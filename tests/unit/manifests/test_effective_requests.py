@@ -96,3 +96,12 @@ def test_a_negative_quantity_names_its_field() -> None:
         requests(containers=[a_container("1"), a_container("-1")])
     assert caught.value.field == "spec.containers[1].resources.requests.cpu"
     assert "negative" in caught.value.problem
+
+
+@pytest.mark.parametrize("kind", ["requests", "limits"])
+@pytest.mark.parametrize("other", [{}, {"requests": {"memory": "1Gi"}}, {"limits": {"memory": "1Gi"}}])
+def test_a_bad_amount_names_requests_or_limits(kind: str, other: dict[str, Any]) -> None:
+    resources = {**other, kind: {**other.get(kind, {}), "cpu": "lots"}}
+    with pytest.raises(InvalidInputError) as caught:
+        requests(containers=[{"name": "c", "resources": resources}])
+    assert caught.value.field == f"spec.containers[0].resources.{kind}.cpu"

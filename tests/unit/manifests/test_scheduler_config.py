@@ -67,3 +67,34 @@ def test_a_mistake_names_the_field(document: Any, complaint: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         default_spreads(document)
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (["default-scheduler", "other"], 0),
+        (["other", "default-scheduler"], 1),
+        (["other", "third"], 0),
+        ([None, "other"], 0),
+    ],
+)
+def test_the_default_profile_counts_else_the_first(names: list[str | None], chosen: int) -> None:
+    """A profile without a name is the default one."""
+    profiles = [
+        {
+            **({} if name is None else {"schedulerName": name}),
+            "pluginConfig": [
+                {
+                    "name": "PodTopologySpread",
+                    "args": {"defaultingType": "List", "defaultConstraints": [{**ZONES, "maxSkew": 3 + number}]},
+                }
+            ],
+        }
+        for number, name in enumerate(names)
+    ]
+    document = {
+        "kind": "KubeSchedulerConfiguration",
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "profiles": profiles,
+    }
+    assert [spread.max_skew for spread in default_spreads(document)] == [3 + chosen]

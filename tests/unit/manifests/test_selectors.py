@@ -58,3 +58,11 @@ def test_a_node_selector_needs_a_term() -> None:
 def test_a_value_that_no_label_can_have_is_named() -> None:
     assert selector_fault({"app": "a b"}, field="spec.nodeSelector").startswith("spec.nodeSelector['app']: ")
     assert selector_fault({"app": "web"}, field="spec.nodeSelector") == ""
+
+
+@pytest.mark.parametrize("values", [(), ("1", "2"), ("many", "2")])
+def test_a_bound_with_no_or_several_values_is_a_fault(values: tuple[str, ...]) -> None:
+    """The API server refuses it; only a single value that is no number is accepted, and met by no node."""
+    term = WireNodeSelectorTerm(match_expressions=(SelectorExpression(key="cpu", operator="Gt", values=values),))
+    with pytest.raises(InvalidInputError):
+        node_term(term, field="f")

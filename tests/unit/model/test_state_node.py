@@ -213,3 +213,15 @@ def test_pods_stay_with_a_claim_whose_node_is_gone() -> None:
     nameless = msgspec.structs.replace(CLAIM, node_name="")
     (state,) = state_nodes(a_snapshot(node_claims=(nameless,), pods=(pod, a_pod("waits"))))
     assert state.pods == ()
+
+
+def test_labels_of_a_view_come_from_whatever_there_is() -> None:
+    """A claim whose node is gone keeps its own; a node of others has its own."""
+    alone = StateNode(node=None, claim=CLAIM, pods=())
+    foreign = StateNode(node=BOOTING, claim=None, pods=())
+    assert (alone.labels, alone.is_registered, alone.name) == (CLAIM.labels, False, CLAIM.name)
+    assert (foreign.labels, foreign.annotations, foreign.taints) == (
+        BOOTING.labels,
+        BOOTING.annotations,
+        BOOTING.taints,
+    )

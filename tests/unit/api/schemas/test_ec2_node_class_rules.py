@@ -8,7 +8,7 @@ from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.api.schemas.base import examined
 from core.api.schemas.ec2_node_class import EC2NodeClassObject
-from core.api.schemas.ec2_node_class_rules import TAGS_MAX, ami_family
+from core.api.schemas.ec2_node_class_rules import TAGS_MAX, _no_primary_interface, ami_family
 from tests.unit.api.objects import NODE_CLASS
 
 ALIAS: list[JsonObject] = [{"alias": "al2023@latest"}]
@@ -58,3 +58,16 @@ def test_tags_leave_room_for_ours() -> None:
     """With one more, EC2 refuses every launch."""
     assert places(tags={f"t{n}": "v" for n in range(TAGS_MAX)}) == []
     assert places(tags={f"t{n}": "v" for n in range(TAGS_MAX + 1)}) == [("tags",)]
+
+
+@pytest.mark.parametrize("card", [0, 1])
+@pytest.mark.parametrize("device", [0, 1])
+@pytest.mark.parametrize("kind", ["interface", "efa-only"])
+def test_only_an_interface_in_the_first_slot_of_the_first_card_is_primary(card: int, device: int, kind: str) -> None:
+    """EC2 launches no instance without one."""
+    only = {"networkCardIndex": card, "deviceIndex": device, "interfaceType": kind}
+    is_primary = (card, device, kind) == (0, 0, "interface")
+    assert (_no_primary_interface({"networkInterfaces": [only]}) == []) is is_primary
+    primary = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
+    assert _no_primary_interface({"networkInterfaces": [only, primary]}) == []
+    assert _no_primary_interface({}) == []

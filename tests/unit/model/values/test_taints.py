@@ -36,3 +36,10 @@ def test_taints_of_a_booting_node_are_ignored() -> None:
     assert is_ephemeral(Taint("node.kubernetes.io/not-ready", NO_EXECUTE))
     assert is_ephemeral(Taint("readiness.k8s.io/network", NO_SCHEDULE))
     assert not is_ephemeral(GPU)
+
+
+def test_taints_are_in_the_order_of_key_effect_and_value() -> None:
+    """Equal nodes then have equal texts."""
+    first, second = Taint("a", "NoExecute", "z"), Taint("a", "NoSchedule", "a")
+    third, last = Taint("a", "NoSchedule", "b"), Taint("b", "A")
+    assert sorted([last, third, second, first]) == [first, second, third, last]
