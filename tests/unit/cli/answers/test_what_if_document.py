@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cli.answers.what_if_document import what_if_document, what_if_markdown, what_if_table
+from cli.answers.what_if_document import _numbers, what_if_document, what_if_markdown, what_if_table
 from core.counterfactual.simulated_period import RecordedPeriod, SimulatedPeriod
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
@@ -116,3 +116,10 @@ def test_nothing_spent_and_a_period_without_length_have_no_shares() -> None:
     text = told(what_if_table(document))
     assert "2 snapshots: $0.0000 were spent AS THEN" in text
     assert "dollars 0.0000 0.0000 +0.0000 a month" in text
+
+
+def test_a_number_with_fractions_on_either_side_is_told_with_them() -> None:
+    for before, after in ((1, 2.5), (1.0, 2), (1, 2)):
+        has_fractions = isinstance(before + after, float)
+        wanted = (f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}") if has_fractions else ("1", "2", "+1")
+        assert _numbers(before, after) == wanted

@@ -135,6 +135,13 @@ def test_a_quota_is_raised_by_what_is_missing(session: boto3.Session, limit: int
     assert found(session)["concurrency"].mends.endswith(f"--desired-value {wanted}")
 
 
+@pytest.mark.parametrize(("free", "is_enough"), [(118, False), (119, True)])
+def test_so_many_concurrent_executions_are_needed(session: boto3.Session, free: int, is_enough: bool) -> None:
+    """A hundred stay unreserved, and the functions, which are not deployed yet, reserve nineteen."""
+    concurrency(session, free)
+    assert (found(session)["concurrency"].state == OK) == is_enough
+
+
 def test_a_correct_account_has_no_problem(session: boto3.Session, api_server: str) -> None:
     described = {
         "endpoint": api_server,
