@@ -6,7 +6,6 @@ a cluster that already violates its own rules. For a small fleet it takes millis
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from core.disruption.candidates.balanced_policy import rejecting_pool
@@ -18,6 +17,9 @@ from core.disruption.target.target_refusals import NO_SAVING, SLOT_DENIED, WaveO
 from core.model.plan import Command, Move
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
+from core.scheduling.pods.pod_group import PodGroup, TopologyRule
+from core.scheduling.topology.domain_counts import DomainCounts
+from core.scheduling.topology.topology_group import SPREAD
 
 
 def valid_commands(
@@ -66,7 +68,7 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
         return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
     if len(simulation.claims) > len(command.replacements):
         return NO_SAVING
-    if _misses_slot(planned_moves, simulation.moves, going, fresh):
+    if _slot_is_denied(command.moves, going, fresh):
         return SLOT_DENIED
     if not by_choice:
         return None
@@ -78,16 +80,28 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
     return WaveObjection(NodeReason.BALANCED, text) if pool else None
 
 
-def _misses_slot(
-    planned: Sequence[Move], found: Sequence[Move], going: Sequence[Candidate], fresh: DisruptionPass
-) -> bool:
-    """Whether a rule denies a pod its slot on a node that exists or that an earlier command launches.
+def _slot_is_denied(moves: Sequence[Move], going: Sequence[Candidate], fresh: DisruptionPass) -> bool:
+    """Whether a spread over hosts denies a pod its slot on a node that exists or that an earlier command launches.
 
-    A pod with a spread over hosts may take a slot before a pod that its selector counts, not after it. Pods with preferences
-    are not examined: they may be elsewhere because they prefer it.
+    Such a pod may take a slot before pods that its selector counts and that have no such spread, not after them. Of one
+    command's pods it is the first.
     """
     context = fresh.planner.context
-    pods = [pod for candidate in going for pod in candidate.state.pods]
-    examined = {pod.key for pod in pods if len(context.pod_groups.of(pod).steps) == 1}
-    slots = Counter(move.to for move in planned if move.to in context.positions and move.pod in examined)
-    return bool(slots - Counter(move.to for move in found if move.pod in examined))
+    pods = {pod.key: pod for candidate in going for pod in candidate.state.pods}
+    slots = [
+        (context.pod_groups.of(pods[move.pod]), context.positions[move.to])
+        for move in moves
+        if move.pod in pods and move.to in context.positions
+    ]
+    counts = DomainCounts(context.topology)
+    for group, position in sorted(slots, key=lambda slot: not _host_spreads(slot[0])):
+        for rule in _host_spreads(group):
+            if not counts.admits(rule, context.node_index.values(rule.key)[position], group.signature):
+                return True
+        counts.record_on_node(group.signature, position)
+    return False
+
+
+def _host_spreads(group: PodGroup) -> tuple[TopologyRule, ...]:
+    """Return the spreads over hosts that the pods obey in any case."""
+    return tuple(rule for step in group.steps[-1:] for rule in step.host_rules if rule.kind == SPREAD)

@@ -48,10 +48,7 @@ def test_a_pod_has_its_slot_after_those_of_earlier_commands_moved(prefers: bool)
     counted, spread = deleting("a", "c"), deleting("b", "c")
     assert kept([spread, counted], this_pass) == [spread, counted]
     found, objections = valid_commands([counted, spread], this_pass, worthwhile=20)
-    if prefers:  # it may be elsewhere because it prefers that
-        assert found == [counted, spread]
-    else:
-        assert (found, objections) == ([counted], {"b": SLOT_DENIED})
+    assert (found, objections) == ([counted], {"b": SLOT_DENIED})
 
 
 def test_a_node_that_is_no_candidate_does_not_go() -> None:
