@@ -36,7 +36,7 @@ ROLLOUT: Final[tuple[Method, ...]] = (drift.find, terminate_first.find)
 """Drift that does not go with the target precedes it: a rollout has a canary and may be stopped."""
 
 STEPS_LEAST: Final = 40
-STEPS_MOST: Final = 120
+STEPS_MOST: Final = 96
 NODES_PER_STEP: Final = 4
 """Default number of search steps for cheaper new nodes: one per `NODES_PER_STEP` nodes, from `STEPS_LEAST` to `STEPS_MOST`.
 

@@ -13,7 +13,9 @@ import msgspec
 
 from core.packing.size_settings import (
     ArithmeticBoundSettings,
+    KeptMachineSettings,
     LargeZoneSettings,
+    LoadExchangeSettings,
     TargetSettings,
     WholeMachineBoundSettings,
 )
@@ -318,6 +320,8 @@ class SearchSettings(msgspec.Struct, frozen=True):
     beam_pricing: BeamPricingSettings = msgspec.field(default_factory=BeamPricingSettings)
     column_generation: ColumnGenerationSettings = msgspec.field(default_factory=ColumnGenerationSettings)
     diving: DivingSettings = msgspec.field(default_factory=DivingSettings)
+    load_exchange: LoadExchangeSettings = msgspec.field(default_factory=LoadExchangeSettings)
+    kept_machines: KeptMachineSettings = msgspec.field(default_factory=KeptMachineSettings)
     dual_bound: DualBoundSettings = msgspec.field(default_factory=DualBoundSettings)
     whole_machine_bound: WholeMachineBoundSettings = msgspec.field(default_factory=WholeMachineBoundSettings)
     stages: StageSettings = msgspec.field(default_factory=StageSettings)

@@ -42,6 +42,26 @@ class LargeZoneSettings(msgspec.Struct, frozen=True):
     stop_gap_relative: float = 0.035
 
 
+class LoadExchangeSettings(msgspec.Struct, frozen=True):
+    """Exchanges of single pods in the loads of greedy knapsacks (`column_generation.load_exchange`, ADR 275)."""
+
+    # How many loads of a round of pricing are improved, those with the most value for their price; only targets improve any.
+    loads_max: int = 0
+    # The most exchanges in one load: a machine's rest is mostly filled after three.
+    exchanges_max: int = 10
+
+
+class KeptMachineSettings(msgspec.Struct, frozen=True):
+    """Dives after the first pack only the pods of some machines again (`column_generation.dive`, ADR 275)."""
+
+    # Share of the machines that a dive keeps, those with the most value for their price, and the noise on this ratio; only
+    # targets keep any.
+    share: float = 0.0
+    noise: float = 0.02
+    # The least share of the other machines that each step of such a dive buys.
+    bought_share_min: float = 0.5
+
+
 class TargetSettings(msgspec.Struct, frozen=True):
     """Which nodes of a fleet stay, and where the pods of the others go (`core.packing.target`, ADR 44)."""
 
@@ -71,5 +91,8 @@ class TargetSettings(msgspec.Struct, frozen=True):
     coarse_pods_per_machine_max: int = 100
     # … and rounding is further than this above the bound: its nodes stay for long, and nobody waits for them (ADR 269).
     coarse_gap_relative: float = 0.004
+    # … with loads whose rest is filled, and dives that keep most machines (ADR 275).
+    load_exchange: LoadExchangeSettings = LoadExchangeSettings(loads_max=20)
+    kept_machines: KeptMachineSettings = KeptMachineSettings(share=0.75)
     # Likeness compares only CPU and memory: places for pods are hardly ever short.
     shape_resources: int = 2

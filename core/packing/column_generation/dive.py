@@ -81,13 +81,23 @@ class Diving:
         return is_new
 
     def _best_dive(self, lower_bound: int) -> Packing:
-        """Return the best of several dives; they end once none saves or the best costs hardly more than the master problem."""
+        """Return the best of several dives; they end once none saves or the best costs hardly more than the master problem.
+
+        Where machines are kept, each dive after the first packs only the pods of the others again (docs/adr/0275).
+        """
         settings = self._settings.diving
         shares, idle, dives = settings.bought_shares_min, 0, 1
         best = self._dive(shares[0], prices_always=False)
+        if (
+            self._settings.kept_machines.share
+        ):  # the dive has added columns, and the master problem may cost less with them
+            solution = self._master.solved(self._problem.counts)
+            self._fractional_cost, self._item_values = solution.cost, solution.item_values
         cost_done = max(self._cost_done(max(lower_bound, self._fractional_cost)), self._cost_near)
         while idle < settings.idle_dives_max and best.cost(self._problem) > cost_done and self._budget.step():
-            found = self._dive(shares[dives % len(shares)], prices_always=True)
+            kept = self._kept(best)
+            share = shares[dives % len(shares)] if kept is None else self._settings.kept_machines.bought_share_min
+            found = self._dive(share, prices_always=True, kept=kept)
             is_better = found.cost(self._problem) < best.cost(self._problem)
             best, idle, dives = found if is_better else best, 0 if is_better else idle + 1, dives + 1
         return best
@@ -95,12 +105,25 @@ class Diving:
     def _cost_done(self, lower_bound: float) -> float:
         return lower_bound * (1 + self._settings.diving.stop_gap_relative)
 
-    def _dive(self, bought_share_min: float, *, prices_always: bool) -> Packing:
+    def _kept(self, packing: Packing) -> Packing | None:
+        """Return the machines of a packing that are worth most for their price, give or take some noise; None if none stays."""
+        settings = self._settings.kept_machines
+        if not settings.share:
+            return None
+        value_for_price = (packing.loads @ self._item_values) / self._problem.prices[packing.types]
+        noise = self._generator.normal(0, settings.noise, len(value_for_price))
+        ranked = np.argsort(-(value_for_price + noise), kind="stable")
+        kept = np.sort(ranked[: int(len(ranked) * settings.share)])
+        return Packing(packing.types[kept], packing.loads[kept])
+
+    def _dive(self, bought_share_min: float, *, prices_always: bool, kept: Packing | None = None) -> Packing:
         """Dive once. The loads become columns: those for the last pods improve the next solution and the next dive.
 
         Columns are generated for the remaining pods, unless `prices_always` is off and the program costs little enough.
+        `kept`: machines of the packing that are bought first.
         """
-        demand, parts = self._problem.counts.copy(), list[Packing]()
+        parts = [] if kept is None else [kept]
+        demand = self._problem.counts - sum(part.loads.sum(axis=0) for part in parts)
         while demand.any():
             # Without steps left no columns are generated: what the program buys is better than packing by value and takes
             # less time.

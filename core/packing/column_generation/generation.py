@@ -12,6 +12,7 @@ import numpy as np
 from core.packing.column_generation.beam_pricing import BeamPricing
 from core.packing.column_generation.columns import Columns
 from core.packing.column_generation.greedy_pricing import best_columns, knapsack_loads
+from core.packing.column_generation.load_exchange import exchanged_loads
 from core.packing.column_generation.master_problem import MasterProblem, MasterSolution
 from core.packing.column_generation.shadow_prices import ShadowPrices, value_for_price_max
 from core.packing.column_generation.substitution_columns import Substitutions
@@ -90,7 +91,7 @@ class ColumnGeneration:
         return self.master.solved(self._problem.counts).item_values
 
     def greedy_columns(self, demand: Ints, *, chosen_by: Floats, judged_by: Floats, resource_prices: Floats) -> Columns:
-        """Columns for `demand` ([item]) by greedy knapsacks."""
+        """Columns for `demand` ([item]) by greedy knapsacks, the best of them improved by exchanges."""
         settings = self._settings
         loads = knapsack_loads(
             self._filled,
@@ -100,6 +101,11 @@ class ColumnGeneration:
             generator=self._generator,
             settings=settings.greedy_pricing,
         )
+        if settings.load_exchange.loads_max:
+            improved = exchanged_loads(
+                self._filled, demand, loads, item_values=chosen_by, settings=settings.load_exchange
+            )
+            loads = np.concatenate([loads, improved])
         return best_columns(
             self._problem,
             loads,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from core.packing.problem import Bools, Floats, Ints, MachineTypeIndex, PackingProblem
+from core.packing.problem import Bools, Floats, Ints, MachineTypeIndex, PackingProblem, numbered_rows
 from core.packing.search_settings import LaunchFlexibilitySettings
 
 
@@ -98,11 +98,13 @@ def _bundle_capacity(problem: PackingProblem, settings: LaunchFlexibilitySetting
 def _smaller_share(problem: PackingProblem) -> Floats:
     """[type, other], by which share the other is smaller in its relatively smallest resource; 0 if it is no smaller."""
     # max over resources of 1 - capacity[other, r] / capacity[type, r], at least 0; resources that do not differ add nothing.
-    share = np.zeros((len(problem.prices), len(problem.prices)))
-    for offered in problem.capacity.T.astype(float):
+    # Types have few different capacities: each pair of these is compared once.
+    first, capacity = numbered_rows(problem.capacity)
+    share = np.zeros((len(first), len(first)))
+    for offered in problem.capacity[first].T.astype(float):
         if offered.min() < offered.max():
             np.maximum(share, 1.0 - offered[None, :] / np.maximum(offered[:, None], 1.0), out=share)
-    return share
+    return share[np.ix_(capacity, capacity)]
 
 
 def _covers(problem: PackingProblem) -> Bools:

@@ -46,23 +46,23 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         from core.scheduling.optimization.repacker import Repacker
 
         share = self._search.repack.way_trial_share
-        trials: list[tuple[Solution, SearchSettings]] = []
+        trials: list[tuple[Solution, Repacker]] = []
         tried: tuple[Repacker, SearchBudget] | None = None
         for way in _ways(self._search):
             portion = budget.portion(share)
             if tried is not None and not tried[0].models_hostnames and tried[1].steps_max == portion.steps_max:
                 budget.steps += tried[1].steps  # as if the same search had run again
                 continue
-            repacker = Repacker(self._context, portion, way)
-            trials.append((repacker.improved(self._solution), way))
+            repacker = Repacker(self._context, way)
+            trials.append((repacker.improved(self._solution, portion), repacker))
             budget.steps += portion.steps
             tried = repacker, portion
-        best, best_way = min(trials, key=lambda trial: _cost(trial[0]))
+        best, better = min(trials, key=lambda trial: _cost(trial[0]))
         portion = budget.portion(self._search.repack.restart_share)
-        restarted = Repacker(self._context, portion, best_way).improved(self._solution)
+        restarted = better.improved(self._solution, portion)
         budget.steps += portion.steps
         best = min(best, restarted, key=_cost)
-        continued = Repacker(self._context, budget, best_way).improved(best)
+        continued = better.improved(best, budget)
         return self._results(self._if_within_ec2_limits(min(best, continued, key=_cost)))
 
     def regrouped(self, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]) -> R:
@@ -77,7 +77,7 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         from core.scheduling.optimization.repacker import Repacker
 
         way = next(iter(_ways(self._search)))
-        found = Repacker(self._context, SearchBudget(), way).regrouped(self._solution, new_nodes, kind)
+        found = Repacker(self._context, way).regrouped(self._solution, new_nodes, kind)
         return self._results(self._if_within_ec2_limits(found))
 
     def _if_within_ec2_limits(self, found: Solution) -> Solution:
@@ -89,7 +89,7 @@ def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:
     """Return the settings of both models. All zones are packed together: separately, each zone rounds up on its own.
 
     Column generation packs machines with more pods than in a plan, thousands of pods on dozens of machines (docs/adr/0259), and
-    also where rounding comes nearer to the bound (docs/adr/0269).
+    also where rounding comes nearer to the bound (docs/adr/0269), with better loads and dives (docs/adr/0275).
     """
     whole, target = replace(settings.repack, joint_pairs_max=sys.maxsize), settings.target
     stages = replace(
@@ -97,7 +97,13 @@ def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:
         coarse_pods_per_machine_max=target.coarse_pods_per_machine_max,
         coarse_gap_relative=target.coarse_gap_relative,
     )
-    settings = replace(settings, repack=whole, stages=stages)
+    settings = replace(
+        settings,
+        repack=whole,
+        stages=stages,
+        load_exchange=target.load_exchange,
+        kept_machines=target.kept_machines,
+    )
     return settings, replace(settings, repack=replace(whole, hostname_resources_max=0))
 
 

@@ -35,7 +35,7 @@ def improved(
     from core.scheduling.optimization.repacker import Repacker
 
     lower_bound = LowerBound(context, relaxed, settings) if proves else None
-    cheaper = Repacker(context, budget, settings).improved(solution)
+    cheaper = Repacker(context, settings).improved(solution, budget)
     found = _cost(cheaper)
     if lower_bound is None:
         return cheaper, Cost(found, bound)

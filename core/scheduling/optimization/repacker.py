@@ -37,37 +37,64 @@ class _Replaceable(msgspec.Struct, frozen=True, eq=False):
     nodes: list[list[MovablePods]]
 
 
+class _Task(msgspec.Struct, frozen=True, eq=False):
+    """A solution taken apart, to be packed again.
+
+    Attributes:
+        solution: The solution.
+        kept: Its claims that stay unchanged.
+        replaceable: The others.
+        subproblems: Those of each scope.
+    """
+
+    solution: Solution
+    kept: list[InFlightClaim]
+    replaceable: list[_Replaceable]
+    subproblems: list[list[Subproblem]]
+
+
 class Repacker:
-    """One search for cheaper nodes.
+    """Searches for cheaper nodes under one model of the rules.
 
     Attributes:
         models_hostnames: Whether the last search had hostname groups as resources of machines.
     """
 
-    def __init__(self, context: SchedulingContext, budget: SearchBudget, settings: SearchSettings) -> None:
+    def __init__(self, context: SchedulingContext, settings: SearchSettings) -> None:
         self._context = context
-        self._budget = budget
         self._settings = settings
         self.models_hostnames = False
         self._hostname_caps = HostnameCaps(context.topology.groups)
         self._extraction = ItemExtraction(context, self._hostname_caps)
+        self._last: _Task | None = None
 
-    def improved(self, solution: Solution) -> Solution:
-        """Return the solution with cheaper claims, or unchanged. Limits are charged again."""
-        if self._budget.is_spent:
+    def improved(self, solution: Solution, budget: SearchBudget) -> Solution:
+        """Return the solution with cheaper claims, or unchanged. Limits are charged again.
+
+        A further search of the same solution takes nothing apart again.
+        """
+        if budget.is_spent:
             return solution
-        kept, replaceable = self._taken_apart(solution)
-        tasks = [(one, self._subproblems(one.scope, one.nodes)) for one in replaceable]
-        subproblems = [subproblem for _, of_scope in tasks for subproblem in of_scope]
+        task = (
+            self._last if self._last is not None and self._last.solution is solution else self._task(solution, budget)
+        )
+        self._last = task
+        subproblems = [subproblem for of_scope in task.subproblems for subproblem in of_scope]
         self.models_hostnames = any(subproblem.models_hostnames for subproblem in subproblems)
         seed = self._context.snapshot.options.seed
-        searches = search(subproblems, seed=seed, budget=self._budget, settings=self._settings)
+        searches = search(subproblems, seed=seed, budget=budget, settings=self._settings)
         found = iter([one.claims() for one in searches])
         cheaper: list[list[InFlightClaim]] = []
-        for _, of_scope in tasks:
+        for of_scope in task.subproblems:
             parts = [next(found) for _ in of_scope]
             cheaper.append([claim for part in parts for claim in part] if all(parts) else [])
-        return self._separated(self._replaced(solution, kept, replaceable, cheaper))
+        return self._separated(self._replaced(solution, task.kept, task.replaceable, cheaper))
+
+    def _task(self, solution: Solution, budget: SearchBudget) -> _Task:
+        kept, replaceable = self._taken_apart(solution)
+        return _Task(
+            solution, kept, replaceable, [self._subproblems(one.scope, one.nodes, budget) for one in replaceable]
+        )
 
     def regrouped(
         self, solution: Solution, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]
@@ -153,13 +180,15 @@ class Repacker:
                 found.append(_Replaceable(scope, [claim for claim, _ in moved], [of_claim for _, of_claim in moved]))
         return kept, found
 
-    def _subproblems(self, scope: RepackScope, nodes: Sequence[Sequence[MovablePods]]) -> list[Subproblem]:
+    def _subproblems(
+        self, scope: RepackScope, nodes: Sequence[Sequence[MovablePods]], budget: SearchBudget
+    ) -> list[Subproblem]:
         """Return one subproblem, or one for each zone if it is too large."""
         settings = self._settings.repack
         movable = [one for of_node in nodes for one in of_node]
         items = {one.item for one in movable}
         if len(items) * scope.template.mask.bit_count() > settings.joint_pairs_max:
-            zones = ZoneSplit(self._context, scope, self._budget, self._settings).split(movable)
+            zones = ZoneSplit(self._context, scope, budget, self._settings).split(movable)
             if zones:
                 return [
                     Subproblem(self._context, scope, [there], settings=settings, zone=zone)

@@ -10,6 +10,7 @@ import pytest
 
 from core.disruption import disrupt
 from core.disruption.apply_command import carried_out
+from core.packing.search_budget import SearchBudget
 from core.scheduling.greedy.solution import Solution
 from core.scheduling.optimization.repacker import Repacker
 from tests.property.naive_disruption.worlds import random_world, under_both_policies
@@ -36,8 +37,8 @@ def test_new_nodes_are_cheaper_than_those_of_the_trial_and_of_the_restart(monkey
     prices: list[int] = []
     improved = Repacker.improved
 
-    def watched(self: Repacker, solution: Solution) -> Solution:
-        found = improved(self, solution)
+    def watched(self: Repacker, solution: Solution, budget: SearchBudget) -> Solution:
+        found = improved(self, solution, budget)
         prices.append(sum(claim.price for claim in found.claims))
         return found
 

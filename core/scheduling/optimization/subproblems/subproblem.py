@@ -12,7 +12,9 @@ from core.errors import invariant
 from core.packing.heuristics.separate_machines import separate_cost, separate_packing
 from core.packing.problem import Ints, MachineTypeIndex, Packing, PackingProblem, joined
 from core.packing.relaxation.launch_flexibility import DistinctValues, with_distinct_values
-from core.packing.search_settings import RepackSettings
+from core.packing.relaxation.preparation import PreparedProblem, prepared_with_flexibility
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import RepackSettings, SearchSettings
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
@@ -60,6 +62,7 @@ class Subproblem:
             self.counts if len(nodes) == 1 else Counter([group_of[movable.item] for movable in of_node])
             for of_node in nodes
         ]
+        self._prepared: PreparedProblem | None = None
 
     def _option(self, item: PackingItem, zone: str) -> LaunchOption:
         reqs = self._context.table.with_value(item.reqs, labels.ZONE, zone) if zone else item.reqs
@@ -75,6 +78,12 @@ class Subproblem:
         )
         min_values = self._scope.template.min_values
         return with_distinct_values(problem, self._distinct_values(types)) if min_values else problem
+
+    def prepared(self, problem: PackingProblem, settings: SearchSettings, budget: SearchBudget) -> PreparedProblem:
+        """Return the packing problem with its relaxation; of further searches, the first one's."""
+        if self._prepared is None:
+            self._prepared = prepared_with_flexibility(problem, settings, budget)
+        return self._prepared
 
     def _distinct_values(self, types: Ints) -> list[DistinctValues]:
         """Return for each key of minValues the values of every machine type; `types` is [type], its instance type."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -12,6 +14,8 @@ from core.packing.problem import Packing, PackingProblem
 from core.packing.relaxation.fluid_lp import relax
 from core.packing.search_budget import SearchBudget
 from tests.unit.packing.problems import MILLS, SETTINGS, a_problem, one_pod_per_machine, with_large_pods
+
+NO_MORE_DIVES: Final = replace(SETTINGS.diving, idle_dives_max=0, beam_items_max=0)
 
 
 def dived(problem: PackingProblem, steps: int, known: list[Packing] | None = None) -> Packing:
@@ -81,3 +85,16 @@ def test_a_dive_that_is_near_enough_generates_no_columns_and_is_the_last(seed: i
     assert loads_and_steps(near) == loads_and_steps(near, pricing_rounds=0) == loads_and_steps(near, idle_dives_max=0)
     assert loads_and_steps(far) != loads_and_steps(far, pricing_rounds=0)
     assert loads_and_steps(far)[1] > 3 * loads_and_steps(near)[1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_dives_that_keep_most_machines_pack_every_pod_and_never_cost_more_than_the_first(seed: int) -> None:
+    """A target's dives after the first pack only the pods of the machines that are worth least again."""
+    problem = with_large_pods(seed)
+    settings = replace(SETTINGS, kept_machines=SETTINGS.target.kept_machines)
+    fluid = relax(problem, SETTINGS).lower_bound
+    diving = Diving(problem, np.random.default_rng(0), SearchBudget(120), settings)
+    found = diving.packing([], fluid)
+    found.check(problem)
+    first = Diving(problem, np.random.default_rng(0), SearchBudget(120), replace(settings, diving=NO_MORE_DIVES))
+    assert found.cost(problem) <= first.packing([], fluid).cost(problem)

@@ -42,7 +42,7 @@ def test_two_searches_from_one_plan_are_charged_by_themselves() -> None:
     """Consolidation tries two ways of packing: the second was charged after the first, and its limits had room twice."""
     context, solution = greedily_solved(a_cluster(node_pools=(a_pool("default", ON_DEMAND, limits={"cpu": 96_000}),)))
     before = [dict(limits.left) for limits in solution.state.limits]
-    first, second = (Repacker(context, SearchBudget(60), DEFAULT_SETTINGS).improved(solution) for _ in range(2))
+    first, second = (Repacker(context, DEFAULT_SETTINGS).improved(solution, SearchBudget(60)) for _ in range(2))
     assert first is not solution
     assert [limits.left for limits in solution.state.limits] == before
     assert [limits.left for limits in first.state.limits] == [limits.left for limits in second.state.limits] != before

@@ -1,0 +1,89 @@
+"""Improves loads by exchanging single pods for others of more value, or adding one, while the machine has room.
+
+Greedy knapsacks take the densest pods first, and what is left of a machine then often fits no pod: with 37 pods on a machine, loads
+are worth 1 to 2 % less than the best. A pod exchanged for a slightly larger one fills such a rest (docs/adr/0275).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.packing.problem import Floats, Ints, PackingProblem
+from core.packing.search_settings import LoadExchangeSettings
+
+
+def exchanged_loads(
+    problem: PackingProblem,
+    demand: Ints,
+    loads: Ints,
+    *,
+    item_values: Floats,
+    settings: LoadExchangeSettings,
+) -> Ints:
+    """Return [load, item], the loads with the most value for their type's price, improved pod by pod.
+
+    Args:
+        problem: The types of machine.
+        demand: [item], pods to take from.
+        loads: [load, item], one load of each type in turn, repeated any number of times.
+        item_values: [item], what a pod is worth.
+        settings: How many loads, and exchanges of each.
+    """
+    active = np.flatnonzero((demand > 0) & (item_values > 0))
+    types = np.arange(len(loads)) % len(problem.prices)
+    best = np.argsort(-(loads @ item_values) / problem.prices[types], kind="stable")[: settings.loads_max]
+    found, types = loads[best], types[best]
+    found[:, active] = _Exchange(problem, demand, active, types, item_values).improved(
+        found[:, active], settings.exchanges_max
+    )
+    return found
+
+
+class _Exchange:
+    """Exchanges between the active items; the last item stands for no pod, so that a pod may also be added.
+
+    The pairs (out, into) are in the order of what they gain, the most first; only those that fit the room of some load are
+    kept.
+    """
+
+    def __init__(self, problem: PackingProblem, demand: Ints, active: Ints, types: Ints, item_values: Floats) -> None:
+        requested = np.flatnonzero(problem.requests[active].any(axis=0))
+        self._requests = np.pad(problem.requests[np.ix_(active, requested)], ((0, 1), (0, 0)))
+        self._values = np.pad(item_values[active], (0, 1))
+        self._most = np.pad(np.minimum(problem.fit[np.ix_(active, types)].T, demand[active]), ((0, 0), (0, 1)))
+        self._capacity = problem.capacity[np.ix_(types, requested)]
+
+    def improved(self, loads: Ints, exchanges_max: int) -> Ints:
+        """Return the loads ([load, active item]) after the exchange that gains most, repeated until none is possible."""
+        amounts = np.pad(loads, ((0, 0), (0, 1)), constant_values=1)
+        free = self._capacity - loads @ self._requests[:-1]
+        out, into = self._pairs(amounts, free)
+        change = self._requests[into] - self._requests[out]
+        rows = np.arange(len(loads))
+        for _ in range(exchanges_max if len(out) else 0):
+            # possible: [load, pair]; the first possible pair of a load gains most.
+            possible = (amounts[rows] > 0)[:, out] & (amounts[rows] < self._most[rows])[:, into]
+            for wanted, room in zip(change.T, free[rows].T, strict=True):
+                possible &= wanted[None, :] <= room[:, None]
+            pair = possible.argmax(axis=1)
+            is_possible = possible[np.arange(len(rows)), pair]
+            rows, pair = rows[is_possible], pair[is_possible]
+            if not len(rows):
+                break
+            amounts[rows, out[pair]] -= 1
+            amounts[rows, into[pair]] += 1
+            amounts[:, -1] = 1
+            free[rows] -= change[pair]
+            left = possible.any(axis=0)  # room mostly shrinks: a pair that no load can exchange is left out
+            out, into, change = out[left], into[left], change[left]
+        return amounts[:, :-1]
+
+    def _pairs(self, amounts: Ints, free: Ints) -> tuple[Ints, Ints]:
+        values = self._values
+        gains = values[None, :] - values[:, None] > values.max() * 1e-9
+        gains &= (amounts > 0).any(axis=0)[:, None] & (amounts < self._most).any(axis=0)[None, :]
+        for requests, room in zip(self._requests.T, free.T, strict=True):
+            gains &= requests[None, :] - requests[:, None] <= room.max()
+        out, into = np.nonzero(gains)
+        order = np.argsort(values[out] - values[into], kind="stable")
+        return out[order], into[order]
