@@ -36,11 +36,11 @@ ROLLOUT: Final[tuple[Method, ...]] = (drift.find, terminate_first.find)
 """Drift that does not go with the target precedes it: a rollout has a canary and may be stopped."""
 
 STEPS_LEAST: Final = 40
-STEPS_MOST: Final = 96
+STEPS_MOST: Final = 104
 NODES_PER_STEP: Final = 4
 """Default number of search steps for cheaper new nodes: one per `NODES_PER_STEP` nodes, from `STEPS_LEAST` to `STEPS_MOST`.
 
-The clock only ends the search early (docs/adr/0059). With more steps, new nodes cost hardly less (docs/adr/0269).
+The clock only ends the search early (docs/adr/0059). With more steps, new nodes cost hardly less (docs/adr/0275).
 """
 
 LEFT_FOR_THE_TARGET: Final = 0.25

@@ -46,7 +46,7 @@ class LoadExchangeSettings(msgspec.Struct, frozen=True):
     """Exchanges of single pods in the loads of greedy knapsacks (`column_generation.load_exchange`, ADR 275)."""
 
     # How many loads of a round of pricing are improved, those with the most value for their price; only targets improve any.
-    loads_max: int = 0
+    loads: int = 0
     # The most exchanges in one load: a machine's rest is mostly filled after three.
     exchanges_max: int = 10
 
@@ -92,7 +92,7 @@ class TargetSettings(msgspec.Struct, frozen=True):
     # … and rounding is further than this above the bound: its nodes stay for long, and nobody waits for them (ADR 269).
     coarse_gap_relative: float = 0.004
     # … with loads whose rest is filled, and dives that keep most machines (ADR 275).
-    load_exchange: LoadExchangeSettings = LoadExchangeSettings(loads_max=20)
+    load_exchange: LoadExchangeSettings = LoadExchangeSettings(loads=12)
     kept_machines: KeptMachineSettings = KeptMachineSettings(share=0.75)
     # Likeness compares only CPU and memory: places for pods are hardly ever short.
     shape_resources: int = 2

@@ -101,7 +101,7 @@ class ColumnGeneration:
             generator=self._generator,
             settings=settings.greedy_pricing,
         )
-        if settings.load_exchange.loads_max:
+        if settings.load_exchange.loads:
             improved = exchanged_loads(
                 self._filled, demand, loads, item_values=chosen_by, settings=settings.load_exchange
             )

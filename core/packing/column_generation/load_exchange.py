@@ -1,7 +1,7 @@
 """Improves loads by exchanging single pods for others of more value, or adding one, while the machine has room.
 
-Greedy knapsacks take the densest pods first, and what is left of a machine then often fits no pod: with 37 pods on a machine, loads
-are worth 1 to 2 % less than the best. A pod exchanged for a slightly larger one fills such a rest (docs/adr/0275).
+Greedy knapsacks take the densest pods first, and what is left of a machine then often fits no pod: with 37 pods on a machine,
+loads are worth 1 to 2 % less than the best. A pod exchanged for a slightly larger one fills such a rest (docs/adr/0275).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def exchanged_loads(
     """
     active = np.flatnonzero((demand > 0) & (item_values > 0))
     types = np.arange(len(loads)) % len(problem.prices)
-    best = np.argsort(-(loads @ item_values) / problem.prices[types], kind="stable")[: settings.loads_max]
+    best = np.argsort(-(loads @ item_values) / problem.prices[types], kind="stable")[: settings.loads]
     found, types = loads[best], types[best]
     found[:, active] = _Exchange(problem, demand, active, types, item_values).improved(
         found[:, active], settings.exchanges_max

@@ -74,15 +74,15 @@ def test_column_generation_also_runs_where_rounding_is_a_percent_above_the_bound
 
 def test_new_nodes_of_a_target_are_packed_with_exchanges_and_dives_that_keep_machines() -> None:
     """Plans for waiting pods have neither."""
-    assert not DEFAULT_SETTINGS.load_exchange.loads_max
+    assert not DEFAULT_SETTINGS.load_exchange.loads
     assert not DEFAULT_SETTINGS.kept_machines.share
     for way in _ways(DEFAULT_SETTINGS):
-        assert way.load_exchange.loads_max
+        assert way.load_exchange.loads
         assert way.kept_machines.share
 
 
 def test_a_restart_takes_nothing_apart_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restart searches the problem of a trial: taking the claims apart and their relaxation took a third of its time."""
+    """A restart searches the problem of a trial, whose claims had been taken apart and whose relaxation had been solved."""
     prepared: list[int] = []
     prepare = preparation.prepared
 
