@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.packing.problem import Floats, Ints, PackingProblem
-from core.packing.search_settings import LoadExchangeSettings
+from core.packing.problem import Bools, Floats, Ints, PackingProblem
+from core.packing.size_settings import LoadExchangeSettings
 
 
 def exchanged_loads(
@@ -81,7 +81,9 @@ class _Exchange:
     def _pairs(self, amounts: Ints, free: Ints) -> tuple[Ints, Ints]:
         values = self._values
         gains = values[None, :] - values[:, None] > values.max() * 1e-9
-        gains &= (amounts > 0).any(axis=0)[:, None] & (amounts < self._most).any(axis=0)[None, :]
+        is_held: Bools = np.array((amounts > 0).any(axis=0))
+        has_room: Bools = np.array((amounts < self._most).any(axis=0))
+        gains &= is_held[:, None] & has_room[None, :]
         for requests, room in zip(self._requests.T, free.T, strict=True):
             gains &= requests[None, :] - requests[:, None] <= room.max()
         out, into = np.nonzero(gains)
