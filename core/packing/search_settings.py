@@ -13,6 +13,7 @@ import msgspec
 
 from core.packing.size_settings import (
     ArithmeticBoundSettings,
+    GreedyPricingSettings,
     KeptMachineSettings,
     LargeZoneSettings,
     LoadExchangeSettings,
@@ -152,15 +153,6 @@ class RuinAndRecreateSettings(msgspec.Struct, frozen=True):
     stop_gap_relative: float = 1e-3
     # With more items, only exchanges are tried: they take milliseconds, packing by value takes seconds.
     value_packing_items_max: int = 600
-
-
-class GreedyPricingSettings(msgspec.Struct, frozen=True):
-    """Columns by greedy knapsacks (`column_generation.greedy_pricing`)."""
-
-    # Noise on the logarithm of resource prices, one knapsack for each type and noise.
-    price_noises_log: tuple[float, ...] = (0.0, 0.15, 0.3)
-    # Columns of one round, the best first: more make the master problem slow and add little.
-    columns_max: int = 80
 
 
 class BeamPricingSettings(msgspec.Struct, frozen=True):

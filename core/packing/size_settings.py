@@ -42,6 +42,15 @@ class LargeZoneSettings(msgspec.Struct, frozen=True):
     stop_gap_relative: float = 0.035
 
 
+class GreedyPricingSettings(msgspec.Struct, frozen=True):
+    """Columns by greedy knapsacks (`column_generation.greedy_pricing`)."""
+
+    # Noise on the logarithm of resource prices, one knapsack for each type and noise.
+    price_noises_log: tuple[float, ...] = (0.0, 0.15, 0.3)
+    # Columns of one round, the best first: more make the master problem slow and add little.
+    columns_max: int = 80
+
+
 class LoadExchangeSettings(msgspec.Struct, frozen=True):
     """Exchanges of single pods in the loads of greedy knapsacks (`column_generation.load_exchange`, ADR 275)."""
 

@@ -7,7 +7,7 @@ import numpy as np
 from core.packing.column_generation.columns import Columns
 from core.packing.heuristics.value_packing import greedy_loads
 from core.packing.problem import Floats, Ints, PackingProblem
-from core.packing.search_settings import GreedyPricingSettings
+from core.packing.size_settings import GreedyPricingSettings
 
 
 def knapsack_loads(

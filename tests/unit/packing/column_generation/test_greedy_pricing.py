@@ -10,7 +10,7 @@ from core.packing.column_generation.columns import Columns
 from core.packing.column_generation.greedy_pricing import best_columns, knapsack_loads
 from core.packing.column_generation.shadow_prices import ShadowPrices
 from core.packing.problem import Floats, PackingProblem
-from core.packing.search_settings import GreedyPricingSettings
+from core.packing.size_settings import GreedyPricingSettings
 from tests.unit.packing.problems import SETTINGS, a_problem, with_values
 
 
