@@ -88,9 +88,8 @@ class Diving:
         settings = self._settings.diving
         shares, idle, dives = settings.bought_shares_min, 0, 1
         best = self._dive(shares[0], prices_always=False)
-        if (
-            self._settings.kept_machines.share
-        ):  # the dive has added columns, and the master problem may cost less with them
+        if self._settings.kept_machines.share:
+            # The dive has added columns, and the master problem may cost less with them.
             solution = self._master.solved(self._problem.counts)
             self._fractional_cost, self._item_values = solution.cost, solution.item_values
         cost_done = max(self._cost_done(max(lower_bound, self._fractional_cost)), self._cost_near)

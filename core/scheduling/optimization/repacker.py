@@ -75,10 +75,9 @@ class Repacker:
         """
         if budget.is_spent:
             return solution
-        task = (
-            self._last if self._last is not None and self._last.solution is solution else self._task(solution, budget)
-        )
-        self._last = task
+        if self._last is None or self._last.solution is not solution:
+            self._last = self._task(solution, budget)
+        task = self._last
         subproblems = [subproblem for of_scope in task.subproblems for subproblem in of_scope]
         self.models_hostnames = any(subproblem.models_hostnames for subproblem in subproblems)
         seed = self._context.snapshot.options.seed
@@ -92,9 +91,8 @@ class Repacker:
 
     def _task(self, solution: Solution, budget: SearchBudget) -> _Task:
         kept, replaceable = self._taken_apart(solution)
-        return _Task(
-            solution, kept, replaceable, [self._subproblems(one.scope, one.nodes, budget) for one in replaceable]
-        )
+        subproblems = [self._subproblems(one.scope, one.nodes, budget) for one in replaceable]
+        return _Task(solution, kept, replaceable, subproblems)
 
     def regrouped(
         self, solution: Solution, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]
