@@ -108,9 +108,11 @@ def _sign_in_failures() -> Iterator[_SignInFailures]:
 def _plugin_may_ask() -> Iterator[None]:
     """Let an `exec` plugin ask on the terminal, also where standard output is a file.
 
-    The package gives a plugin the terminal only where standard output is one, and keeps its questions unseen otherwise.
+    The package gives a plugin the terminal only where standard output is one, and keeps its questions unseen otherwise. A
+    plugin whose input is no terminal is not asked to: it would take the next line of a script for its answer.
     """
-    with progress_held(), redirect_stdout(sys.stderr) if sys.stderr.isatty() else nullcontext():
+    is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    with progress_held(), redirect_stdout(sys.stderr) if is_terminal else nullcontext():
         yield
 
 

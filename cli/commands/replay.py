@@ -88,15 +88,19 @@ def _replay(
 ) -> None:
     from core.errors import InvalidInputError
     from core.gc_pause import collector_paused
-    from core.ledger.replaying import decided_again, differences
+    from core.ledger.replaying import UnknownFunctionError, decided_again, differences
 
     try:
         entry, raw = reader.entry(key.key)
         documents = reader.documents(entry, raw)
         snapshot = reader.snapshot(entry, documents)
+    except InvalidInputError as error:
+        unreadable.append({"id": key.id, "problem": str(error)})
+        return
+    try:
         with collector_paused():
             again = decided_again(entry, snapshot)
-    except InvalidInputError as error:  # also of a later release, whose function this one does not know
+    except UnknownFunctionError as error:  # of a later release
         unreadable.append({"id": key.id, "problem": str(error)})
         return
     if again != documents.plan:

@@ -19,11 +19,15 @@ from core.scheduling import schedule
 DIFFERENCES_SHOWN: Final = 5
 
 
+class UnknownFunctionError(InvalidInputError):
+    """The entry is of a function that this release does not know."""
+
+
 def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
     """Return the plan's bytes for the snapshot, decided by the same function under the same bound.
 
     Raises:
-        InvalidInputError: If this release does not know the function.
+        UnknownFunctionError: If this release does not know the function.
     """
     options = msgspec.structs.replace(snapshot.options, improve_iterations=entry.improve_iterations)
     bounded = msgspec.structs.replace(snapshot, options=options)
@@ -32,7 +36,7 @@ def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
         return codec.encode_plan(schedule(bounded, clock))
     if entry.function == DISRUPT:
         return codec.encode_disruption_plan(disrupt(bounded, deadline=clock))
-    raise InvalidInputError(f"{entry.function!r} is not a function that decides", subject=f"ledger entry {entry.id}")
+    raise UnknownFunctionError(f"{entry.function!r} is not a function that decides", subject=f"ledger entry {entry.id}")
 
 
 def differences(before: bytes, after: bytes) -> list[str]:

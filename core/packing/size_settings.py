@@ -100,7 +100,8 @@ class TargetSettings(msgspec.Struct, frozen=True):
     coarse_pods_per_machine_max: int = 100
     # … and rounding is further than this above the bound: its nodes stay for long, and nobody waits for them (ADR 269).
     coarse_gap_relative: float = 0.004
-    # … with loads whose rest is filled, and dives that keep most machines (ADR 275).
+    # … with loads whose rest is filled, and dives that keep most machines, in fleets of at least this many nodes (ADR 275).
+    improved_loads_nodes_min: int = 50
     load_exchange: LoadExchangeSettings = LoadExchangeSettings(loads=12)
     kept_machines: KeptMachineSettings = KeptMachineSettings(share=0.75)
     # Likeness compares only CPU and memory: places for pods are hardly ever short.

@@ -113,7 +113,7 @@ class Diving:
         noise = self._generator.normal(0, settings.noise, len(value_for_price))
         ranked = np.argsort(-(value_for_price + noise), kind="stable")
         kept = np.sort(ranked[: int(len(ranked) * settings.share)])
-        return Packing(packing.types[kept], packing.loads[kept])
+        return Packing(packing.types[kept], packing.loads[kept]) if len(kept) else None
 
     def _dive(self, bought_share_min: float, *, prices_always: bool, kept: Packing | None = None) -> Packing:
         """Dive once. The loads become columns: those for the last pods improve the next solution and the next dive.

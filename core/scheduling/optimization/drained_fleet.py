@@ -48,7 +48,7 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         share = self._search.repack.way_trial_share
         trials: list[tuple[Solution, Repacker]] = []
         tried: tuple[Repacker, SearchBudget] | None = None
-        for way in _ways(self._search):
+        for way in _ways(self._search, len(self._context.existing_nodes)):
             portion = budget.portion(share)
             if tried is not None and not tried[0].models_hostnames and tried[1].steps_max == portion.steps_max:
                 budget.steps += tried[1].steps  # as if the same search had run again
@@ -76,7 +76,7 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
             return self.results
         from core.scheduling.optimization.repacker import Repacker
 
-        way = next(iter(_ways(self._search)))
+        way = next(iter(_ways(self._search, len(self._context.existing_nodes))))
         found = Repacker(self._context, way).regrouped(self._solution, new_nodes, kind)
         return self._results(self._if_within_ec2_limits(found))
 
@@ -85,11 +85,11 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         return cheaper_within_ec2_limits(self._context, found, self._solution) or self._solution
 
 
-def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:
-    """Return the settings of both models. All zones are packed together: separately, each zone rounds up on its own.
+def _ways(settings: SearchSettings, nodes: int) -> tuple[SearchSettings, SearchSettings]:
+    """Return the settings of both models for a fleet. All zones are packed together: separately, each one rounds up on its own.
 
     Column generation packs machines with more pods than in a plan, thousands of pods on dozens of machines (docs/adr/0259), and
-    also where rounding comes nearer to the bound (docs/adr/0269), with better loads and dives (docs/adr/0275).
+    also where rounding comes nearer to the bound (docs/adr/0269), in larger fleets with better loads and dives (docs/adr/0275).
     """
     whole, target = replace(settings.repack, joint_pairs_max=sys.maxsize), settings.target
     stages = replace(
@@ -97,13 +97,9 @@ def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:
         coarse_pods_per_machine_max=target.coarse_pods_per_machine_max,
         coarse_gap_relative=target.coarse_gap_relative,
     )
-    settings = replace(
-        settings,
-        repack=whole,
-        stages=stages,
-        load_exchange=target.load_exchange,
-        kept_machines=target.kept_machines,
-    )
+    settings = replace(settings, repack=whole, stages=stages)
+    if nodes >= target.improved_loads_nodes_min:
+        settings = replace(settings, load_exchange=target.load_exchange, kept_machines=target.kept_machines)
     return settings, replace(settings, repack=replace(whole, hostname_resources_max=0))
 
 

@@ -80,7 +80,7 @@ class Subproblem:
         return with_distinct_values(problem, self._distinct_values(types)) if min_values else problem
 
     def prepared(self, problem: PackingProblem, settings: SearchSettings, budget: SearchBudget) -> PreparedProblem:
-        """Return the packing problem with its relaxation; of further searches, the first one's."""
+        """Return the packing problem with its relaxation. A further search, with the same settings, gets the first one's."""
         if self._prepared is None:
             self._prepared = prepared_with_flexibility(problem, settings, budget)
         return self._prepared

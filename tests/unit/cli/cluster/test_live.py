@@ -251,6 +251,28 @@ def test_a_plugin_asks_on_the_terminal_while_standard_output_is_a_file(server: F
     assert json.loads(taken.read_text())["kind"] == "List"
 
 
+def test_a_plugin_whose_input_is_no_terminal_may_not_ask(server: FakeServer, tmp_path: Path) -> None:
+    """In a loop over contexts, it took the next of them for its answer."""
+    told = tmp_path / "told.json"
+    program = f"import os, pathlib; pathlib.Path({str(told)!r}).write_text(os.environ['KUBERNETES_EXEC_INFO'])\n"
+    _sign_in_with(_python(program + _gives({"token": TOKEN})), tmp_path)
+    ours, theirs = os.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "cli", "snapshot"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 0
+    assert json.loads(told.read_text())["spec"]["interactive"] is False
+
+
 def test_a_session_that_ends_while_pages_are_read_ends_the_command(
     server: FakeServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,24 +61,28 @@ def test_nodes_are_as_planned_if_that_is_cheaper() -> None:
 
 def test_new_nodes_of_a_target_are_packed_by_column_generation_up_to_a_hundred_pods_each() -> None:
     """Thousands of pods on some dozens of machines were packed 2.6 % above their relaxation without it."""
-    for way in _ways(DEFAULT_SETTINGS):
+    for way in _ways(DEFAULT_SETTINGS, 500):
         assert way.stages.coarse_pods_per_machine_max == DEFAULT_SETTINGS.target.coarse_pods_per_machine_max == 100
 
 
 def test_column_generation_also_runs_where_rounding_is_a_percent_above_the_bound() -> None:
     """Targets of 2,000 nodes, rounded to 1.1 % above their relaxation, ended there."""
-    for way in _ways(DEFAULT_SETTINGS):
+    for way in _ways(DEFAULT_SETTINGS, 500):
         assert way.stages.coarse_gap_relative == DEFAULT_SETTINGS.target.coarse_gap_relative
         assert way.stages.coarse_gap_relative < DEFAULT_SETTINGS.stages.coarse_gap_relative / 2
 
 
 def test_new_nodes_of_a_target_are_packed_with_exchanges_and_dives_that_keep_machines() -> None:
-    """Plans for waiting pods have neither."""
+    """Plans for waiting pods have neither, nor have small fleets."""
     assert not DEFAULT_SETTINGS.load_exchange.loads
     assert not DEFAULT_SETTINGS.kept_machines.share
-    for way in _ways(DEFAULT_SETTINGS):
+    few = DEFAULT_SETTINGS.target.improved_loads_nodes_min - 1
+    for way in _ways(DEFAULT_SETTINGS, few + 1):
         assert way.load_exchange.loads
         assert way.kept_machines.share
+    for way in _ways(DEFAULT_SETTINGS, few):
+        assert not way.load_exchange.loads
+        assert not way.kept_machines.share
 
 
 def test_a_restart_takes_nothing_apart_again(monkeypatch: pytest.MonkeyPatch) -> None:
