@@ -46,7 +46,7 @@ class SubproblemSearch:
             self.ready = prepared_like(problem, model.ready, settings)
         self._model = model if self.ready is not None else None
         if is_priced and self.ready is None:
-            self.ready = subproblem.prepared(problem, settings, budget)
+            self.ready = subproblem.prepared(settings, budget)
         machines = self.ready.fluid.machines.sum() if self.ready and subproblem.zone else 0
         self.is_large_zone = bool(machines >= settings.large_zones.machines_min)
         self._settings = _for_large_zones(settings) if self.is_large_zone else settings

@@ -126,15 +126,22 @@ def test_a_table_names_the_page_of_each_code(
     assert lost["page"] == f"{SITE}/reference/reason-codes/#{code.lower()}"
 
 
-def test_long_work_says_how_much_of_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def a_terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """Standard error as a terminal, on which progress is written at once and every millisecond."""
+
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    terminal, shown = Terminal(), threading.Event()
+    terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setattr(progress_module, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(progress_module, "_TICK_SECONDS", 0.001)
+    return terminal
+
+
+def test_long_work_says_how_much_of_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, shown = a_terminal(monkeypatch), threading.Event()
     with progress("deciding again", 3) as steps:
         for number in steps.over(range(3)):
             deadline = time.monotonic() + 10
@@ -146,15 +153,7 @@ def test_long_work_says_how_much_of_it_is_done(monkeypatch: pytest.MonkeyPatch) 
 
 def test_no_progress_is_written_while_another_program_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins each line at its start, and would clear the question."""
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    terminal, waited = Terminal(), threading.Event()
-    monkeypatch.setattr("sys.stderr", terminal)
-    monkeypatch.setattr(progress_module, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(progress_module, "_TICK_SECONDS", 0.001)
+    terminal, waited = a_terminal(monkeypatch), threading.Event()
     with progress("reading"):
         with progress_held():
             before = terminal.getvalue()

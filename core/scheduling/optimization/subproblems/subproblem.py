@@ -62,6 +62,7 @@ class Subproblem:
             self.counts if len(nodes) == 1 else Counter([group_of[movable.item] for movable in of_node])
             for of_node in nodes
         ]
+        self._problem: PackingProblem | None = None
         self._prepared: PreparedProblem | None = None
 
     def _option(self, item: PackingItem, zone: str) -> LaunchOption:
@@ -73,16 +74,21 @@ class Subproblem:
 
         With minValues, a type's capacity is reduced until enough types with different values have it too.
         """
+        if self._problem is None:
+            self._problem = self._packing_problem()
+        return self._problem
+
+    def _packing_problem(self) -> PackingProblem:
         problem, types = problem_and_types(
             self._context.templates, counts=self.counts, hostname_capacity=self._hostname_capacity
         )
         min_values = self._scope.template.min_values
         return with_distinct_values(problem, self._distinct_values(types)) if min_values else problem
 
-    def prepared(self, problem: PackingProblem, settings: SearchSettings, budget: SearchBudget) -> PreparedProblem:
+    def prepared(self, settings: SearchSettings, budget: SearchBudget) -> PreparedProblem:
         """Return the packing problem with its relaxation. A further search, with the same settings, gets the first one's."""
         if self._prepared is None:
-            self._prepared = prepared_with_flexibility(problem, settings, budget)
+            self._prepared = prepared_with_flexibility(self.problem(), settings, budget)
         return self._prepared
 
     def _distinct_values(self, types: Ints) -> list[DistinctValues]:
