@@ -46,7 +46,7 @@ def place_of(mutant: Mutant, source: str) -> Place:
         if not function and isinstance(found, _Function) and mutant.line >= found.body[0].lineno:
             function, function_line = qualified, _first_line(found)
         if not function:
-            names += _defined(found)
+            names += defined(found)
         body = [statement for statement in _inside(found) if isinstance(statement, ast.stmt)]
     if inner is None:
         raise LookupError(f"{mutant.path} has no statement in line {mutant.line}")
@@ -85,7 +85,8 @@ def _last_line_of_head(statement: ast.stmt) -> int:
     return max(statement.lineno, min(below) - 1)
 
 
-def _defined(statement: ast.stmt) -> list[str]:
+def defined(statement: ast.stmt) -> list[str]:
+    """The names that a statement gives to what it makes."""
     if isinstance(statement, _Function | ast.ClassDef):
         return [statement.name]
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]

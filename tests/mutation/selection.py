@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -11,7 +12,7 @@ from typing import Final
 from tests.mutation.areas import CODE, ROOT, SUITES, WHOLE_RESULTS, area_of, is_of_area, own_tests
 from tests.mutation.coverage_map import CoverageMap
 from tests.mutation.mutants import Mutant
-from tests.mutation.places import Place
+from tests.mutation.places import Place, defined
 
 _STEPS: Final = (0.02, 0.1, 0.5, 2.0, 8.0)
 """Cheap tests are asked first; within a step, those of the module's own, then those that run most of the module."""
@@ -56,24 +57,39 @@ def tests_for(mutant: Mutant, place: Place, known: CoverageMap, collected: Itera
 def tests_at_import(mutant: Mutant, place: Place, known: CoverageMap, collected: Iterable[str]) -> list[str]:
     """The tests of its area for what runs when the module is imported.
 
-    Those whose files say one of its names, and those that execute a line that does; by file, for each is imported again.
+    Those at the module's path, those whose files say one of its names or of a name that is made of them, and those that execute
+    a line that does; by file, for each is imported again.
     """
     area, own = area_of(mutant.path), own_tests(mutant.path)
     of_area = [test for test in collected if is_of_area(test, area) and known.seconds(test) < _STEPS[-1]]
     names = place.names or (place.function.rpartition(".")[2],)
+    names += made_of(names[0], (ROOT / mutant.path).read_text())
     says = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in names))
     by_text = {file for file in {test.partition("::")[0] for test in of_area} if says.search(_text(file))}
     by_line: set[str] = set()
     for path, text in _code():
         lines = [number for number, line in enumerate(text.splitlines(), 1) if says.search(line)]
         by_line.update(known.tests_of_lines(path, lines))
-    asked = [test for test in of_area if test.partition("::")[0] in by_text or test in by_line]
+    asked = [test for test in of_area if test.partition("::")[0] in by_text | {own} or test in by_line]
 
     def order(test: str) -> tuple[bool, bool, str]:
         file = test.partition("::")[0]
         return file != own, file not in by_text, file
 
     return sorted(asked, key=order)[:_LATE_TESTS_MAX]
+
+
+def made_of(name: str, source: str) -> tuple[str, ...]:
+    """What a module makes of one of its names while it is imported: a table of constants carries a fault in one of them."""
+    found, left = [name], [one for one in ast.parse(source).body if isinstance(one, ast.Assign | ast.AnnAssign)]
+    for one in found:
+        says = re.compile(rf"\b{re.escape(one)}\b")
+        users = [
+            statement for statement in left if statement.value is not None and says.search(ast.unparse(statement.value))
+        ]
+        found += [made for statement in users for made in defined(statement) if made not in found]
+        left = [statement for statement in left if statement not in users]
+    return tuple(found[1:])
 
 
 @lru_cache(maxsize=2048)

@@ -154,6 +154,24 @@ def test_a_table_beside_a_test_is_part_of_its_text() -> None:
     assert selection.tests_at_import(mutant, place, CoverageMap({}), [test]) == [test]
 
 
+def test_a_constant_is_asked_of_the_tests_of_its_module_whatever_they_name() -> None:
+    """A test of all kinds names none of them: a fault in one was asked of nothing, and counted as a survivor."""
+    path = "core/manifests/wire/api_resources.py"
+    source = (ROOT / path).read_text()
+    one = next(m for m in mutants(path, source) if m.was == "False" and "CSI_NODES" in source.splitlines()[m.line - 1])
+    own = "tests/unit/manifests/wire/test_api_resources.py::test"
+    asked = selection.tests_at_import(
+        one, place_of(one, source), CoverageMap({}), [own, "tests/unit/manifests/test_pods.py::test"]
+    )
+    assert asked == [own]
+
+
+def test_what_a_module_makes_of_a_constant_carries_its_fault() -> None:
+    source = "_SECOND = 1\n_MINUTE = 60 * _SECOND\nUNITS: Final = {'m': _MINUTE}\nOTHER = _SECONDS\n"
+    assert selection.made_of("_SECOND", source) == ("_MINUTE", "UNITS")
+    assert selection.made_of("UNITS", source) == ()
+
+
 def test_each_mutant_changes_the_code_and_parses() -> None:
     """Every mutant of one of the project's modules parses, differs, and keeps the line numbers."""
     path = "core/disruption/budgets/node_pool_budgets.py"
