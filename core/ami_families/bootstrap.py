@@ -10,7 +10,7 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.model.values.label_syntax import is_label_key, labels_fault, shown
+from core.model.values.label_syntax import is_label_key, is_label_value, labels_fault, shown
 from core.model.values.taints import EFFECTS, UNREGISTERED, Taint
 
 _DNS_HOST: Final = 10
@@ -131,7 +131,7 @@ def read_taint(text: str) -> Taint:
     """
     body, _, effect = text.rpartition(":")
     key, _, value = body.partition("=")
-    is_taint = is_label_key(key) and (not value or is_label_key(value)) and effect in EFFECTS
+    is_taint = is_label_key(key) and is_label_value(value) and effect in EFFECTS
     if not is_taint:
         raise InvalidInputError(f"{shown(text)} is not a taint of the form key=value:Effect", field="taints")
     return Taint(key, effect, value)

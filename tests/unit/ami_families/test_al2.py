@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from core.ami_families.al2 import AL2
-from tests.unit.ami_families.nodes import (
-    changed,
-    documents,
-)
+from tests.unit.ami_families.nodes import CLUSTER, changed, documents
 
 
 def test_an_al2_node_calls_the_bootstrap_script() -> None:
@@ -31,3 +30,18 @@ def test_an_al2_node_calls_the_bootstrap_script() -> None:
         '--eviction-soft="nodefs.available<9%" --eviction-soft-grace-period="nodefs.available=2m"'
     )
     assert f"--kubelet-extra-args '{expected}'" in script
+
+
+def test_an_option_that_nothing_is_known_for_is_left_out() -> None:
+    """The script asks EKS for what it is not given; an empty address would be taken for one."""
+    cluster = msgspec.structs.replace(CLUSTER, certificate_authority="", service_cidr="")
+    script = AL2.user_data(changed(cluster=cluster))
+    assert [
+        option
+        for option in ("--b64-cluster-ca", "--dns-cluster-ip", "--ip-family", "--local-disks")
+        if option in script
+    ] == []
+
+
+def test_user_data_of_blanks_is_no_document() -> None:
+    assert len(documents(AL2.user_data(changed(user_data=" \n")))) == 1

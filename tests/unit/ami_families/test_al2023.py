@@ -62,6 +62,7 @@ def test_al2023_without_service_addresses_is_refused() -> None:
         ("echo hi", "text/x-shellscript"),
         ("\tapiVersion: node.eks.aws/v1alpha1\n", "text/x-shellscript"),
         ("cat <<END\napiVersion: node.eks.aws/v1alpha1\nEND\n", "text/x-shellscript"),
+        ("apiVersion: v1\nkind: ConfigMap\n", "text/x-shellscript"),
         ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {}\n", "application/node.eks.aws"),
         ("# ours\n\n---\nkind: NodeConfig\napiVersion : node.eks.aws/v1alpha1\n", "application/node.eks.aws"),
         ("\"kind\": NodeConfig\n'apiVersion': 'node.eks.aws/v1alpha1'\n", "application/node.eks.aws"),
@@ -77,12 +78,10 @@ def test_the_users_own_document_comes_first_with_its_type(own: str, content_type
     assert last.get_content_type() == "application/node.eks.aws"
 
 
-def test_a_release_is_asked_for_by_its_name_and_the_latest_as_recommended() -> None:
-    """Otherwise, a pinned fleet moves to the newest image by itself, or the parameter does not exist."""
-    root = "/aws/service/eks/optimized-ami/1.31/amazon-linux-2023/x86_64/standard"
-    latest, pinned = (AL2023.images("1.31", release)[0].path for release in ("latest", "v20250715"))
-    assert latest == f"{root}/recommended/image_id"
-    assert pinned == f"{root}/amazon-eks-node-al2023-x86_64-standard-1.31-v20250715/image_id"
+def test_a_node_without_labels_of_ours_and_without_disks_says_nothing_of_them() -> None:
+    spec = node_config(AL2023.user_data(changed(labels={})))["spec"]
+    assert (spec.keys(), spec["kubelet"].keys()) == ({"cluster", "kubelet"}, {"config"})
+    assert "clusterDNS" not in spec["kubelet"]["config"]
 
 
 def test_nodes_join_with_the_services_range_and_take_any_kubelet_field() -> None:

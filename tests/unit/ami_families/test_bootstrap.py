@@ -7,7 +7,7 @@ import pytest
 
 from core import labels
 from core.ami_families.al2 import AL2
-from core.ami_families.bootstrap import registered_labels, registered_taints
+from core.ami_families.bootstrap import read_taint, registered_labels, registered_taints
 from core.ami_families.bottlerocket import BOTTLEROCKET
 from core.ami_families.family import AmiFamily
 from core.ami_families.registry import BY_ALIAS
@@ -52,3 +52,47 @@ def test_a_node_is_always_unregistered_at_first() -> None:
 def test_the_address_family_is_that_of_whatever_is_known(dns_ip: str, service_cidr: str, *, expected: bool) -> None:
     """The address of the DNS service is not known before the cluster is described, its Services' range may not be either."""
     assert msgspec.structs.replace(CLUSTER, dns_ip=dns_ip, service_cidr=service_cidr).is_ipv6 is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "taint"),
+    [
+        ("a:NoExecute", Taint("a", "NoExecute")),
+        ("example.com/a=b:PreferNoSchedule", Taint("example.com/a", "PreferNoSchedule", "b")),
+        ("a=:NoSchedule", Taint("a", "NoSchedule")),
+    ],
+)
+def test_a_taint_is_read_as_the_kubelet_reads_it(text: str, taint: Taint) -> None:
+    assert read_taint(text) == taint
+
+
+@pytest.mark.parametrize(
+    "text", ["a b=c:NoSchedule", "a=b c:NoSchedule", "a=b/c:NoSchedule", "a=b:Never", ":NoSchedule"]
+)
+def test_a_taint_that_the_kubelet_does_not_start_with_is_refused(text: str) -> None:
+    """An instance with it runs, costs money, and never becomes a node. A value has no domain, unlike a key."""
+    with pytest.raises(InvalidInputError, match="is not a taint") as refused:
+        read_taint(text)
+    assert refused.value.field == "taints"
+
+
+@pytest.mark.parametrize(
+    ("own", "of_cluster", "found"),
+    [
+        ([], "", ()),
+        ([], "10.0.0.10", ("10.0.0.10",)),
+        (["10.1.2.3", "10.1.2.4"], "10.0.0.10", ("10.1.2.3", "10.1.2.4")),
+    ],
+)
+def test_the_dns_servers_are_the_classs_then_the_clusters(
+    own: list[str], of_cluster: str, found: tuple[str, ...]
+) -> None:
+    node = changed(kubelet={"clusterDNS": own}, cluster=msgspec.structs.replace(CLUSTER, dns_ip=of_cluster))
+    assert (node.cluster_dns, node.dns_address()) == (found, next(iter(found), ""))
+
+
+@pytest.mark.parametrize("service_cidr", ["services", "10.100.0.0/30", "10.100.0.1/16"])
+def test_service_addresses_that_hold_no_dns_server_name_the_field(service_cidr: str) -> None:
+    with pytest.raises(InvalidInputError, match="is not a range of addresses") as refused:
+        _ = msgspec.structs.replace(CLUSTER, service_cidr=service_cidr).eks_dns_ip
+    assert refused.value.field == "cluster.serviceCIDR"

@@ -8,9 +8,8 @@ import pytest
 
 from core.ami_families.bottlerocket import BOTTLEROCKET, release_of
 from core.errors import InvalidInputError
-from tests.unit.ami_families.nodes import (
-    changed,
-)
+from core.model.values.taints import Taint
+from tests.unit.ami_families.nodes import changed
 
 
 def test_the_release_is_the_aliass_then_the_images() -> None:
@@ -63,7 +62,15 @@ essential = false
 
 @pytest.mark.parametrize(
     ("version", "names_directories"),
-    [("latest", False), ("1.46.0", False), ("v1.50.1", False), ("1.45.9", True), ("", True)],
+    [
+        ("latest", False),
+        ("1.46.0", False),
+        ("v1.50.1", False),
+        ("1.45.9", True),
+        ("2.0.0", False),
+        ("0.47.1", True),
+        ("", True),
+    ],
 )
 def test_bottlerocket_mounts_local_disks(version: str, names_directories: bool) -> None:
     """Older releases mount nothing unless the directories are named; pods would fill the small root volume."""
@@ -74,8 +81,52 @@ def test_bottlerocket_mounts_local_disks(version: str, names_directories: bool) 
     assert (command["mode"], command["essential"]) == ("always", True)
 
 
-@pytest.mark.parametrize("own", ["not toml", "[settings]\nkubernetes = 3"])
-def test_bottlerocket_settings_that_cannot_be_merged_name_the_field(own: str) -> None:
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ("not toml", "not valid TOML"),
+        ("settings = 3", "settings must be a table"),
+        ("[settings]\nkubernetes = 3", "settings.kubernetes must be a table"),
+        ("[settings.kubernetes]\nnode-labels = 3", "settings.kubernetes.node-labels must be a table"),
+    ],
+)
+def test_bottlerocket_settings_that_cannot_be_merged_name_the_field(own: str, said: str) -> None:
     """Otherwise the node boots without the user's settings."""
-    with pytest.raises(InvalidInputError, match=r"spec\.userData"):
+    with pytest.raises(InvalidInputError, match=said) as refused:
         BOTTLEROCKET.user_data(changed(user_data=own))
+    assert refused.value.field == "spec.userData"
+
+
+def test_bottlerocket_gets_each_kubelet_setting_under_its_own_name() -> None:
+    """An unknown setting stops the boot, and a lost one is a node without it. The two percentages are strings."""
+    block = {
+        "systemReserved": {"memory": "1Gi"},
+        "kubeReserved": {"cpu": "100m"},
+        "evictionHard": {"memory.available": "5%"},
+        "evictionSoft": {"memory.available": "9%"},
+        "evictionSoftGracePeriod": {"memory.available": "1m"},
+        "evictionMaxPodGracePeriod": 0,
+        "imageGCHighThresholdPercent": 85,
+        "imageGCLowThresholdPercent": 0,
+        "cpuCFSQuota": False,
+    }
+    text = BOTTLEROCKET.user_data(
+        changed(labels={}, taints=(Taint("a", "NoSchedule"), Taint("a", "NoExecute", "b")), kubelet=block)
+    )
+    assert tomllib.loads(text)["settings"]["kubernetes"] == {
+        "cluster-name": "shop",
+        "api-server": "https://api.example",
+        "cluster-certificate": "Q0E=",
+        "node-labels": {},
+        "node-taints": {"a": [":NoSchedule", "b:NoExecute"]},
+        "max-pods": 29,
+        "system-reserved": {"memory": "1Gi"},
+        "kube-reserved": {"cpu": "100m"},
+        "eviction-hard": {"memory.available": "5%"},
+        "eviction-soft": {"memory.available": "9%"},
+        "eviction-soft-grace-period": {"memory.available": "1m"},
+        "eviction-max-pod-grace-period": 0,
+        "image-gc-high-threshold-percent": "85",
+        "image-gc-low-threshold-percent": "0",
+        "cpu-cfs-quota-enforced": False,
+    }

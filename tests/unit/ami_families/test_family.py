@@ -76,6 +76,7 @@ def test_a_family_does_not_boot_on_what_it_excludes() -> None:
         ((1, 35), None, "1.35", ""),
         ((1, 35), None, "1.34", "Custom images begin with Kubernetes 1.35, the cluster runs 1.34: use another family"),
         ((1, 35), None, "1.100", ""),
+        (None, (1, 32), "1.32.1", ""),
         (
             (1, 30),
             (1, 32),

@@ -10,6 +10,7 @@ import pytest
 from core.ami_families.bootstrap import Bootstrap, Cluster
 from core.ami_families.custom import CUSTOM
 from core.ami_families.family import AmiFamily
+from core.ami_families.image_parameters import NEURON, NVIDIA, STANDARD
 from core.ami_families.registry import BY_ALIAS, FAMILIES, family_of
 
 ROOT = Path(__file__).parents[3]
@@ -45,6 +46,106 @@ def test_a_family_with_an_alias_says_where_its_images_are(family: AmiFamily) -> 
     assert bool(paths) == bool(family.alias)
     assert len(set(paths)) == len(paths)
     assert all(path.startswith("/aws/service/") and path.endswith("/image_id") and "1.34" in path for path in paths)
+
+
+EKS = "/aws/service/eks/optimized-ami/1.32"
+BOTTLEROCKET = "/aws/service/bottlerocket/aws-k8s-1.32"
+
+
+@pytest.mark.parametrize(
+    ("alias", "latest", "pinned"),
+    [
+        (
+            "al2",
+            {
+                f"{EKS}/amazon-linux-2/recommended/image_id": (STANDARD,),
+                f"{EKS}/amazon-linux-2-arm64/recommended/image_id": (STANDARD,),
+                f"{EKS}/amazon-linux-2-gpu/recommended/image_id": (NEURON, NVIDIA),
+            },
+            f"{EKS}/amazon-linux-2-gpu/amazon-eks-gpu-node-1.32-v20250715/image_id",
+        ),
+        (
+            "al2023",
+            {
+                f"{EKS}/amazon-linux-2023/x86_64/standard/recommended/image_id": (STANDARD,),
+                f"{EKS}/amazon-linux-2023/arm64/standard/recommended/image_id": (STANDARD,),
+                f"{EKS}/amazon-linux-2023/x86_64/nvidia/recommended/image_id": (NVIDIA,),
+                f"{EKS}/amazon-linux-2023/arm64/nvidia/recommended/image_id": (NVIDIA,),
+                f"{EKS}/amazon-linux-2023/x86_64/neuron/recommended/image_id": (NEURON,),
+            },
+            f"{EKS}/amazon-linux-2023/x86_64/standard/amazon-eks-node-al2023-x86_64-standard-1.32-v20250715/image_id",
+        ),
+        (
+            "bottlerocket",
+            {
+                f"{BOTTLEROCKET}/x86_64/latest/image_id": (STANDARD, NEURON),
+                f"{BOTTLEROCKET}/arm64/latest/image_id": (STANDARD,),
+                f"{BOTTLEROCKET}-nvidia/x86_64/latest/image_id": (NVIDIA,),
+                f"{BOTTLEROCKET}-nvidia/arm64/latest/image_id": (NVIDIA,),
+            },
+            f"{BOTTLEROCKET}-nvidia/arm64/20250715/image_id",
+        ),
+    ],
+)
+def test_images_are_where_aws_publishes_them(alias: str, latest: dict[str, object], pinned: str) -> None:
+    """As EKS and Bottlerocket document them. Otherwise a pinned fleet moves to the newest image, or GPUs lack a driver."""
+    images = BY_ALIAS[alias].images
+    assert {parameter.path: parameter.serves for parameter in images("1.32", "latest")} == latest
+    assert pinned in [parameter.path for parameter in images("1.32", "v20250715")]
+
+
+def test_windows_images_serve_nodes_of_their_own_build() -> None:
+    """A pod that selects a build of Windows does not run on another one."""
+    (found,) = BY_ALIAS["windows2022"].images("1.34", "latest")
+    assert found.path == (
+        "/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.34/image_id"
+    )
+    operators = {entry["key"]: (entry["operator"], entry["values"]) for entry in found.serves[0]}
+    assert operators == {
+        "kubernetes.io/os": ("In", ["windows"]),
+        "node.kubernetes.io/windows-build": ("In", ["10.0.20348"]),
+    }
+
+
+SIZING = (
+    "eni_limited_memory_overhead",
+    "eni_limited_pods",
+    "takes_any_kubelet_field",
+    "registers_taints",
+    "needs_service_cidr",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "takes_pods_per_core", "volumes", "ephemeral"),
+    [
+        ("AL2", (True, True, False, True, False), True, {"/dev/xvda": 20}, "/dev/xvda"),
+        ("AL2023", (True, True, True, True, True), True, {"/dev/xvda": 20}, "/dev/xvda"),
+        ("Bottlerocket", (False, True, False, True, False), False, {"/dev/xvda": 4, "/dev/xvdb": 20}, "/dev/xvdb"),
+        ("Windows2022", (False, False, False, True, False), True, {"/dev/sda1": 50}, "/dev/sda1"),
+        ("Custom", (True, True, True, False, False), True, {}, ""),
+    ],
+)
+def test_a_family_is_sized_as_karpenters(
+    name: str, expected: tuple[bool, ...], takes_pods_per_core: bool, volumes: dict[str, int], ephemeral: str
+) -> None:
+    """Otherwise, more pods are planned onto a node than its kubelet admits."""
+    family = FAMILIES[name]
+    assert tuple(getattr(family, flag) for flag in SIZING) == expected
+    assert (family.supports_kubelet_field("podsPerCore"), family.supports_kubelet_field("maxPods")) == (
+        takes_pods_per_core,
+        True,
+    )
+    assert (dict(family.default_volumes), family.ephemeral_device) == (volumes, ephemeral)
+    assert family.offers_private_addresses == (family.operating_system == "windows")
+
+
+@pytest.mark.parametrize(
+    ("name", "build"),
+    [("Windows2019", "10.0.17763"), ("Windows2022", "10.0.20348"), ("Windows2025", "10.0.26100"), ("AL2023", "")],
+)
+def test_the_label_of_the_build_is_windows_own(name: str, build: str) -> None:
+    assert FAMILIES[name].windows_build == build
 
 
 @pytest.mark.parametrize("family", BY_ALIAS.values(), ids=BY_ALIAS)

@@ -8,6 +8,7 @@ import pytest
 
 from core.ami_families.al2 import AL2
 from core.ami_families.al2023 import AL2023
+from core.ami_families.user_data.mime import SHELL, Part, is_archive, read_archive, write_archive
 from core.errors import InvalidInputError
 from tests.unit.ami_families.nodes import (
     changed,
@@ -51,3 +52,16 @@ def test_a_cloud_config_keeps_its_content_type(family: Any, own: str, content_ty
     """As a script it was executed: every line was a comment or an error, and nothing was applied."""
     first, _ = documents(family.user_data(changed(user_data=own)))
     assert first.get_content_type() == content_type
+
+
+def test_the_boundary_is_karpenters_unless_a_document_has_it_as_a_line() -> None:
+    """Such a line would end the document, and the rest of the user's script would be lost."""
+    assert 'boundary="//"' in write_archive([Part.of(SHELL, "echo --//")])
+    assert 'boundary="///"' in write_archive([Part.of(SHELL, "echo\n--//")])
+    assert 'boundary="////"' in write_archive([Part.of(SHELL, "--//"), Part("X-Note: y\n--///", "z")])
+
+
+def test_what_stands_before_the_first_boundary_and_after_the_end_is_no_document() -> None:
+    own = "content-type: multipart/mixed; BOUNDARY=b; x=y\n\npreamble\n--b\nA: 1\n\nx\n\ny\n--b--\n--b\nB: 2\n\nlost"
+    assert is_archive(own)
+    assert read_archive(own) == (Part("A: 1", "x\n\ny"),)

@@ -33,3 +33,12 @@ def test_toml_round_trips(document: dict[str, Any]) -> None:
 def test_a_table_of_tables_alone_has_no_header_of_its_own() -> None:
     """Nodes' settings are read by people, too."""
     assert write_toml({"a": {"b": {"c": 1}}}) == "[a.b]\nc = 1\n"
+
+
+def test_keys_and_tables_have_one_order_and_values_come_first() -> None:
+    """Equal settings give equal user data: otherwise each pass would make another launch template."""
+    document = {"b": {"y": [{"d": 1, "c": 2}], "x": [1, True]}, "a": date(2026, 1, 2), "empty": {}, "of space": "\x7f"}
+    assert write_toml(document) == (
+        'a = 2026-01-02\n"of space" = "\\u007F"\n\n[b]\nx = [1, true]\n\n[[b.y]]\nc = 2\nd = 1\n\n[empty]\n'
+    )
+    assert write_toml(dict(reversed(document.items()))) == write_toml(document)
