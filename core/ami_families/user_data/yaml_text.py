@@ -39,7 +39,7 @@ def _lines(value: object) -> Iterator[str]:
             yield f"- {first}"
             yield from (f"  {line}" for line in rest)
     else:
-        yield _scalar(list(value) if isinstance(value, tuple) else value)
+        yield _scalar(value)
 
 
 def _entry(key: str, value: object) -> Iterator[str]:

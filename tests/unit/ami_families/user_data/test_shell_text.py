@@ -27,3 +27,10 @@ def test_text_that_no_quote_can_hold_is_refused_with_its_field(text: str) -> Non
     """EC2Launch cuts the script at its tag before PowerShell sees a quote."""
     with pytest.raises(InvalidInputError, match=r"cluster\.name: .* cannot be part of a script"):
         powershell_quoted(text, field="cluster.name")
+
+
+def test_bash_gets_no_control_characters() -> None:
+    """A line break in an argument would begin another command for what parses it again."""
+    with pytest.raises(InvalidInputError, match=r"cluster\.name: .* cannot be part of a script"):
+        bash_quoted("a\nb", field="cluster.name")
+    assert bash_quoted("</powershell>", field="f") == "'</powershell>'"
