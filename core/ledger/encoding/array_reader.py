@@ -66,12 +66,12 @@ class ArrayReader:
         passed: list[Block] = []
         at = skipped = 0
         for block in self._blocks:
-            start = -1
+            start = None
             if text.startswith(block.text, at):
                 start = at
             elif len(passed) < PASSED_MAX:
                 start = _next(block, text, at, at + skipped + AHEAD)
-            if start < 0:
+            if start is None:
                 passed.append(block)
                 skipped += len(block.text)
                 continue
@@ -83,7 +83,7 @@ class ArrayReader:
 
     def _add(self, text: bytes, passed: Sequence[Block], found: list[Block]) -> None:
         """Add the blocks of a text that replaces the passed blocks; a small block before it becomes part of them."""
-        if len(text) <= 1:
+        if text in (b"", b","):
             return
         elements = [bytes(element) for element in _split(b"[" + text[:-1] + b"]")]
         known: dict[bytes, Any] = {}
@@ -96,17 +96,17 @@ class ArrayReader:
 
     def _divided(self, elements: Sequence[bytes], known: dict[bytes, Any]) -> Iterator[Block]:
         length = sum(map(len, elements))
-        size = len(elements) if length <= 2 * BLOCK_BYTES else max(1, len(elements) * BLOCK_BYTES // length)
-        for start in range(0, len(elements), size or 1):
+        size = max(1, len(elements) if length <= 2 * BLOCK_BYTES else len(elements) * BLOCK_BYTES // length)
+        for start in range(0, len(elements), size):
             part = tuple(elements[start : start + size])
             objects = tuple(known[one] if one in known else self._decode(one) for one in part)
             yield Block(part, b",".join(part) + b",", objects)
 
 
-def _next(block: Block, text: bytes, at: int, end: int) -> int:
-    """Return where the block begins in the text from `at` on, before `end`; -1 if its first element is not followed by it.
+def _next(block: Block, text: bytes, at: int, end: int) -> int | None:
+    """Return where the block begins in the text from `at` on, before `end`; None if its first element is not followed by it.
 
     What is found is an element's beginning if the text before it consists of whole elements.
     """
     start = text.find(block.elements[0] + b",", at, end)
-    return start if start >= 0 and text.startswith(block.text, start) else -1
+    return None if start < 0 or not text.startswith(block.text, start) else start

@@ -30,8 +30,8 @@ def compressed(raw: bytes, base: bytes = b"") -> bytes:
     options: dict[int, int] = {
         CompressionParameter.compression_level: LEVEL,
         CompressionParameter.window_log: WINDOW_LOG,
-        CompressionParameter.enable_long_distance_matching: int(bool(base)),
-        CompressionParameter.checksum_flag: 1,
+        CompressionParameter.enable_long_distance_matching: bool(base),
+        CompressionParameter.checksum_flag: True,
     }
     compressor = zstd.ZstdCompressor(options=options, zstd_dict=_dictionary(base))
     return compressor.compress(raw, mode=compressor.FLUSH_FRAME)

@@ -109,7 +109,7 @@ class _Whole:
 
 
 def _field_reader(type_: Any) -> Callable[[msgspec.Raw], Any]:
-    """Return a reader: tuples of objects are read by element, everything else as a whole."""
-    if get_origin(type_) is tuple and issubclass(get_args(type_)[0], msgspec.Struct):
+    """Return a reader: tuples are read by element, everything else as a whole."""
+    if get_origin(type_) is tuple:
         return _Whole(ArrayReader(get_args(type_)[0]).objects)
     return _Whole(msgspec.json.Decoder(type_).decode)

@@ -13,6 +13,7 @@ from core.ledger.entry import (
     SCHEMA_VERSION,
     LedgerDocuments,
     LedgerEntry,
+    LedgerPart,
     decode_documents,
     decode_entry,
     encode_entry,
@@ -84,3 +85,16 @@ def test_a_header_has_only_what_differs_from_the_defaults() -> None:
 def end_of_header(raw: bytes) -> int:
     """Four bytes of a mark, four of the header's length, the header."""
     return 8 + int.from_bytes(raw[4:8], "big")
+
+
+def test_an_entry_of_this_releases_schema_is_read() -> None:
+    """The number is part of every stored entry: raised without need, older releases refuse what they could read."""
+    assert SCHEMA_VERSION == 2
+    entry = msgspec.structs.replace(an_entry(), schema_version=SCHEMA_VERSION)
+    assert decode_entry(encode_entry(entry, DOCUMENTS, b"")) == entry
+
+
+def test_an_entry_adds_to_the_bill_what_its_parts_do() -> None:
+    parts = tuple(LedgerPart(id=str(n), reason="Launched", hourly=hourly) for n, hourly in enumerate((7, -2, 0)))
+    assert msgspec.structs.replace(an_entry(), parts=parts).hourly == 5
+    assert an_entry().hourly == 0

@@ -169,3 +169,27 @@ def test_a_decision_is_of_a_pod_and_a_node_only_if_both_are() -> None:
     for pod, is_pods in (("shop/a", True), ("shop/z", False), ("", True)):
         for node, is_nodes in (("n1", True), ("n2", False), ("", True)):
             assert concerns(line, pod=pod, node=node) == (is_pods and is_nodes), (pod, node)
+
+
+def test_a_node_is_named_by_itself_alone() -> None:
+    """A pod or a NodeClaim of the name of a node is not that node."""
+    named = msgspec.structs.replace(CLAIM, name="other", pods=("n7/a",))
+    line = log_entry(entry(PROVISION, of_provisioning([named], [("n8", "n9")], ())), ())
+    assert line.objects == ("NodeClaim/other", "Node/n9", "Pod/n7/a", "Pod/n8")
+    assert [concerns(line, node=name) for name in ("other", "n9", "n8", "Pod/n8", "Node/n9")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_a_command_is_no_node_claim() -> None:
+    line = log_entry(disruption(("k1", COMMAND)), ())
+    assert line.objects == ("Command/k1", "Node/n1", "Node/n9", "Pod/shop/a")
+    assert not concerns(line, node="k1")
+
+
+def test_a_decision_without_parts_is_decided() -> None:
+    assert log_entry(entry(PROVISION, of_provisioning((), (), ())), ()).state == "decided"

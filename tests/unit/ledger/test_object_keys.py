@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.ledger.object_keys import days, decision_key, read_decision_key
+from core.ledger.object_keys import base_key, days, decision_key, outcome_key, pointer_key, read_decision_key
 
 MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - Hypothesis takes naive bounds
 NOW = datetime(2026, 11, 22, 5, 31, tzinfo=UTC)
@@ -57,3 +57,30 @@ def test_the_day_that_begins_with_the_last_moment_is_one_of_them(since: datetime
     assert [(day.date(), day.time()) for day in found] == [
         (since.date() + timedelta(days=number), datetime.min.time()) for number in range(count)
     ]
+
+
+def test_keys_are_what_releases_have_written() -> None:
+    """An object under another key is lost to the reader, and to the rules that delete old ones."""
+    assert decision_key("prod", NOW, "disrupt", "7f3a9c01de") == (
+        "decisions/prod/2026/11/22/053100.000000Z-disrupt-7f3a9c01de"
+    )
+    assert outcome_key("prod", NOW, "execute", "0f") == "outcomes/prod/2026/11/22/053100.000000Z-execute-0f"
+    assert base_key("prod", "0f") == "bases/prod/0f"
+    assert pointer_key("prod", "disrupt") == "bases/prod/of-disrupt"
+    found = read_decision_key(decision_key("prod", NOW, "disrupt", "7f3a9c01de"))
+    assert found is not None
+    assert found.cluster == "prod"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "outcomes/c/2026/11/22/053100.000000Z-disrupt-0f",
+        "decisions/c/2026/11/22/053100.000000Z-disrupt-0f/more",
+        "decisions/c/2026/11/22",
+        "",
+    ],
+)
+def test_a_key_is_a_decisions_by_folder_and_depth(key: str) -> None:
+    """Outcomes are stored under keys of the same form."""
+    assert read_decision_key(key) is None

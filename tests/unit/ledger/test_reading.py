@@ -15,7 +15,7 @@ from core.ledger.encoding.compression import compressed
 from core.ledger.entry import PROVISION, LedgerDocuments, LedgerEntry, decode_documents, decode_entry, encode_entry
 from core.ledger.object_keys import base_key
 from core.ledger.outcome import decode_outcomes
-from core.ledger.reading import CHAIN_MAX, LedgerReader
+from core.ledger.reading import BASES_KEPT, CHAIN_MAX, LedgerReader
 from core.ledger.replaying import decided_again, differences
 from core.ledger.written_form import encode_catalogue, written_form
 from core.model.catalogue import Catalogue
@@ -196,3 +196,39 @@ def test_an_entry_of_release_1_is_read() -> None:
     stored = b"FLW1" + len(head).to_bytes(4, "big") + head + body
     assert decode_entry(stored).schema_version == 1
     assert reader.documents(old, stored) == documents
+
+
+def test_an_entry_is_read_by_its_key_with_its_bytes_and_its_form() -> None:
+    entry, raw, objects = kept(a_world())
+    reader = reader_of({**objects, "decisions/x": raw})
+    assert reader.entry("decisions/x") == (entry, raw)
+    documents = reader.documents(entry, raw)
+    found = reader.form(entry, documents)
+    assert (found.snapshot, found.catalogue) == (documents.snapshot, encode_catalogue(a_world().catalogue))
+
+
+def test_the_bases_that_were_used_last_are_kept() -> None:
+    """Consecutive decisions share them; each has tens of megabytes, so only some are."""
+    entry, _, _ = kept(a_world())
+    bases = [b"base %d" % number for number in range(BASES_KEPT + 1)]
+    objects = {base_key("c", digest_of(one)): encode_base(one) for one in bases}
+    asked: list[str] = []
+
+    def get(key: str) -> bytes:
+        asked.append(key)
+        return objects[key]
+
+    reader = LedgerReader(get)
+
+    def read(number: int) -> bool:
+        """Whether the base had to be read."""
+        base, before = bases[number], len(asked)
+        of_base = msgspec.structs.replace(entry, base=digest_of(base), plan_digest=digest_of(b""))
+        reader.documents(of_base, encode_entry(of_base, LedgerDocuments(b"s", b""), base))
+        return len(asked) > before
+
+    assert [read(number) for number in range(BASES_KEPT)] == [True] * BASES_KEPT
+    assert not read(0)  # now it was used later than the second one
+    assert read(BASES_KEPT)
+    assert not read(0)
+    assert read(1)

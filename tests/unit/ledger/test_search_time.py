@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from core import codec
-from core.ledger.search_time import RecordedTime, replayed_clock
+from core.ledger.entry import LedgerEntry
+from core.ledger.search_time import RecordedTime, recorded_clock, replayed_clock
 from core.scheduling import schedule
-from tests.builders import a_pod, a_pool, a_snapshot, a_type
+from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
 
 
 def test_a_search_that_time_ended_is_replayed() -> None:
@@ -28,3 +31,40 @@ def test_a_search_that_time_ended_is_replayed() -> None:
 def test_after_the_last_answer_time_is_over() -> None:
     clock = replayed_clock([0, 250])
     assert [clock(), clock(), clock(), clock()] == [0.0, 0.25, 1.0, 1.0]
+
+
+def test_a_reading_is_a_whole_number_of_thousandths_and_what_the_search_gets() -> None:
+    """A search that got more digits than are stored could end elsewhere when it is replayed."""
+    readings = iter((0.0, 0.2507, 0.9999))
+    clock = RecordedTime(lambda: next(readings))
+    assert [clock(), clock(), clock()] == [0.0, 0.25, 0.999]
+    assert clock.elapsed == [0, 250, 999]
+
+
+@pytest.mark.parametrize(
+    ("is_greedy", "bound", "elapsed", "answers"),
+    [
+        (True, None, (250,), None),
+        (False, 3, (), None),
+        (False, 3, (250,), [0.25, 1.0]),
+        (False, None, (), [1.0, 1.0]),
+        (False, None, (250,), [0.25, 1.0]),
+    ],
+)
+def test_a_search_is_repeated_under_the_clock_that_bounded_it(
+    is_greedy: bool, bound: int | None, elapsed: tuple[int, ...], answers: list[float] | None
+) -> None:
+    """None bounded a greedy plan, or a search that ended by its steps; one that time ended at once gets no time again."""
+    header = {
+        "cluster": "c",
+        "function": "provision",
+        "version": "1",
+        "catalogue": "d",
+        "base": "b",
+        "plan_digest": "p",
+    }
+    entry = LedgerEntry(
+        id="i", at=NOW, what="", reason="", is_greedy=is_greedy, improve_iterations=bound, elapsed=elapsed, **header
+    )
+    clock = recorded_clock(entry)
+    assert (None if clock is None else [clock(), clock()]) == answers

@@ -78,3 +78,81 @@ def test_spaces_between_elements_change_nothing() -> None:
     elements = [One(f"{number}") for number in range(10)]
     for raw in (written(elements), json.dumps([{"name": one.name} for one in elements], indent=1).encode(), b"[ ]"):
         assert list(reader.objects(raw)) == msgspec.json.decode(raw, type=list[One])
+
+
+def test_a_part_of_an_array_is_refused() -> None:
+    """Brackets are looked at, not assumed: what is cut off would read as an array of fewer elements."""
+    for raw in (b"[7", b"7]", b"{}]", b"[{}"):
+        with pytest.raises(msgspec.MsgspecError):
+            ArrayReader(int).objects(raw)
+    assert ArrayReader(int).objects(b"[7]") == (7,)
+    assert ArrayReader(int).objects(b"[]") == ()
+
+
+SAME = len(written([One("0000")])) - 1
+"""Bytes of an element of the next tests, its comma included."""
+
+
+def numbered(*numbers: int) -> bytes:
+    return written([One(f"{number:04}") for number in numbers])
+
+
+def test_an_array_that_did_not_change_is_not_divided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A week has thousands of arrays with thousands of pods, of which some twenty differ from the last array."""
+    monkeypatch.setattr(array_reader, "BLOCK_BYTES", 10 * SAME)
+    reader, divided = ArrayReader(One), []
+    reader.objects(numbered(*range(100)))
+    monkeypatch.setattr(array_reader, "_split", lambda text: divided.append(text) or msgspec.json.decode(text))
+    reader.objects(numbered(*range(100)))
+    assert divided == []
+
+
+@pytest.mark.parametrize(("count", "blocks"), [(19, [19]), (20, [20]), (21, [10, 10, 1]), (25, [10, 10, 5])])
+def test_a_long_array_is_divided_into_blocks_of_one_length(
+    count: int, blocks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to twice the length stays together; a comma of each element is not counted."""
+    monkeypatch.setattr(array_reader, "BLOCK_BYTES", 10 * (SAME - 1))
+    found = ArrayReader(One).blocks(numbered(*range(count)))
+    assert [len(block.elements) for block in found] == blocks
+
+
+def test_an_element_that_is_longer_than_a_block_is_alone_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_reader, "BLOCK_BYTES", SAME // 3)
+    assert [len(block.elements) for block in ArrayReader(One).blocks(numbered(1, 2, 3))] == [1, 1, 1]
+
+
+def test_a_small_block_takes_in_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that grows pod by pod would become blocks of one pod, each compared alone. Half a block is not small."""
+    monkeypatch.setattr(array_reader, "BLOCK_BYTES", 10 * SAME)
+    reader = ArrayReader(One)
+    for count in range(1, 24):
+        found = reader.blocks(numbered(*range(count)))
+    assert [len(block.elements) for block in found] == [5, 5, 5, 5, 3]
+
+
+@pytest.mark.parametrize(("replaced", "kept"), [(7, 22), (8, 0)])
+def test_after_several_blocks_in_a_row_that_differ_no_further_one_is_looked_for(
+    replaced: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look takes time, and finds nothing in an array of other pods. The elements stay the same objects."""
+    monkeypatch.setattr(array_reader, "BLOCK_BYTES", 1)
+    reader = ArrayReader(One)
+    before = reader.blocks(numbered(*range(29)))
+    after = reader.blocks(numbered(99, *range(replaced, 29)))
+    assert len(set(map(id, before)) & set(map(id, after))) == kept
+    assert all(b.objects[0] is a.objects[0] for b, a in zip(before[replaced:], after[1:], strict=True))
+
+
+@pytest.mark.parametrize(("ahead", "is_found"), [(SAME, True), (SAME - 1, False)])
+def test_a_block_is_looked_for_behind_as_many_new_bytes_as_were_passed_and_some_more(
+    ahead: int, is_found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice: what was passed before the first block that is found does not count for the second."""
+    monkeypatch.setattr(array_reader, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(array_reader, "AHEAD", ahead)
+    reader = ArrayReader(One)
+    before = reader.blocks(numbered(*range(9)))
+    after = reader.blocks(numbered(90, 91, 2, 3, 92, 93, *range(6, 9)))
+    same = [number for number, block in enumerate(after) if any(block is other for other in before)]
+    assert same == ([2, 3, 6, 7, 8] if is_found else [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from backports import zstd
 from hypothesis import given
@@ -96,3 +98,25 @@ def test_several_frames_are_one_document() -> None:
 def test_many_frames_take_time_in_proportion_to_their_number() -> None:
     """Each frame copied everything behind it."""
     assert decompressed(compressed(b"") * 100_000 + compressed(b"one")) == b"one"
+
+
+def test_a_frame_with_its_base_and_one_of_the_largest_size_are_read_without_a_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written, whole = compressed(BASE + b"tail", BASE), compressed(BASE)
+    monkeypatch.setattr(compression.zstd, "ZstdFile", None)
+    assert decompressed(written, BASE) == BASE + b"tail"
+    monkeypatch.setattr(compression, "DECOMPRESSED_MAX", len(BASE))
+    assert decompressed(whole) == BASE
+
+
+def test_a_frame_that_stands_for_far_more_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused when the limit is reached, not after all of it lies in memory."""
+    bomb = compressed(bytes(32 << 20))
+    monkeypatch.setattr(compression, "DECOMPRESSED_MAX", 1000)
+    tracemalloc.start()
+    with pytest.raises(InvalidInputError, match="when decompressed"):
+        decompressed(bomb)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 8 << 20

@@ -84,3 +84,16 @@ def test_as_many_elements_as_are_allowed_are_restored() -> None:
     elements = [b"%d" % number for number in range(LEAST)]
     document, base = b"},{".join(elements), b"},{".join(reversed(elements))
     assert applied(difference(document, base), base, at_most=MANY) == document
+
+
+def test_a_document_may_be_as_long_as_the_limit() -> None:
+    """Every element counts with what stands between two, so that nothing longer is put together first."""
+    base = b"},{".join([b"x" * 100] * 4)
+    written = difference(base, base)
+    limit = 4 * ELEMENT_BYTES + 128
+    assert len(base) < limit
+    exact = base + b"y" * (limit - len(base))
+    assert applied(difference(exact, base), base, at_most=limit) == exact
+    with pytest.raises(InvalidInputError, match="when decompressed"):
+        applied(difference(exact + b"y", base), base, at_most=limit)
+    assert applied(written, base, at_most=limit) == base

@@ -69,3 +69,41 @@ def test_a_damaged_snapshot_is_refused(before: bytes, after: bytes, problem: str
     assert before in whole
     with pytest.raises(InvalidInputError, match=problem):
         FormReader().read(SnapshotForm(whole.replace(before, after), CATALOGUE))
+
+
+def test_what_did_not_change_is_the_same_pod_whatever_else_did() -> None:
+    first = a_world()
+    reader = FormReader()
+    one = reader.read(form(first))
+    two = reader.read(form(msgspec.structs.replace(first, now=first.now + MINUTE)))
+    assert all(a is b for a, b in zip(one.pods, two.pods, strict=True))
+    more = msgspec.structs.replace(first, pods=(*first.pods, a_pod("d", cpu="3")))
+    three = reader.read(form(more))
+    assert [a is b for a, b in zip(two.pods, three.pods, strict=False)] == [True, True, True]
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_pod_whose_spec_alone_changed_is_read_anew(moves: bool) -> None:
+    """Its record stays the same bytes, for it names the spec by number: a resized pod would keep its old requests."""
+    first = a_world()
+    resized = msgspec.structs.replace(first.pods[1], spec=a_pod("b", cpu="3").spec)
+    last = msgspec.structs.replace(first.pods[2], node_name="n1") if moves else first.pods[2]
+    reader = FormReader()
+    reader.read(form(first))
+    pods = (first.pods[0], resized, last)
+    assert reader.read(form(msgspec.structs.replace(first, pods=pods))).pods == pods
+
+
+def test_pods_of_a_snapshot_that_lost_a_spec_are_refused() -> None:
+    """Also where the pods are those of the last one, byte by byte, and where the number is the first that is missing."""
+    whole = form(a_world())
+    specs = msgspec.json.decode(whole.snapshot)["specs"]
+    assert len(specs) == 2
+    second = msgspec.json.encode(specs[1])
+    cut = whole.snapshot.replace(b"," + second, b"")
+    assert cut != whole.snapshot
+    reader = FormReader()
+    reader.read(whole)
+    for one in (reader, FormReader()):
+        with pytest.raises(InvalidInputError, match="refers to a spec that is not there"):
+            one.read(SnapshotForm(cut, CATALOGUE))
