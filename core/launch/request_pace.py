@@ -61,7 +61,7 @@ class Turn(NamedTuple):
 
 def rate_of(pace: Pace, now: int) -> int:
     """Return the present rate. A bucket that a wrong clock wrote has the fastest: otherwise, it would not recover."""
-    if not pace.slowed_at or pace.slowed_at > now + CLOCKS_APART:
+    if pace.slowed_at > now + CLOCKS_APART:
         return FASTEST
     risen = max(0, now - pace.slowed_at - QUIET) * RISE // 1_000
     return min(FASTEST, max(SLOWEST, pace.rate) + risen)

@@ -55,3 +55,16 @@ def test_the_class_context_reaches_the_fleet() -> None:
     """Accounts whose fleets are billed or routed by context need it."""
     assert rendered(a_type("m5.large"), node_class=a_node_class({"context": "c-1"})).request["Context"] == "c-1"
     assert "Context" not in rendered(a_type("m5.large")).request
+
+
+def test_without_prices_of_its_own_a_pool_leaves_the_order_to_ec2() -> None:
+    """EC2 refuses priorities beside its own strategies."""
+    request = rendered(a_type("m5.large")).request
+    (config,) = request["LaunchTemplateConfigs"]
+    assert {tuple(sorted(override)) for override in config["Overrides"]} == {
+        ("AvailabilityZone", "ImageId", "InstanceType", "SubnetId")
+    }
+
+
+def test_a_fleet_for_several_claims_requests_as_many_instances() -> None:
+    assert rendered(a_type(), count=7).request["TargetCapacitySpecification"]["TotalTargetCapacity"] == 7

@@ -53,6 +53,7 @@ def test_nodes_of_a_class_with_a_placement_group_are_launched_into_it(
         (Requirement.one_of(labels.PLACEMENT_GROUP_PARTITION, "10", "2"), 2),
         (Requirement.of(labels.PLACEMENT_GROUP_PARTITION, "Exists"), 0),
         (Requirement.one_of(labels.PLACEMENT_GROUP_PARTITION, "rack"), 0),
+        (Requirement.of(labels.PLACEMENT_GROUP_PARTITION, "NotIn", ["2"]), 0),
         (Requirement.one_of(labels.ZONE, "us-east-1a"), 0),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 
+import msgspec
 import pytest
 
 from core.errors import InvalidInputError
@@ -75,3 +76,31 @@ def test_the_release_of_a_bottlerocket_image_is_known(term: dict[str, str], name
     )
     text = base64.b64decode(template_data(rendered(a_type("m5.large"), node_class=node_class))["UserData"]).decode()
     assert ("--dirs" in text) is is_told
+
+
+@pytest.mark.parametrize(
+    ("asked", "has", "interfaces"),
+    [({}, {"vpc.amazonaws.com/efa": "2"}, 0), ({"vpc.amazonaws.com/efa": 1}, {"vpc.amazonaws.com/efa": "2"}, 2),
+     ({"vpc.amazonaws.com/efa": 1}, {}, 0)],
+)  # fmt: skip
+def test_only_a_claim_for_efa_gets_its_interfaces_as_many_as_the_type_has(
+    asked: dict[str, int], has: dict[str, str], interfaces: int
+) -> None:
+    """An instance with EFA interfaces costs pods' addresses, and EC2 refuses them on a type without any."""
+    data = template_data(rendered(a_type("p4d.24xlarge", extra=has), requests=asked))
+    kinds = [one.get("InterfaceType") for one in data["NetworkInterfaces"]]
+    assert sum(kind == "efa" for kind in kinds) == interfaces
+
+
+@pytest.mark.parametrize(("requests", "on"), [({}, False), ({"eks.amazonaws.com/nitro-sandbox": 0}, False),
+                                              ({"eks.amazonaws.com/nitro-sandbox": 1}, True)])  # fmt: skip
+def test_enclaves_are_switched_on_for_claims_that_request_one(requests: dict[str, int], *, on: bool) -> None:
+    """They take memory and processors away from pods, and most types have none."""
+    assert ("EnclaveOptions" in template_data(rendered(a_type(), requests=requests))) is on
+
+
+def test_a_type_of_which_no_pods_are_known_admits_none() -> None:
+    kind = a_type("m5.large")
+    bare = msgspec.structs.replace(kind, capacity={key: n for key, n in kind.capacity.items() if key != "pods"})
+    text = base64.b64decode(template_data(rendered(bare))["UserData"]).decode()
+    assert "maxPods: 0" in text

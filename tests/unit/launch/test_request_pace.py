@@ -164,3 +164,21 @@ def test_a_throttled_answer_to_a_request_that_was_sent_before_counts_once_the_ra
 @pytest.mark.parametrize(("ahead", "rate"), [(0, SLOWEST), (1, FASTEST)])
 def test_a_clock_that_is_a_little_ahead_is_believed(ahead: int, rate: int) -> None:
     assert rate_of(Pace(full_at=NOW, rate=SLOWEST, slowed_at=NOW + CLOCKS_APART + ahead), NOW) == rate
+
+
+def test_a_request_that_was_sent_at_the_moment_of_the_throttling_came_after_it() -> None:
+    """It had the reduced rate already, so its own throttling is another sign."""
+    pace = slowed(Pace(), NOW, NOW, 1)
+    assert slowed(pace, NOW, NOW + SECOND, 1).rate == FASTEST // 4
+    assert slowed(pace, NOW - 1, NOW + SECOND, 1) == pace
+
+
+def test_a_bucket_that_never_slowed_has_the_fastest_rate() -> None:
+    assert rate_of(Pace(rate=SLOWEST), NOW) == FASTEST
+
+
+@pytest.mark.parametrize(("ahead", "is_believed"), [(0, True), (1, False)])
+def test_a_full_bucket_of_a_clock_a_little_ahead_is_believed(ahead: int, *, is_believed: bool) -> None:
+    """Otherwise, requests of a sandbox whose clock is a second ahead count for nothing in the next one."""
+    pace = Pace(full_at=latest_full(NOW) + CLOCKS_APART + ahead)
+    assert (take_turn(pace, NOW).wait > 0) is is_believed

@@ -64,3 +64,9 @@ def test_at_one_price_the_usual_kind_goes_before_blocks_and_these_before_what_ma
         ((interruptible,), ["cr-a"]),
     ):
         assert ids(*offered) == ids(*reversed(offered)) == chosen
+
+
+def test_of_reservations_with_as_many_places_the_first_in_the_order_is_taken() -> None:
+    """Otherwise, a claim that is selected again would be stored with another reservation."""
+    assert ids(reserved("cr-2", places=3), reserved("cr-1", places=3)) == ["cr-1"]
+    assert ids(reserved("cr-i", interruptible=True), reserved("cr-b", "capacity-block")) == ["cr-b"]

@@ -197,3 +197,37 @@ def test_reserved_offerings_of_one_kind_are_requested_before_others() -> None:
     found = select_offerings(claim, (kind,), STRICT)
     assert isinstance(found, Selection)
     assert [offering.reservation_id for offering in one_request(found.offerings)] == ["cr-1"]
+
+
+def test_spot_may_cost_as_much_as_on_demand() -> None:
+    on_demand = a_type("m5.large", price=0.1, capacity_types=("on-demand",))
+    spot = a_type("m5.xlarge", price=0.25, capacity_types=("spot",))
+    assert {o.price for o in spot.offerings} == {o.price for o in on_demand.offerings}
+    assert bought(on_demand, spot) == ["m5.xlarge/spot"]
+
+
+def test_as_many_values_as_a_request_has_types_are_no_reason_to_refuse() -> None:
+    types = [a_type(f"f{i:02}.x", price=0.1 + i / 1000, **{FAMILY: f"f{i:02}"}) for i in range(TYPES_MAX + 1)]
+    found = selected(*types, wanted={FAMILY: TYPES_MAX})
+    assert (len(found.types), found.min_values_relaxed) == (TYPES_MAX, False)
+    assert isinstance(select_offerings(a_claim(*types, wanted={FAMILY: TYPES_MAX + 1}), types, STRICT), Refusal)
+
+
+def test_the_types_of_a_selection_have_its_offerings_alone() -> None:
+    """Their prices are what the launch is compared by: one that is not requested would be the cheapest."""
+    kind = a_type("m5.large", price=0.1)
+    (found,) = selected(kind).types
+    assert {offering.capacity_type for offering in found.offerings} == {labels.SPOT}
+    assert len(found.offerings) == len(ZONES)
+
+
+def test_a_reservation_that_the_claim_does_not_admit_is_not_requested() -> None:
+    """Its places are promised to other claims."""
+    kind = a_type("m5.large", price=0.1)
+    place = Offering("m5.large", ZONES[0], labels.RESERVED, 1, True, "cr-1", 1, "default")
+    kind = msgspec.structs.replace(kind, offerings=(*kind.offerings, place))
+    other = (Requirement.one_of(labels.RESERVATION_ID, "cr-2"),)
+    claim = msgspec.structs.replace(a_claim(kind), capacity_types=labels.CAPACITY_TYPES, requirements=other)
+    found = select_offerings(claim, (kind,), STRICT)
+    assert isinstance(found, Selection)
+    assert {offering.capacity_type for offering in found.offerings} == {labels.SPOT}

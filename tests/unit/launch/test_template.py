@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 
 from tests.builders import a_type
@@ -94,3 +96,22 @@ def test_metadata_over_ipv6_is_set_only_if_enabled() -> None:
     wanted = a_node_class({"metadataOptions": {"httpProtocolIPv6": "enabled"}})
     named = [template_data(rendered(a_type(), node_class=c))["MetadataOptions"] for c in (a_node_class(), wanted)]
     assert [options.get("HttpProtocolIpv6") for options in named] == [None, "enabled"]
+
+
+def test_a_template_has_the_name_that_earlier_releases_gave_it() -> None:
+    """Under another one, each release would make every template a second time, of 5,000 in an account."""
+    (template,) = rendered(a_type("m5.large")).templates
+    content = json.dumps([template.data, template.tags], sort_keys=True, separators=(",", ":"))
+    assert template.name == f"fleetwright/{hashlib.sha256(content.encode()).hexdigest()[:32]}"
+
+
+def test_the_profile_of_the_class_is_used_where_none_is_resolved() -> None:
+    """And one that is resolved comes first: it has the role of the class."""
+    own = a_node_class({"instanceProfile": "theirs", "role": ""}, {"instanceProfile": ""})
+    both = a_node_class({"instanceProfile": "theirs", "role": ""})
+    found = [template_data(rendered(a_type(), node_class=one))["IamInstanceProfile"]["Name"] for one in (own, both)]
+    assert found == ["theirs", "shop-nodes"]
+
+
+def test_processor_options_without_a_value_are_left_to_ec2() -> None:
+    assert "CpuOptions" not in template_data(rendered(a_type(), node_class=a_node_class({"cpuOptions": {}})))

@@ -16,6 +16,7 @@ from core.launch.denials.denial import (
     LaunchDenial,
     revision_of,
 )
+from core.launch.denials.scope import DenialScope
 from core.model.catalogue import OfferingKey
 from tests.builders import NOW
 
@@ -170,3 +171,54 @@ def test_a_denial_without_quotas_names_none() -> None:
     assert not after(1, denied("UnauthorizedOperation")).explanation().endswith(")")
     everything = LaunchDenial(node_class="default", code="VcpuLimitExceeded", call="ec2:CreateFleet")
     assert "L-34B43A08" not in everything.explanation()
+
+
+def test_a_denial_says_what_was_denied_last_to_whom_and_when() -> None:
+    """Rows of it are read by `fleetwright status`, and written back under their version."""
+    first = msgspec.structs.replace(after(1, denied()), version=7)
+    other = msgspec.structs.replace(denied(), message="really no.", node_pool="api", call="ec2:RunInstances")
+    later = NOW + FIRST_PAUSE
+    assert first.after(other, later) == LaunchDenial(
+        node_class="default",
+        code="InvalidParameterValue",
+        call="ec2:RunInstances",
+        message="really no.",
+        scope=other.scope,
+        node_pools=("api", "web"),
+        revision=REVISION,
+        in_a_row=2,
+        pauses=2,
+        until=later + 2 * FIRST_PAUSE,
+        denied_at=later,
+        version=7,
+    )
+    assert first.refusal() == "ec2:CreateFleet: InvalidParameterValue: no."
+
+
+def test_a_further_denial_of_another_offering_adds_it_to_the_scope() -> None:
+    """What was denied before is still denied; it would be tried again and again in turns."""
+    both = after(1, denied()).after(denied("InvalidParameterValue", ELSEWHERE), NOW)
+    assert [both.scope.covers(key) for key in (SPOT, ELSEWHERE)] == [True, True]
+    code = "InsufficientInstanceCapacity"
+    assert after(1, denied(code)).after(denied(code, ELSEWHERE), NOW).scope.covers(SPOT)
+
+
+def test_a_launch_into_a_part_of_the_capacity_needs_no_patience() -> None:
+    """Its offerings are not remembered one by one: a full placement group would be asked without end."""
+    confined = msgspec.structs.replace(denied("InsufficientInstanceCapacity"), is_confined=True)
+    assert not denied().is_confined
+    assert after(1, confined).is_engaged
+
+
+def test_an_explanation_without_a_message_has_no_empty_sentence() -> None:
+    silent = LaunchDenial(node_class="default", code="UnauthorizedOperation", call="ec2:CreateFleet")
+    assert silent.explanation().startswith("UnauthorizedOperation from ec2:CreateFleet for EC2NodeClass default: ")
+    assert ": . " not in silent.explanation()
+
+
+def test_a_quota_is_named_for_each_capacity_type_that_is_denied() -> None:
+    told = after(1, denied("VcpuLimitExceeded", SPOT, msgspec.structs.replace(SPOT, capacity_type="on-demand")))
+    assert "L-34B43A08" in told.explanation()
+    assert "L-1216C47A" in told.explanation()
+    of_none = LaunchDenial(node_class="d", code="VcpuLimitExceeded", scope=DenialScope(quotas=("standard",)))
+    assert not of_none.explanation().endswith(")")

@@ -43,3 +43,10 @@ def test_a_denial_that_a_person_can_lift_is_reported_first() -> None:
     capacity = msgspec.structs.replace(DENIAL, code="InsufficientInstanceCapacity")
     first, _ = with_refusals(WAITING, claims_for("default/a"), (capacity, DENIAL))
     assert first.message == DENIAL.explanation()
+
+
+def test_missing_capacity_is_reported_as_such_even_where_it_is_a_denial() -> None:
+    """It needs no person: the advice to change a policy or a quota would be wrong."""
+    capacity = msgspec.structs.replace(DENIAL, code="InsufficientInstanceCapacity")
+    first, _ = with_refusals(WAITING, claims_for("default/a"), (capacity,))
+    assert (first.reason, first.message) == (PodReason.NO_OFFERING_AVAILABLE, REFUSED)

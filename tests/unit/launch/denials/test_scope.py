@@ -60,3 +60,20 @@ def test_a_scope_without_types_stays_so_when_it_is_widened() -> None:
     quota = DenialScope.of_quotas([SPOT_A])
     assert DenialScope.of([SPOT_A]).widened(quota) == quota.widened(DenialScope.of([SPOT_A]))
     assert quota.widened(DenialScope.of([SPOT_A])).instance_types is None
+
+
+def test_a_wider_scope_names_what_both_name_of_every_kind() -> None:
+    one = DenialScope(("spot",), ("a",), ("m5.large",), ("standard",))
+    other = DenialScope(("on-demand",), ("b",), ("c5.large", "m5.large"), ("p",))
+    assert one.widened(other) == DenialScope(
+        ("on-demand", "spot"), ("a", "b"), ("c5.large", "m5.large"), ("p", "standard")
+    )
+    assert one.widened(DenialScope(capacity_types=("spot",))) == DenialScope(capacity_types=("spot",))
+
+
+def test_beyond_the_most_types_none_is_named() -> None:
+    """Else a row grows with each request, and one denial after the other closes the whole catalogue type by type."""
+    many = [OfferingKey(f"m{n}.large", "a", "spot") for n in range(TYPES_MAX + 1)]
+    assert DenialScope.of(many).instance_types is None
+    assert len(DenialScope.of(many[1:]).instance_types or ()) == TYPES_MAX
+    assert DenialScope.of(many[1:]).widened(DenialScope.of(many[:1])).instance_types is None
