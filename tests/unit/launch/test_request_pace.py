@@ -182,3 +182,8 @@ def test_a_full_bucket_of_a_clock_a_little_ahead_is_believed(ahead: int, *, is_b
     """Otherwise, requests of a sandbox whose clock is a second ahead count for nothing in the next one."""
     pace = Pace(full_at=latest_full(NOW) + CLOCKS_APART + ahead)
     assert (take_turn(pace, NOW).wait > 0) is is_believed
+
+
+def test_a_token_takes_a_second_at_one_hertz() -> None:
+    """Rates are millihertz, moments milliseconds."""
+    assert [token_time(rate) for rate in (1_000, 5_000, 33)] == [1_000, 200, 30_303]

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 
+from core import labels
 from tests.builders import a_type
 from tests.unit.launch.orders import (
     a_node_class,
@@ -115,3 +116,15 @@ def test_the_profile_of_the_class_is_used_where_none_is_resolved() -> None:
 
 def test_processor_options_without_a_value_are_left_to_ec2() -> None:
     assert "CpuOptions" not in template_data(rendered(a_type(), node_class=a_node_class({"cpuOptions": {}})))
+
+
+def test_only_spot_nodes_have_a_spot_request_to_tag() -> None:
+    """EC2 refuses tags for what a launch does not create."""
+    kinds = {}
+    for capacity_type in (labels.SPOT, labels.ON_DEMAND):
+        data = template_data(rendered(a_type(capacity_types=(capacity_type,))))
+        kinds[capacity_type] = [one["ResourceType"] for one in data["TagSpecifications"]]
+    assert kinds == {
+        labels.SPOT: ["network-interface", "spot-instances-request"],
+        labels.ON_DEMAND: ["network-interface"],
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import Any
 
 import pytest
@@ -111,3 +112,23 @@ def test_a_label_that_a_pod_may_choose_counts_with_its_longest_value(requirement
     """One that it may not have, and one that does not come from the user data, do not."""
     pool = NodePool(name="general", requirements=(requirement,))
     assert may_exceed(a_node_class({}), pool) is counts
+
+
+def test_a_label_has_the_longest_value_that_a_pod_may_choose() -> None:
+    """And none where no value is left; the number of pods counts with as many digits as any node's."""
+    few = NodePool(name="general", requirements=(Requirement.one_of("team", "x" * 2000, "zz"),))
+    none = NodePool(name="general", requirements=(Requirement.of("team", "In", []),))
+    assert (may_exceed(a_node_class({}), few), may_exceed(a_node_class({}), none)) == (True, False)
+
+
+def test_the_number_of_pods_counts_with_its_digits() -> None:
+    """What is said to fit must fit with a type of many pods, too, though none is known yet."""
+
+    def is_too_long(size: int) -> bool:
+        node_class = a_node_class({"userData": text(size, "")})
+        return user_data_problem(node_class, CLUSTER, NodePool(name="general")) != ""
+
+    sizes = range(15_000, 16_384)
+    longest = sizes[bisect_left(sizes, True, key=is_too_long) - 1]
+    assert longest > sizes[0]
+    rendered(a_type(pods="1000"), node_class=a_node_class({"userData": text(longest, "")}))

@@ -81,3 +81,17 @@ def test_an_answer_is_read_as_it_was_written() -> None:
     assert read_validation('{"fields": 3}') is None
     long = next_validation(None, FIELDS, ("ec2:CreateFleet", "X", "m" * 9000), NOW)
     assert len(long.message) == MESSAGE_MAX
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        ("ec2:RunInstances", "ec2:RunInstances (DryRun): "),
+        ("ec2:CreateFleet", "ec2:CreateFleet (DryRun): "),
+        ("ec2:CreateLaunchTemplate", "ec2:CreateLaunchTemplate: "),
+    ],
+)
+def test_an_explanation_says_which_calls_only_asked(call: str, named: str) -> None:
+    """A launch template is really made; the other two calls would be looked for in vain among the account's events."""
+    answer = next_validation(None, FIELDS, (call, "UnauthorizedOperation", "no."), NOW)
+    assert answer.explanation().startswith(f"{named}UnauthorizedOperation: no")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.launch.validation.template_fields import changed_fields, template_fields
@@ -48,3 +51,16 @@ def test_the_order_of_subnets_is_no_change() -> None:
 
 def test_a_field_that_comes_or_goes_is_a_change() -> None:
     assert changed_fields({"A": "1", "B": "2"}, {"B": "2", "C": "3"}) == ("A", "C")
+
+
+def test_an_ipv6_cluster_is_another_launch() -> None:
+    ipv6 = msgspec.structs.replace(CLUSTER, service_cidr="fd30::/108")
+    assert "NetworkInterfaces" in changed_fields(fields(), template_fields(a_node_class(), ipv6))
+
+
+def test_a_digest_is_what_earlier_releases_have_written() -> None:
+    """Under another one, each release would ask EC2 about every class again."""
+    content = [{"DeviceIndex": 0, "Groups": ["sg-1"]}]
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    assert fields()["NetworkInterfaces"] == sha256(text.encode()).hexdigest()[:12]
+    assert fields()["Monitoring.Enabled"] == sha256(b"false").hexdigest()[:12]

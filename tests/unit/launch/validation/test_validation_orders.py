@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from core import labels
 from core.launch.render import render_launch
 from core.launch.validation.validation_orders import validation_orders
-from core.model.catalogue import InstanceType
+from core.model.catalogue import InstanceType, Offering
 from core.model.node_pool import NodePool
 from core.model.values.requirements import Requirement
 from tests.builders import ZONES, a_pool, a_type
@@ -72,3 +74,32 @@ def test_all_types_count_where_no_pool_admits_any() -> None:
 def test_plain_types_stand_in_before_the_market_was_read() -> None:
     """The first class of an installation is there before the first reading."""
     assert asked() == [("ami-x86", "m5.large", "on-demand"), ("ami-arm", "m6g.large", "on-demand")]
+
+
+def test_an_offering_that_is_sold_out_or_reserved_is_not_asked_about() -> None:
+    """A reservation's places would be taken, and the answer about what is sold out says nothing of the class."""
+    gone = tuple(
+        msgspec.structs.replace(offering, available=offering.capacity_type == labels.SPOT)
+        for offering in CHEAP.offerings
+    )
+    reserved = Offering("c5.large", ZONES[0], labels.RESERVED, 0, True, "cr-1", 1, "default")
+    kind = msgspec.structs.replace(CHEAP, offerings=(*gone, reserved))
+    assert asked(kind) == [("ami-x86", "c5.large", "spot")]
+    none = msgspec.structs.replace(CHEAP, offerings=(reserved,))
+    assert asked(none, DEAR) == [("ami-x86", "m5.large", "on-demand")]
+
+
+def test_types_with_equal_offerings_stay_in_their_order() -> None:
+    """The same type twice, of two NodePools: instance types have no order of their own."""
+    twice = [a_pool(name, Requirement.one_of(labels.INSTANCE_TYPE, "c5.large")) for name in ("a", "b")]
+    assert asked(CHEAP, pools=twice) == [("ami-x86", "c5.large", "on-demand")]
+
+
+def test_before_the_market_was_read_one_zone_is_asked_about_at_no_price() -> None:
+    orders = validation_orders(a_node_class(), {}, (), uses_reservations=False)
+    assert [order.offerings for order in orders] == [
+        (Offering("m5.large", "us-east-1a", labels.ON_DEMAND, 0),),
+        (Offering("m6g.large", "us-east-1a", labels.ON_DEMAND, 0),),
+    ]
+    assert {order.uses_reservations for order in orders} == {False}
+    assert {order.uses_reservations for order in validation_orders(a_node_class(), {}, ())} == {True}
