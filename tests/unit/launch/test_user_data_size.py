@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from typing import Any
 
 import pytest
@@ -123,12 +122,7 @@ def test_a_label_has_the_longest_value_that_a_pod_may_choose() -> None:
 
 def test_the_number_of_pods_counts_with_its_digits() -> None:
     """What is said to fit must fit with a type of many pods, too, though none is known yet."""
-
-    def is_too_long(size: int) -> bool:
-        node_class = a_node_class({"userData": text(size, "")})
-        return user_data_problem(node_class, CLUSTER, NodePool(name="general")) != ""
-
-    sizes = range(15_000, 16_384)
-    longest = sizes[bisect_left(sizes, True, key=is_too_long) - 1]
-    assert longest > sizes[0]
-    rendered(a_type(pods="1000"), node_class=a_node_class({"userData": text(longest, "")}))
+    pool, sizes = NodePool(name="general"), range(15_500, 16_384)
+    first = next(n for n in sizes if user_data_problem(a_node_class({"userData": text(n, "")}), CLUSTER, pool))
+    assert first > sizes[0]
+    rendered(a_type(pods="1000"), node_class=a_node_class({"userData": text(first - 1, "")}))

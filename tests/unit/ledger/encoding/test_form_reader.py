@@ -83,7 +83,7 @@ def test_what_did_not_change_is_the_same_pod_whatever_else_did() -> None:
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_a_pod_whose_spec_alone_changed_is_read_anew(moves: bool) -> None:
+def test_a_pod_with_the_same_record_and_another_spec_is_another_pod(moves: bool) -> None:
     """Its record stays the same bytes, for it names the spec by number: a resized pod would keep its old requests."""
     first = a_world()
     resized = msgspec.structs.replace(first.pods[1], spec=a_pod("b", cpu="3").spec)
