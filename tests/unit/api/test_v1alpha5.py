@@ -92,3 +92,10 @@ def test_a_launch_template_of_ones_own_is_refused_by_name_and_field() -> None:
     with pytest.raises(InvalidInputError) as refused:
         v1alpha5.node_template(a_template(launchTemplate="lt-1"))
     assert (refused.value.subject, refused.value.field) == ("AWSNodeTemplate old", "spec.launchTemplate")
+
+
+def test_what_a_provisioner_does_not_say_stays_unsaid() -> None:
+    """An empty map of limits, or a weight of nothing, would be a field that nobody wrote."""
+    spec = v1alpha5.provisioner(a_provisioner())["spec"]
+    assert spec.keys() == {"template", "disruption"}
+    assert spec["template"]["spec"].keys() == {"nodeClassRef", "requirements"}

@@ -136,3 +136,17 @@ def test_nodes_that_go_give_back_what_they_took() -> None:
     coverage = coverage_of(_world(RESERVED, machines=[(LARGE, "n0"), (LARGE, "n1")]))
     assert isinstance(coverage, Coverage)
     assert coverage.without(("n1", "unknown")) == {"ri": RESERVED.amount // 2}
+
+
+def test_a_claim_on_its_way_of_a_type_that_is_not_sold_any_more_holds_nothing() -> None:
+    """Its type may have left the catalogue between the request and this plan."""
+    claim = NodeClaim(
+        name="c",
+        node_class=CLASS_REF,
+        labels={labels.NODEPOOL: "default"},
+        requirements=(
+            Requirement.one_of(labels.INSTANCE_TYPE, "m1.gone"),
+            Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND),
+        ),
+    )
+    assert coverage_of(_world(RESERVED, node_claims=(claim,))).left == {"ri": RESERVED.amount}

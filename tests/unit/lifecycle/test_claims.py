@@ -115,6 +115,9 @@ def test_deleting_a_node_object_terminates_its_instance() -> None:
         pytest.param("SpotInterrupted", Deletion(reason="Drifted", asked_at=NOW), True, id="row still says drift"),
         pytest.param("SpotInterrupted", Deletion(reason="NodeDeleted", asked_at=NOW), False, id="must go anyway"),
         pytest.param("Drifted", None, False, id="could stay"),
+        pytest.param(
+            "SpotInterrupted", Deletion(reason="Drifted", asked_at=NOW, terminated_at=NOW), False, id="has gone"
+        ),
     ],
 )
 def test_a_node_that_must_go_goes_whatever_its_row_has_lost(

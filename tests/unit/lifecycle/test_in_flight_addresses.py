@@ -15,7 +15,7 @@ from core.lifecycle.in_flight_addresses import COUNTED_FOR, addresses_left
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Moments
 from core.model.catalogue import Offering
 from tests.builders import NOW, a_class_manifest
-from tests.unit.lifecycle.records_for_tests import a_record
+from tests.unit.lifecycle.records_for_tests import a_plan, a_record
 
 READ_AT = NOW - timedelta(minutes=4)
 SUBNETS = [
@@ -105,3 +105,19 @@ def test_a_class_that_cannot_be_read_is_left_out() -> None:
     """It launches nothing, and its validation says why."""
     wrong = {**a_class(subnet_1=5), "spec": {"subnetSelectorTerms": 1}}
     assert addresses_left([wrong], [], NOW) == {}
+
+
+def test_of_several_subnets_with_few_the_one_with_most_is_counted_ties_by_id() -> None:
+    """Claims one after the other: each counts where the launch would take its address."""
+    claims = [msgspec.structs.replace(requested("zone-a"), name=name) for name in ("a", "b", "c")]
+    node_class = a_class(subnet_1=4, subnet_2=5)
+    assert addresses_left([node_class], claims[:1], NOW) == {"subnet-1": 4, "subnet-2": 4}
+    assert addresses_left([node_class], claims[:2], NOW) == {"subnet-1": 4, "subnet-2": 3}
+    assert addresses_left([node_class], claims, NOW) == {"subnet-1": 3, "subnet-2": 3}
+
+
+def test_a_claim_without_an_offering_counts_in_the_zones_of_its_plan() -> None:
+    """It is about to ask for them."""
+    planned = a_record(ClaimPhase.REQUESTED, plan=a_plan(zones=("zone-b",)))
+    assert addresses_left([a_class(subnet_3=4)], [planned], NOW) == {"subnet-3": 3}
+    assert addresses_left([a_class(subnet_1=4, subnet_2=4)], [planned], NOW) == {"subnet-1": 4, "subnet-2": 4}

@@ -8,9 +8,12 @@ import msgspec
 import pytest
 
 from core import labels
-from core.lifecycle.rebuilding import claim_annotations, claim_tags, rebuilt, rebuilt_plan
+from core.lifecycle.rebuilding import claim_annotations, claim_tags, rebuilt, rebuilt_plan, with_labels_of
 from core.lifecycle.records import ClaimPhase
+from core.model.node_claim import ObjectRef
 from core.model.node_pool import NodePool
+from core.model.plan import PlannedClaim
+from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 from tests.builders import NOW, a_pool
 from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
@@ -125,3 +128,77 @@ def test_its_size_is_ec2s_else_the_nodes_else_unknown() -> None:
         assert record.machine is not None
         assert record.machine.allocatable == allocatable
         assert (record.reserved, record.machine.capacity) == ({**capacity, "nodes": 1}, capacity)
+
+
+def test_a_rebuilt_plan_has_its_class_and_pool_from_the_tags_and_all_else_from_the_node() -> None:
+    """A field that is lost here makes the node look drifted, and it is replaced."""
+    plan = a_plan(
+        labels={labels.NODEPOOL: "general", "team": "a"},
+        taints=(Taint("own", "NoSchedule"),),
+        requirements=(Requirement.one_of(labels.INSTANCE_TYPE, "m5.large"), Requirement.one_of("tier", "x")),
+        startup_taints=PLAN.startup_taints,
+        expire_after=PLAN.expire_after,
+        termination_grace_period=PLAN.termination_grace_period,
+    )
+    pool = a_pool("general", taints=(Taint("of-pool", "NoSchedule"),))
+    node = a_node(annotations=claim_annotations(a_record(plan=plan)))
+    assert rebuilt_plan("c-1", {labels.NODECLASS: "gpu"}, node, pool) == PlannedClaim(
+        name="c-1",
+        node_pool="general",
+        node_class=ObjectRef(labels.AWS_GROUP, "EC2NodeClass", "gpu"),
+        labels={labels.NODEPOOL: "general", labels.NODECLASS: "gpu", "team": "a"},
+        taints=(Taint("of-pool", "NoSchedule"),),
+        startup_taints=plan.startup_taints,
+        requirements=(Requirement.one_of("tier", "x"),),
+        resources=plan.resources,
+        expire_after=plan.expire_after,
+        termination_grace_period=plan.termination_grace_period,
+    )
+    assert rebuilt_plan("c-1", {}, node, pool).node_class.name == pool.node_class.name
+
+
+def test_without_a_record_on_the_node_the_template_is_used_with_the_nodes_own_labels() -> None:
+    """Where the template leaves a label open, the plan chose a value."""
+    pool = a_pool(
+        "general",
+        Requirement.one_of("tier", "x", "y"),
+        labels={"team": "a"},
+        startup_taints=(Taint("boot", "NoSchedule"),),
+        expire_after=timedelta(days=2),
+        termination_grace_period=timedelta(hours=3),
+    )
+    node = a_node(labels={"tier": "y", "other": "z"}, annotations={labels.CLAIM_SPEC: "{broken"})
+    plan = rebuilt_plan("c", {labels.NODECLASS: "default"}, node, pool)
+    assert plan.labels == {labels.NODEPOOL: "general", labels.NODECLASS: "default", "team": "a", "tier": "y"}
+    assert (plan.startup_taints, plan.requirements) == (pool.startup_taints, pool.requirements)
+    assert (plan.expire_after, plan.termination_grace_period) == (timedelta(days=2), timedelta(hours=3))
+
+
+def test_a_claim_that_was_rebuilt_early_takes_the_labels_that_its_plan_left_open() -> None:
+    """And only these: what the plan has set, and what nobody asked for, stays as it is."""
+    plan = a_plan(
+        labels={labels.NODEPOOL: "default", "team": "a"},
+        requirements=(Requirement.one_of("tier", "x", "y"), Requirement.one_of("team", "a", "b")),
+    )
+    node = a_node(labels={"tier": "y", "team": "b", "other": "z"})
+    early = a_record(ClaimPhase.LAUNCHED, plan=plan, token="", machine=None)
+    assert with_labels_of(early, node).plan.labels == {labels.NODEPOOL: "default", "team": "a", "tier": "y"}
+    launched = msgspec.structs.replace(early, token="t")
+    assert with_labels_of(launched, node) is launched
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_rebuilt_claim_begins_when_it_was_launched(*, joined: bool) -> None:
+    """Its time to join runs from then on; once it has joined, its phase begins now."""
+    assert RECORD.machine is not None
+    began = NOW - timedelta(days=1)
+    own = {labels.REGISTERED: "true", labels.INITIALIZED: "true"} if joined else {}
+    record = rebuilt(PLAN, RECORD.machine, a_node(labels=own), began, NOW)
+    assert (record.name, record.plan, record.token, record.requested_at) == (PLAN.name, PLAN, "", began)
+    assert (record.phase_since, record.initialized_at) == ((NOW, NOW) if joined else (began, None))
+    assert record.node_name == ("n" if joined else "")
+
+
+def test_tags_keep_what_a_claim_is_rebuilt_from() -> None:
+    own = {labels.NODEPOOL_HASH: "1", labels.DECISION: "d", labels.MADE_BY_HAND: "u", "note": "x"}
+    assert claim_tags(a_plan(annotations=own)) == {key: own[key] for key in own if key != "note"}

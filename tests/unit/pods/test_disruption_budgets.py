@@ -162,3 +162,29 @@ def test_a_pod_that_may_surge_does_not_block_its_node() -> None:
     assert judged([surging], closed).not_evicted_now(surging)
     assert judged([surging], never, budget("more")).not_evicted_now(surging)
     assert judged([surging], never, budget("more")).never_evicted(surging)
+
+
+def test_nodes_that_are_taken_count_with_their_pods() -> None:
+    """One pod too many would keep a node that may go; one too few would end two pods at once."""
+    first, second, third = running("a"), running("b"), running("c")
+    found = RemainingEvictions(judged([first, second, third], budget(disruptions_allowed=2)))
+    found.take([first])
+    assert found.allows_together([[second]])
+    assert not found.allows_together([[second], [third]])
+    found.take([second])
+    assert not found.allows_together([[third]])
+
+
+@pytest.mark.parametrize(
+    ("status", "allowed"),
+    [({"disruptions_allowed": None, "expected_pods": 3}, 2), ({"disruptions_allowed": None, "expected_pods": None}, 2),
+     ({"disruptions_allowed": 1, "expected_pods": None}, 1)],
+)  # fmt: skip
+def test_what_a_status_leaves_out_follows_from_the_pods(status: dict[str, int | None], allowed: int) -> None:
+    """A budget of a moment ago has no status yet, or only a part of it."""
+    pods, guard = [running("a"), running("b"), running("c")], budget(min_available="1", **status)
+    assert judged(pods, guard).allowed_now(guard) == allowed
+    closed = budget(
+        max_unavailable="0", **{**status, "disruptions_allowed": 0 if status["disruptions_allowed"] else None}
+    )
+    assert judged(pods, closed).never_evicted(pods[0])

@@ -211,3 +211,68 @@ def test_an_order_is_what_nobody_answers_for(
 ) -> None:
     """Taking what is Karpenter's for an order would launch its node a second time."""
     assert is_made_by_hand({**written(metadata=metadata), "status": status}) is expected
+
+
+def refused(obj: dict[str, Any], market: Snapshot) -> str:
+    found = hand_made_plan(obj, market, {})
+    assert isinstance(found, Refusal)
+    return found.message
+
+
+def test_a_refusal_says_in_words_what_is_missing() -> None:
+    """Each requirement alone may be met, only not all together; a class may be leaving, or say itself what is wrong."""
+    arm = msgspec.structs.replace(a_type("arm", 2, 10), labels={labels.ARCH: ("arm64",)})
+    market = msgspec.structs.replace(a_market(), catalogue=Catalogue(default=(*TYPES, arm)))
+    both = [
+        {"key": labels.ARCH, "operator": "In", "values": ["arm64"]},
+        {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["big"]},
+    ]
+    assert refused(written(*both), market) == "spec.requirements: no instance type meets them all"
+    lone = {"key": labels.ARCH, "operator": "In", "values": ["riscv"]}
+    assert refused(written(lone), market) == f"spec.requirements: no instance type meets that on {labels.ARCH}"
+    leaving = msgspec.structs.replace(CLASS, deleted_at=NOW)
+    assert refused(written(), a_market(leaving)) == "spec.nodeClassRef.name: EC2NodeClass default is being deleted"
+    none = a_market(msgspec.structs.replace(CLASS, name="other"))
+    assert refused(written(), none) == "spec.nodeClassRef.name: EC2NodeClass default does not exist"
+    unready = msgspec.structs.replace(CLASS, is_ready=None)
+    assert refused(written(), a_market(unready)) == "EC2NodeClass default: its condition Ready is not True"
+    told = msgspec.structs.replace(CLASS, problem="no subnets")
+    assert refused(written(), a_market(told)) == "EC2NodeClass default: no subnets"
+    large = written(resources={"requests": {"cpu": "8"}})
+    assert refused(large, a_market()) == (
+        "spec.resources.requests: none of the 4 instance types that spec.requirements admit has as much"
+    )
+    sold_out = tuple(
+        msgspec.structs.replace(
+            kind, offerings=tuple(msgspec.structs.replace(one, available=False) for one in kind.offerings)
+        )
+        for kind in TYPES
+    )
+    empty = msgspec.structs.replace(a_market(), catalogue=Catalogue(default=sold_out))
+    assert refused(written(), empty) == "none of the 4 suitable instance types is available now"
+
+
+def test_types_of_one_price_are_in_the_order_of_their_names() -> None:
+    """The first one is what a request asks for first, and what its author sees."""
+    same = tuple(a_type(name, 2, 10) for name in ("b", "a", "c"))
+    market = msgspec.structs.replace(a_market(), catalogue=Catalogue(default=same))
+    found = hand_made_plan(written(), market, {})
+    assert isinstance(found, PlannedClaim)
+    assert found.instance_types == ("a", "b", "c")
+
+
+def test_a_type_that_is_sold_out_is_no_part_of_the_plan() -> None:
+    big, *others = TYPES
+    gone = tuple(msgspec.structs.replace(one, available=False) for one in big.offerings)
+    market = msgspec.structs.replace(
+        a_market(), catalogue=Catalogue(default=(msgspec.structs.replace(big, offerings=gone), *others))
+    )
+    found = hand_made_plan(written(), market, {})
+    assert isinstance(found, PlannedClaim)
+    assert found.instance_types == ("small", "odd", "mid")
+
+
+def test_an_order_for_another_providers_class_is_not_ours() -> None:
+    theirs = written(nodeClassRef={"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "default"})
+    assert not is_made_by_hand(theirs)
+    assert not is_made_by_hand({"metadata": {"name": "bare"}})

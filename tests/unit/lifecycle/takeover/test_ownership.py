@@ -73,3 +73,11 @@ def test_tags_say_whose_it_is() -> None:
 
 def test_nobody_keeps_a_class_from_being_deleted() -> None:
     assert ownership.class_made_ours([OTHERS, "karpenter.k8s.aws/termination"]) == {"finalizers": [OTHERS]}
+
+
+def test_an_object_without_metadata_or_finalizers_gets_ours() -> None:
+    """A manifest may leave out what is empty."""
+    for bare in ({}, {"metadata": None}, {"metadata": {"finalizers": None, "ownerReferences": None}}):
+        taken = ownership.node_claim_made_ours(the_record(), bare)
+        assert taken["finalizers"] == [labels.TERMINATION_FINALIZER]
+        assert taken["ownerReferences"] == []
