@@ -2,7 +2,7 @@
 
 It is asked in rounds, each of what the one before left alive: of the tests at its module's path, of those that compare whole
 results of its area, of the other tests of its area. A round first notes which of its tests executes which lines (kept in
-build/mutants-map.json until code or tests change), and asks only those that run the mutant, the cheapest first, up to
+build/mutants-lines.json until code or tests change), and asks only those that run the mutant, the cheapest first, up to
 `--seconds` of them; survivors that more tests run are counted. Prints a line for each mutant that survives; all figures go to
 `--json`. Mutants listed as equivalent, and kinds of code in which a fault changes nothing (left_out.py), are not drawn; both
 are counted. `--named` plays the faults of named.toml instead of a sample, those of the areas or modules asked for. `--module`

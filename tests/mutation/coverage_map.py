@@ -11,7 +11,7 @@ import msgspec
 
 from tests.mutation.areas import CODE, ROOT
 
-FILE: Final = ROOT / "build" / "mutants-map.json"
+FILE: Final = ROOT / "build" / "mutants-lines.json"
 
 
 class TestRun(msgspec.Struct):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
 from itertools import accumulate
 from typing import Final
 
@@ -103,6 +105,7 @@ class Session:
         """Measure, then play."""
         if session.testsfailed:
             raise pytest.UsageError("the tests cannot be collected: run pytest on them first")
+        import_modules(mutant.path for mutant in self._chosen)
         items = {item.nodeid: item for item in session.items if not is_under(item.nodeid, self._asked.before)}
         self._measure(items)
         self._tracing.stop()
@@ -117,11 +120,11 @@ class Session:
 
     def _measure(self, items: dict[str, pytest.Item]) -> None:
         unknown = self._known.unknown(items)
-        if not unknown:
+        if not items or not (unknown or {mutant.path for mutant in self._chosen} - self._known.imported.keys()):
             return
         began = os.times()
         sys.stderr.write(f"noting which lines {len(unknown)} tests execute\n")
-        for start in range(0, len(unknown), _TRACED_TOGETHER):
+        for start in range(0, max(1, len(unknown)), _TRACED_TOGETHER):
             self._measure_part(items, unknown[start : start + _TRACED_TOGETHER])
         self._known = kept_map()
         sys.stderr.write(f"noted in {sum(os.times()[2:4]) - sum(began[2:4]):.0f} s of a processor\n")
@@ -162,6 +165,13 @@ class Session:
     def _late(self, number: int, tests: Sequence[str]) -> Answer:
         asked = self._asked.limits.within(tests, self._known)
         return Answer(number, asked=len(asked), left_out=len(tests) - len(asked), left=tuple(asked))
+
+
+def import_modules(paths: Iterable[str]) -> None:
+    """Import modules that no test has imported yet: what runs then is no part of the first test that needs them."""
+    for path in sorted(set(paths)):
+        with suppress(ImportError):  # of what only an installation of its own has
+            import_module(path.removesuffix(".py").replace("/", "."))
 
 
 def encoded(answer: Answer) -> bytes:

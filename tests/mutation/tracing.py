@@ -8,17 +8,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import coverage
 import pytest
 
 from tests.mutation.areas import CODE, ROOT
+from tests.mutation.caches import Caches
 from tests.mutation.coverage_map import TestRun
-
-_Caching: Final = type(lru_cache(lambda: None))
 
 
 class Tracing:
@@ -49,10 +47,9 @@ class Tracing:
 
     def run(self, items: Sequence[pytest.Item]) -> tuple[dict[str, TestRun], dict[str, bytes]]:
         """Run these; returns what each did and what ran before the first."""
-        helpers = caching_helpers()
+        caches = Caches()
         for number, item in enumerate(items):
-            for helper in helpers:
-                helper.cache_clear()
+            caches.empty()  # otherwise, only the first test that needs a result would run its lines
             self._coverage.switch_context(item.nodeid)
             began = time.process_time()
             following = items[number + 1] if number + 1 < len(items) else None
@@ -87,10 +84,3 @@ class Tracing:
                 lines[str(Path(file).relative_to(ROOT))] = bits
         self._file.unlink()
         return runs, imported
-
-
-def caching_helpers() -> list[Any]:
-    """The functions of test modules that remember what they returned: only the first test that asked would run their lines."""
-    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("tests.")]
-    found = [one for module in modules for one in vars(module).values()]
-    return [one for one in found if isinstance(one, _Caching)]

@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from tests.mutation.applied import Functions, NotAppliedError, apply_to_functions, functions
+from tests.mutation.caches import Caches
 from tests.mutation.coverage_map import CoverageMap
 from tests.mutation.forks import KILLED, NOT_APPLIED, SURVIVED, Ended, allow, forked
 from tests.mutation.mutants import Mutant
@@ -38,6 +39,7 @@ class Warm:
         self._known = known
         self._functions: Functions = functions()
         self._passes_alone: dict[str, bool] = {}
+        Caches().empty()  # what was computed while tests were collected would hide a mutant
         gc.collect()
         gc.freeze()
 
