@@ -97,22 +97,25 @@ class PackingProblem(msgspec.Struct, frozen=True, eq=False):
 
     def undominated(self) -> Ints:
         """Return the types worth buying: some item fits, and no type that costs no more offers as much to the same items."""
-        fits = self.fit > 0
-        # Types with the same column of `fits` share a pattern, so "takes no fewer items" is compared once per pair of
-        # patterns, on packed bits: pattern a covers b where a AND b = b.
-        # patterns: [pattern, byte], covers: [pattern, pattern].
-        packed = np.packbits(fits.T, axis=1)
-        first, pattern = numbered_rows(packed)
-        patterns = packed[first]
-        covers: Bools = np.array([((one & patterns) == patterns).all(axis=1) for one in patterns])
-        # beats[a, b]: a precedes b in the order (price, most capacity, index), covers b's pattern and offers no less of any
-        # resource. The order is total, so of two equal types exactly one beats the other.
+        # The order (price, most capacity, index) is total, so of two equal types exactly one comes first. Types with the same
+        # capacity that the same items fit are a class, of which only the first is worth buying: classes are numbered by their
+        # first types. Which items fit is compared on packed bits: pattern a covers b where a AND b = b.
+        # items: [type in order, byte], patterns: [pattern, byte], covers: [pattern, pattern], first: [class].
         order = np.lexsort((np.arange(len(self.prices)), -self.capacity.sum(axis=1), self.prices))
-        rank = np.argsort(order, kind="stable")
-        beats = (rank[:, None] < rank[None, :]) & covers[pattern][:, pattern]
-        for offered in self.capacity.T:
+        fits = self.fit.T[order] > 0
+        order, fits = order[fits.any(axis=1)], fits[fits.any(axis=1)]
+        items = np.packbits(fits, axis=1)
+        different, pattern = numbered_rows(items)
+        patterns = items[different]
+        covers: Bools = np.zeros((len(patterns), len(patterns)), dtype=np.bool_)
+        for row, one in enumerate(patterns):
+            covers[row] = ((one & patterns) == patterns).all(axis=1)
+        first, _ = numbered_rows(np.column_stack([self.capacity[order], pattern]))
+        # beats[a, b]: class a comes before b, covers b's pattern and offers no less of any resource.
+        beats = np.triu(covers[np.ix_(pattern[first], pattern[first])], k=1)
+        for offered in self.capacity[order[first]].T:
             beats &= offered[:, None] >= offered[None, :]
-        return np.flatnonzero(fits.any(axis=0) & ~beats.any(axis=0))
+        return np.sort(order[first[~beats.any(axis=0)]])
 
     def restricted(self, types: Ints) -> PackingProblem:
         """Return the problem with these types only, numbered in the given order."""

@@ -48,23 +48,28 @@ class _Exchange:
 
     def __init__(self, problem: PackingProblem, demand: Ints, active: Ints, types: Ints, item_values: Floats) -> None:
         requested = np.flatnonzero(problem.requests[active].any(axis=0))
-        self._requests = np.pad(problem.requests[np.ix_(active, requested)], ((0, 1), (0, 0)))
-        self._values = np.pad(item_values[active], (0, 1))
-        self._most = np.pad(np.minimum(problem.fit[np.ix_(active, types)].T, demand[active]), ((0, 0), (0, 1)))
+        self._requests = np.zeros((len(requested), len(active) + 1), dtype=np.int64)
+        self._requests[:, :-1] = problem.requests[np.ix_(active, requested)].T
+        self._values = np.append(item_values[active], 0)
+        self._most = np.zeros((len(types), len(active) + 1), dtype=np.int64)
+        self._most[:, :-1] = np.minimum(problem.fit[np.ix_(active, types)].T, demand[active])
         self._capacity = problem.capacity[np.ix_(types, requested)]
 
     def improved(self, loads: Ints, exchanges_max: int) -> Ints:
         """Return the loads ([load, active item]) after the exchange that gains most, repeated until none is possible."""
-        amounts = np.pad(loads, ((0, 0), (0, 1)), constant_values=1)
-        free = self._capacity - loads @ self._requests[:-1]
+        amounts = np.ones((len(loads), loads.shape[1] + 1), dtype=np.int64)
+        amounts[:, :-1] = loads
+        free = self._capacity - loads @ self._requests[:, :-1].T
         out, into = self._pairs(amounts, free)
-        change = self._requests[into] - self._requests[out]
+        change = self._change(out, into)
         rows = np.arange(len(loads))
         for _ in range(exchanges_max if len(out) else 0):
-            # possible: [load, pair]; the first possible pair of a load gains most.
-            possible = (amounts[rows] > 0)[:, out] & (amounts[rows] < self._most[rows])[:, into]
-            for wanted, room in zip(change.T, free[rows].T, strict=True):
-                possible &= wanted[None, :] <= room[:, None]
+            # possible: [load, pair]; the first possible pair of a load gains most. Most resources have room for any change.
+            there, room = amounts[rows], free[rows]
+            possible = (there > 0).take(out, axis=1)
+            possible &= (there < self._most[rows]).take(into, axis=1)
+            for resource in np.flatnonzero(change.max(axis=1) > room.min(axis=0)):
+                possible &= change[resource] <= room[:, resource, None]
             pair = possible.argmax(axis=1)
             is_possible = possible[np.arange(len(rows)), pair]
             rows, pair = rows[is_possible], pair[is_possible]
@@ -73,10 +78,17 @@ class _Exchange:
             amounts[rows, out[pair]] -= 1
             amounts[rows, into[pair]] += 1
             amounts[:, -1] = 1
-            free[rows] -= change[pair]
+            free[rows] -= change[:, pair].T
             left = possible.any(axis=0)  # room mostly shrinks: a pair that no load can exchange is left out
-            out, into, change = out[left], into[left], change[left]
+            if not left.all():
+                out, into = out[left], into[left]
+                change = self._change(out, into)
         return amounts[:, :-1]
+
+    def _change(self, out: Ints, into: Ints) -> Ints:
+        """[resource, pair], what an exchange takes of the room."""
+        change: Ints = self._requests.take(into, axis=1) - self._requests.take(out, axis=1)
+        return change
 
     def _pairs(self, amounts: Ints, free: Ints) -> tuple[Ints, Ints]:
         values = self._values
@@ -84,8 +96,9 @@ class _Exchange:
         is_held: Bools = np.array((amounts > 0).any(axis=0))
         has_room: Bools = np.array((amounts < self._most).any(axis=0))
         gains &= is_held[:, None] & has_room[None, :]
-        for requests, room in zip(self._requests.T, free.T, strict=True):
-            gains &= requests[None, :] - requests[:, None] <= room.max()
+        for requests, room in zip(self._requests, free.max(axis=0), strict=True):
+            if requests.max() > room:
+                gains &= requests[None, :] - requests[:, None] <= room
         out, into = np.nonzero(gains)
         order = np.argsort(values[out] - values[into], kind="stable")
         return out[order], into[order]

@@ -57,19 +57,19 @@ def greedy_loads(problem: PackingProblem, *, demand: Ints, pods_max: Floats, ord
     """
     # For every rank: amount = min(pods_max, ⌊min_r left[r] / requests[r]⌋), then left -= amount · requests. Where nothing is
     # requested, 0 / 0 = nan and x / 0 = inf; fmin passes over nan, so such resources do not bind.
-    # left, requests[chosen]: [knapsack, type, resource] (broadcast along types), amount: [knapsack, type].
+    # left, wanted: [resource, knapsack, type] (wanted broadcast along types); amount, at first pods_max: [knapsack, type].
     requested = np.flatnonzero(problem.requests[demand > 0].any(axis=0))
-    requests = problem.requests[:, requested].astype(float)
-    capacity = problem.capacity[:, requested]
-    left = np.broadcast_to(capacity.astype(float), (order.shape[1], *capacity.shape)).copy()
-    types = np.arange(len(problem.prices))
-    taken = np.zeros((len(order), *left.shape[:2]))
+    requests = problem.requests[:, requested].T.astype(float)
+    capacity = problem.capacity[:, requested].T.astype(float)
+    left = np.repeat(capacity[:, None, :], order.shape[1], axis=1)
+    taken = pods_max.take(order * len(problem.prices) + np.arange(len(problem.prices)))
+    used = np.empty_like(left)
     with np.errstate(divide="ignore", invalid="ignore"):
-        for rank, chosen in enumerate(order):
-            wanted = requests[chosen]
-            amount = np.floor(np.minimum(pods_max[chosen, types], np.fmin.reduce(left / wanted, axis=2)))
-            left -= amount[:, :, None] * wanted
-            taken[rank] = amount
+        for amount, chosen in zip(taken, order, strict=True):
+            wanted = requests.take(chosen, axis=1)
+            room = np.fmin.reduce(np.divide(left, wanted, out=used), axis=0, initial=np.inf)
+            np.floor(np.minimum(amount, room, out=amount), out=amount)
+            np.subtract(left, np.multiply(amount, wanted, out=used), out=left)
     return taken
 
 

@@ -42,8 +42,8 @@ def with_distinct_values(problem: PackingProblem, wanted: Sequence[DistinctValue
     """
     # For each type t, the types that admit every item of t come by how little smaller they are (t itself first). The nearest
     # that bring enough different values are chosen: capacity[t, r] = min over them of their capacity[r].
-    smaller = _smaller_share(problem)
-    smaller[~_covers(problem)] = np.inf
+    (shares, sizes), (covers, patterns) = _smaller_shares(problem), _covers(problem)
+    smaller = np.where(covers[np.ix_(patterns, patterns)], shares[np.ix_(sizes, sizes)], np.inf)
     capacity, is_met = problem.capacity.copy(), np.zeros(len(problem.prices), dtype=np.bool_)
     for row, nearest in enumerate(np.argsort(smaller, axis=1, kind="stable")):
         possible = nearest[: int((smaller[row] < np.inf).sum())].tolist()
@@ -84,35 +84,49 @@ def _bundle_capacity(problem: PackingProblem, settings: LaunchFlexibilitySetting
     if len(problem.prices) < count:
         return problem.capacity.copy(), np.zeros(len(problem.prices), dtype=np.bool_)
     # Another type may join the bundle of t where it admits every item that t does, costs at most ratio · price[t], and is
-    # smaller by at most smaller_share_max in any resource; infinity marks the others. The bundle is the `count` nearest, t
-    # itself (distance 0) among them, and its capacity the minimum over it. smaller: [type, other], nearest: [type, count].
-    smaller = _smaller_share(problem)
-    is_cheap = problem.prices[None, :] <= settings.bundle_price_ratio_max * problem.prices[:, None]
-    smaller[~(_covers(problem) & is_cheap)] = np.inf
-    smaller[smaller > settings.smaller_share_max] = np.inf
-    nearest = np.argsort(smaller, axis=1, kind="stable")[:, :count]
-    is_bundle: Bools = np.take_along_axis(smaller, nearest, axis=1).max(axis=1) < np.inf
-    return np.minimum(problem.capacity[nearest].min(axis=1), problem.capacity), is_bundle
+    # smaller by at most smaller_share_max in any resource. The bundle is the `count` nearest, t itself (distance 0) among them,
+    # and its capacity the minimum over it. Types that differ in their price alone have the same others in the same order.
+    # others: [other], is_cheap and place: [type, other], nearest: [type, count].
+    (shares, sizes), (covers, patterns) = _smaller_shares(problem), _covers(problem)
+    capacity, is_bundle = problem.capacity.copy(), np.zeros(len(problem.prices), dtype=np.bool_)
+    first, like = numbered_rows(np.column_stack([sizes, patterns]))
+    prices, price_max = problem.prices, settings.bundle_price_ratio_max * problem.prices
+    for number, one in enumerate(first):
+        smaller = shares[sizes[one], sizes]
+        others = np.flatnonzero((smaller <= settings.smaller_share_max) & covers[patterns[one], patterns])
+        others = others[np.argsort(smaller[others], kind="stable")]
+        types = np.flatnonzero(like == number)
+        is_cheap = prices[others][None, :] <= price_max[types][:, None]
+        place = np.cumsum(is_cheap, axis=1)
+        has_enough = is_cheap.sum(axis=1) >= count
+        nearest = others[np.nonzero((is_cheap & (place <= count))[has_enough])[1].reshape(-1, count)]
+        types = types[has_enough]
+        is_bundle[types] = True
+        capacity[types] = np.minimum(problem.capacity[nearest].min(axis=1), problem.capacity[types])
+    return capacity, is_bundle
 
 
-def _smaller_share(problem: PackingProblem) -> Floats:
-    """[type, other], by which share the other is smaller in its relatively smallest resource; 0 if it is no smaller."""
-    # max over resources of 1 - capacity[other, r] / capacity[type, r], at least 0; resources that do not differ add nothing.
-    # Types have few different capacities: each pair of these is compared once.
-    first, capacity = numbered_rows(problem.capacity)
-    share = np.zeros((len(first), len(first)))
+def _smaller_shares(problem: PackingProblem) -> tuple[Floats, Ints]:
+    """[size, other], by which share the other is smaller in its relatively smallest resource (0 if it is no smaller).
+
+    The second result is [type], its size: types with equal capacities have one.
+    """
+    # max over resources of 1 - capacity[other, r] / capacity[size, r], at least 0; resources that do not differ add nothing.
+    first, sizes = numbered_rows(problem.capacity)
+    shares = np.zeros((len(first), len(first)))
     for offered in problem.capacity[first].T.astype(float):
         if offered.min() < offered.max():
-            np.maximum(share, 1.0 - offered[None, :] / np.maximum(offered[:, None], 1.0), out=share)
-    return share[np.ix_(capacity, capacity)]
+            np.maximum(shares, 1.0 - offered[None, :] / np.maximum(offered[:, None], 1.0), out=shares)
+    return shares, sizes
 
 
-def _covers(problem: PackingProblem) -> Bools:
-    """[type, other], whether the other admits every item that the type does."""
-    # Types with the same column of `allowed` share a pattern, and patterns are compared once: a ≤ b means that b admits all
-    # that a does. patterns: [byte, pattern], admits: [item, pattern], covers: [pattern, pattern].
-    patterns, inverse = np.unique(np.packbits(problem.allowed, axis=0), axis=1, return_inverse=True)
-    admits = np.unpackbits(patterns, axis=0, count=len(problem.counts)).astype(np.bool_)
-    covers = np.array([(admits[:, [one]] <= admits).all(axis=0) for one in range(admits.shape[1])])
-    found: Bools = covers[inverse.ravel()][:, inverse.ravel()]
-    return found
+def _covers(problem: PackingProblem) -> tuple[Bools, Ints]:
+    """[pattern, other], whether the other admits every item that the pattern does.
+
+    The second result is [type], its pattern: types that admit the same items have one.
+    """
+    # a ≤ b means that b admits all that a does. admits: [item, pattern].
+    first, patterns = numbered_rows(np.packbits(problem.allowed.T, axis=1))
+    admits = problem.allowed[:, first]
+    covers: Bools = np.array([(admits[:, [one]] <= admits).all(axis=0) for one in range(len(first))])
+    return covers, patterns

@@ -106,6 +106,22 @@ def of_families(count: int) -> PackingProblem:
     )
 
 
+def a_market(seed: int) -> PackingProblem:
+    """Thirty types of few different capacities, some at the same price, which admit different items."""
+    dice = np.random.default_rng(seed)
+    sizes, admits = dice.integers(4, 12, (8, 2)), dice.random((3, 4)) < 0.7
+    size, pattern = dice.integers(0, 8, 30), dice.integers(0, 3, 30)
+    allowed = admits[:, pattern] if seed % 2 else np.repeat(admits[:, [0]], 30, axis=1)
+    allowed[:, 0] = True
+    return PackingProblem.of(
+        requests=dice.integers(1, 5, (3, 2)),
+        counts=np.array([5, 4, 3]),
+        capacity=sizes[size],
+        prices=dice.integers(10, 30, 30),
+        allowed=allowed,
+    )
+
+
 def one_pod_per_machine(problem: PackingProblem) -> Packing:
     """The most expensive packing that is still reasonable."""
     single = np.eye(len(problem.counts), dtype=np.int64)

@@ -17,7 +17,7 @@ from core.packing.problem import (
     numbered_rows,
     right_sized,
 )
-from tests.unit.packing.problems import SIZES, a_problem, with_small_pods
+from tests.unit.packing.problems import SIZES, a_market, a_problem, with_small_pods
 
 
 def test_types_that_others_beat_are_dominated() -> None:
@@ -42,6 +42,24 @@ def test_a_type_that_takes_more_items_is_not_dominated() -> None:
         allowed=np.array([[True, True], [True, False]]),
     )
     assert problem.undominated().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_type_is_compared_with_every_other(seed: int) -> None:
+    """Otherwise, types of one capacity that differ in price or in what fits them hide each other."""
+    problem = a_market(seed)
+    order = sorted(range(len(problem.prices)), key=lambda t: (problem.prices[t], -problem.capacity[t].sum(), t))
+    fits = problem.fit > 0
+    found = [
+        one
+        for number, one in enumerate(order)
+        if fits[:, one].any()
+        and not any(
+            (fits[:, one] <= fits[:, other]).all() and (problem.capacity[one] <= problem.capacity[other]).all()
+            for other in order[:number]
+        )
+    ]
+    assert problem.undominated().tolist() == sorted(found)
 
 
 @pytest.mark.parametrize(

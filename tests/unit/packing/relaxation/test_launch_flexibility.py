@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
+import pytest
+from msgspec.structs import replace
 
 from core.packing.relaxation.launch_flexibility import DistinctValues, bundled, with_distinct_values
-from tests.unit.packing.problems import SETTINGS, of_every_size, of_families
+from tests.unit.packing.problems import SETTINGS, a_market, of_every_size, of_families
 
 FLEXIBILITY = SETTINGS.launch_flexibility
 
@@ -19,6 +23,24 @@ def test_a_load_that_fits_a_bundle_fits_each_of_its_types() -> None:
         price_max = price * FLEXIBILITY.bundle_price_ratio_max
         fitting = (problem.capacity >= capacity).all(axis=1) & (problem.prices <= price_max)
         assert fitting.sum() >= FLEXIBILITY.bundle_types
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_bundle_is_the_nearest_types_that_are_cheap_enough_and_admit_the_same_items(seed: int) -> None:
+    """Otherwise, a type is as small as another that costs too much, or that its pods may not use."""
+    problem, limits = a_market(seed), replace(FLEXIBILITY, bundle_types=3, smaller_share_max=0.3)
+    expected: Counter[tuple[int, ...]] = Counter()
+    for capacity, price, admitted in zip(problem.capacity, problem.prices, problem.allowed.T, strict=True):
+        smaller = np.maximum(0, 1 - problem.capacity / np.maximum(capacity, 1)).max(axis=1)
+        is_open = (admitted[:, None] <= problem.allowed).all(axis=0) & (smaller <= limits.smaller_share_max)
+        is_open &= problem.prices <= limits.bundle_price_ratio_max * price
+        nearest = sorted(np.flatnonzero(is_open), key=lambda t: (smaller[t], t))[:3]
+        if len(nearest) == 3:
+            expected[price, *np.minimum(capacity, problem.capacity[nearest].min(axis=0))] += 1
+    held = bundled(problem, limits)
+    assert held is not None
+    assert expected
+    assert expected <= Counter([(price, *size) for price, size in zip(held.prices, held.capacity, strict=True)])
 
 
 def test_too_few_types_make_no_bundle() -> None:
