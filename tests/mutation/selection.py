@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from tests.mutation.areas import CODE, ROOT, SUITES, WHOLE_RESULTS, area_of, is_of_area, own_tests
 from tests.mutation.coverage_map import CoverageMap
 from tests.mutation.mutants import Mutant
@@ -18,6 +20,9 @@ _STEPS: Final = (0.02, 0.1, 0.5, 2.0, 8.0)
 """Cheap tests are asked first; within a step, those of the module's own, then those that run most of the module."""
 
 _TABLE: Final = re.compile(r'"(\w+\.txt)"')
+
+_MADE_MAX: Final = 40
+"""Beyond so many names, nearly every test says one of them."""
 
 _LATE_TESTS_MAX: Final = 400
 """The most tests for a mutant in code that runs at import: each test module is imported again for it."""
@@ -63,7 +68,7 @@ def tests_at_import(mutant: Mutant, place: Place, known: CoverageMap, collected:
     area, own = area_of(mutant.path), own_tests(mutant.path)
     of_area = [test for test in collected if is_of_area(test, area) and known.seconds(test) < _STEPS[-1]]
     names = place.names or (place.function.rpartition(".")[2],)
-    names += made_of(names[0], (ROOT / mutant.path).read_text())
+    names += made_of(names[:1], mutant.path)
     says = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in names))
     by_text = {file for file in {test.partition("::")[0] for test in of_area} if says.search(_text(file))}
     by_line: set[str] = set()
@@ -79,17 +84,44 @@ def tests_at_import(mutant: Mutant, place: Place, known: CoverageMap, collected:
     return sorted(asked, key=order)[:_LATE_TESTS_MAX]
 
 
-def made_of(name: str, source: str) -> tuple[str, ...]:
-    """What a module makes of one of its names while it is imported: a table of constants carries a fault in one of them."""
-    found, left = [name], [one for one in ast.parse(source).body if isinstance(one, ast.Assign | ast.AnnAssign)]
+def made_of(names: Sequence[str], path: str) -> tuple[str, ...]:
+    """What is made of a module's names while modules are imported: a table or a class carries a fault in a constant."""
+    found = list(names)
     for one in found:
         says = re.compile(rf"\b{re.escape(one)}\b")
-        users = [
-            statement for statement in left if statement.value is not None and says.search(ast.unparse(statement.value))
-        ]
-        found += [made for statement in users for made in defined(statement) if made not in found]
-        left = [statement for statement in left if statement not in users]
-    return tuple(found[1:])
+        users = [made for module in _modules() if module.path == path or one in module.known for made in module.made]
+        found += dict.fromkeys(
+            name for defines, text in users if says.search(text) for name in defines if name not in found
+        )
+        if len(found) > _MADE_MAX:
+            break
+    return tuple(found[len(names) :])
+
+
+class _Module(msgspec.Struct, frozen=True):
+    """What a module imports or makes by name, and the names and the text of each statement that makes something at import."""
+
+    path: str
+    known: frozenset[str]
+    made: tuple[tuple[tuple[str, ...], str], ...]
+
+
+@lru_cache(maxsize=1)
+def _modules() -> tuple[_Module, ...]:
+    return tuple(_module(path, text) for path, text in _code())
+
+
+def _module(path: str, text: str) -> _Module:
+    body = ast.parse(text).body
+    imported = {name.asname or name.name for one in body if isinstance(one, ast.ImportFrom) for name in one.names}
+    made = []
+    for one in body:
+        if isinstance(one, ast.Assign | ast.AnnAssign) and one.value is not None:
+            made.append((tuple(defined(one)), ast.unparse(one.value)))
+        elif isinstance(one, ast.ClassDef):
+            inside = [part for part in one.body if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+            made.append(((one.name,), "\n".join(map(ast.unparse, (*one.bases, *inside)))))
+    return _Module(path, frozenset(imported.union(*(names for names, _ in made))), tuple(made))
 
 
 @lru_cache(maxsize=2048)

@@ -167,9 +167,10 @@ def test_a_constant_is_asked_of_the_tests_of_its_module_whatever_they_name() -> 
 
 
 def test_what_a_module_makes_of_a_constant_carries_its_fault() -> None:
-    source = "_SECOND = 1\n_MINUTE = 60 * _SECOND\nUNITS: Final = {'m': _MINUTE}\nOTHER = _SECONDS\n"
-    assert selection.made_of("_SECOND", source) == ("_MINUTE", "UNITS")
-    assert selection.made_of("UNITS", source) == ()
+    """Here and in other modules: the rules of a class are what its definition for the API server is made of."""
+    made = selection.made_of(("_cel_family_is",), "core/api/schemas/ec2_node_class_rules.py")
+    assert {"_CEL_LACKS", "INSTANCE_RULES", "EC2NodeClassSpec", "EC2NodeClassObject", "KINDS"} <= set(made)
+    assert selection.made_of(("as_v1",), "core/api/conversion.py") == ()
 
 
 def test_each_mutant_changes_the_code_and_parses() -> None:
