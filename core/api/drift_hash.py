@@ -45,7 +45,7 @@ def of_template(template: Template) -> str:
 
 def of_node_class(spec: EC2NodeClassSpec, raw: JsonObject) -> str:
     """Return the hash of an EC2NodeClass's `spec`; `raw` is the same spec as written."""
-    content = spec.model_dump(by_alias=True, exclude={"kubelet"})
+    content = spec.model_dump(by_alias=True)
     content = {name: value for name, value in content.items() if name not in _DYNAMIC}
     for device in content["blockDeviceMappings"]:
         if device["ebs"] and device["ebs"]["volumeSize"]:

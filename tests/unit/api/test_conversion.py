@@ -381,3 +381,47 @@ def test_a_family_without_terms_becomes_an_alias(
     given = a_beta_class(amiFamily=family, **({} if terms is None else {"amiSelectorTerms": terms}))
     spec = api.as_v1(given)["spec"]
     assert (spec.get("amiFamily"), spec.get("amiSelectorTerms")) == (becomes, selects)
+
+
+def test_a_class_from_a_provisioner_follows_its_pool() -> None:
+    """`convert` prints objects in the order of the file: a person finds the class beside what it was a part of."""
+    first, second = a_provisioner(providerRef=None, provider=a_template()["spec"]), a_beta_pool("later")
+    found = api.all_as_v1([first, second])
+    assert [(obj["kind"], obj["metadata"]["name"]) for obj in found] == [
+        ("NodePool", "default"),
+        ("EC2NodeClass", "default"),
+        ("NodePool", "later"),
+    ]
+
+
+def test_only_a_provisioner_has_a_provider_inside() -> None:
+    """Another program's object may have a field of that name."""
+    other = {
+        "apiVersion": "example.com/v1",
+        "kind": "Database",
+        "metadata": {"name": "d"},
+        "spec": {"provider": {"a": "b"}},
+    }
+    assert api.all_as_v1([other]) == [other]
+
+
+def test_the_name_of_an_object_of_another_kind_means_nothing() -> None:
+    """Objects of different kinds often have one name: a claim of v1 keeps its expiry, a class has none."""
+    pool = a_beta_pool("p", {"expireAfter": "5h"})
+    (_, claim) = conversion.all_as_v1([pool, a_claim("p", "p", "v1")])
+    assert "expireAfter" not in claim["spec"]
+    node_class = a_beta_class()
+    node_class["metadata"] = {"name": "c", "labels": {"karpenter.sh/nodepool": "p"}}
+    *_, found = conversion.all_as_v1([pool, a_claim("c", "p"), node_class])
+    assert (found["kind"], "expireAfter" in found["spec"]) == ("EC2NodeClass", False)
+
+
+def test_a_pool_of_v1_keeps_its_annotation_whatever_is_converted_beside_it() -> None:
+    """Its class may be in the cluster already, with other settings: a person moves them."""
+    five = {"maxPods": 5}
+    node_class = a_beta_class()
+    node_class["metadata"] = {"name": "default"}
+    current = a_pool_of_now("default", kubelet=five)
+    assert kubelets(current, node_class) == [("default", None)]
+    both = [a_pool_of_now("a", kubelet=five), a_beta_pool("b", kubelet=five)]
+    assert kubelets(*both, a_beta_class()) == [("default", None), ("default-b", five)]

@@ -127,3 +127,25 @@ def test_a_hash_is_short_and_names_no_order_of_keys() -> None:
     found = of_template(Template.model_validate(written))
     assert found == of_template(Template.model_validate(backwards))
     assert len(found) <= 63
+
+
+def test_text_of_any_script_has_the_hash_of_earlier_releases() -> None:
+    """It is hashed as UTF-8; written otherwise, each class with an umlaut in a tag would replace its nodes."""
+    spoken = changed(NODE_CLASS, "spec.tags", {"owner": "Zo\u00eb", "team": "\u00fc"})
+    assert api.node_class(spoken).spec_hash == "292fe9f7338f79bb"
+    noted = changed(NODE_POOL, "spec.template.metadata.annotations", {"a": "\u00fc"})
+    assert api.node_pool(noted).template_hash == "5e9456e179678ad8"
+
+
+def test_the_order_of_kubelet_settings_does_not_matter() -> None:
+    settings = {"maxPods": 20, "clusterDNS": ["10.0.0.1"]}
+    ways = (settings, dict(reversed(settings.items())))
+    assert {api.node_class(changed(NODE_CLASS, "spec.kubelet", way)).spec_hash for way in ways} == {"b834d8129957d1ff"}
+
+
+@pytest.mark.parametrize("device", [{"deviceName": "/dev/xvda"}, {"ebs": {"snapshotID": "snap-1"}}])
+def test_a_device_without_a_size_has_a_hash(device: dict[str, Any]) -> None:
+    """A volume of a snapshot has the snapshot's size, and a device may have no volume."""
+    one = api.node_class(changed(NODE_CLASS, "spec.blockDeviceMappings", [device])).spec_hash
+    assert len(one) == 16
+    assert one != api.node_class(NODE_CLASS).spec_hash

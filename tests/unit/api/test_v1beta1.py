@@ -86,3 +86,33 @@ def test_ubuntu_keeps_its_root_volume() -> None:
     own = [{"deviceName": "/dev/sdb"}]
     given = {**old, "spec": {"amiFamily": "Ubuntu", "blockDeviceMappings": own}}
     assert v1beta1.node_class(given)["spec"]["blockDeviceMappings"] == own
+
+
+@pytest.mark.parametrize(
+    ("written", "expiry"), [(3600, "3600s"), (0, "0s"), ("1h", "1h"), ("Never", "Never"), (True, True)]
+)
+def test_a_bare_number_is_seconds(written: object, expiry: object) -> None:
+    """Old manifests may have one; a truth value is left to validation."""
+    new = v1beta1.node_pool(a_pool({"expireAfter": written}))
+    assert new["spec"]["template"]["spec"]["expireAfter"] == expiry
+
+
+def test_kubelet_settings_are_written_in_one_order() -> None:
+    """Pools with equal settings share a class."""
+    ways = ({"maxPods": 20, "clusterDNS": []}, {"clusterDNS": [], "maxPods": 20})
+    texts = {
+        v1beta1.node_pool(a_pool(kubelet=way))["metadata"]["annotations"][v1beta1.KUBELET_ANNOTATION] for way in ways
+    }
+    assert texts == {'{"clusterDNS": [], "maxPods": 20}'}
+
+
+def test_a_class_of_another_provider_keeps_its_group() -> None:
+    reference = {"name": "c", "apiVersion": "karpenter.azure.com/v1beta1", "kind": "AKSNodeClass"}
+    new = v1beta1.node_claim(an_object("NodeClaim", nodeClassRef=reference))
+    assert new["spec"]["nodeClassRef"] == {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "c"}
+
+
+def test_ubuntu_names_each_change() -> None:
+    new = v1beta1.node_class(an_object("EC2NodeClass", amiFamily="Ubuntu", amiSelectorTerms=[{"id": "ami-1"}]))
+    assert new["metadata"]["annotations"][v1beta1.UBUNTU_ANNOTATION] == "amiFamily,blockDeviceMappings"
+    assert new["spec"]["amiSelectorTerms"] == [{"id": "ami-1"}]

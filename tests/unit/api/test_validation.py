@@ -35,6 +35,7 @@ def test_a_null_is_a_field_that_is_not_there() -> None:
     [
         ("kind", ABSENT, "object", "kind"),
         ("metadata.name", ABSENT, "NodePool", "metadata.name"),
+        ("apiVersion", ABSENT, "NodePool", "apiVersion"),
         ("kind", "NodePond", "NodePond", "apiVersion"),
         ("apiVersion", "karpenter.sh/v7", "NodePool", "apiVersion"),
     ],
@@ -46,3 +47,11 @@ def test_an_object_that_cannot_be_identified_has_one_problem(path: str, value: o
 
 def test_kinds_of_others_only_need_kind_and_name() -> None:
     assert problems({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"weight": 0}}) == ()
+
+
+def test_an_object_without_kind_and_version_has_two_problems() -> None:
+    found = problems({"metadata": {"name": "p"}})
+    assert [(one.kind, one.name, one.field, one.message) for one in found] == [
+        ("object", "p", "apiVersion", "is required"),
+        ("object", "p", "kind", "is required"),
+    ]

@@ -10,6 +10,7 @@ from pydantic import Field
 from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.api.schemas.base import ApiModel, Rule, allowed_values, examined, parts, wire_name
+from core.api.schemas.fields import ACCOUNT_ID
 
 
 def _too_many(part: JsonObject) -> list[Location]:
@@ -102,3 +103,54 @@ def test_parts_are_found_alone_and_in_lists() -> None:
 )
 def test_closed_lists_of_values_are_found_by_place(location: Any, values: tuple[str, ...]) -> None:
     assert allowed_values(Whole, location) == values
+
+
+def test_a_part_of_another_type_blocks_its_own_rules_alone() -> None:
+    """Its neighbours are judged all the same: all mistakes are shown at once."""
+    broken = {"least": 5, "most": 4}
+    faults = {
+        "other part": VALID | {"onlyPart": 7, "parts": [broken]},
+        "other entry": VALID | {"parts": ["x", broken]},
+        "other field": VALID | {"name": "abcdef", "onlyPart": broken},
+        "no object": 5,
+    }
+    found = {name: [location for location, _ in examined(Whole, raw)[1]] for name, raw in faults.items()}
+    assert found == {
+        "other part": [("onlyPart",), ("parts", 0, "most")],
+        "other entry": [("parts", 0), ("parts", 1, "most")],
+        "other field": [("name",), ("onlyPart", "most")],
+        "no object": [()],
+    }
+
+
+def test_a_list_of_another_type_is_not_read_as_one() -> None:
+    assert [location for location, _ in examined(Whole, VALID | {"parts": {"least": 5, "most": 4}})[1]] == [("parts",)]
+    assert examined(Whole, VALID | {"onlyPart": None})[1] == []
+
+
+def test_values_of_a_field_deep_inside_are_found_by_its_written_name() -> None:
+    """As it stands in the object, and no field of another part that has the same name."""
+
+    class Outer(ApiModel):
+        """Parts in a part."""
+
+        mode: str = ""
+        inner: Whole | None = None
+
+    assert allowed_values(Outer, ("inner", "onlyPart", "mode")) == ("fast", "slow")
+    assert allowed_values(Outer, ("mode",)) == ()
+    assert allowed_values(Outer, ("inner", "only_part")) == ()
+    assert allowed_values(Outer, ("inner", "nothing")) == ()
+
+
+def test_a_pattern_is_explained_and_what_has_no_words_of_ours_keeps_pydantics() -> None:
+    class Named(ApiModel):
+        """Fields whose refusals have other words."""
+
+        account: Annotated[str, Field(pattern=ACCOUNT_ID)] = "123456789012"
+        share: Annotated[float, Field(gt=0)] = 0.5
+
+    assert examined(Named, {"account": "12", "share": 0.0})[1] == [
+        (("account",), "'12' is not an account id of twelve digits"),
+        (("share",), "Input should be greater than 0"),
+    ]

@@ -9,6 +9,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from core.api.schemas import fields
+from tests.builders import NOW
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_every_pattern_has_a_meaning() -> None:
     assert patterns <= set(fields.MEANING)
 
 
-@pytest.mark.parametrize("value", [0, 2, "500m", "1.5Gi", "+2", "1e3", "0"])
+@pytest.mark.parametrize("value", [0, 2, "500m", "1.5Gi", "+2", "1e3", "0", 2**63 - 1])
 def test_a_quantity_is_a_whole_number_or_text(value: Any) -> None:
     assert TypeAdapter(fields.Quantity).validate_python(value) == value
 
@@ -54,6 +55,7 @@ def test_a_quantity_is_a_whole_number_or_text(value: Any) -> None:
         (1.5, "1.5 is not a quantity"),
         ("1 Gi", "'1 Gi' is not a quantity"),
         (None, "null is not a quantity"),
+        ({"a": (1, NOW)}, "is not a quantity"),
         (-1, "-1 is negative"),
         ("-1m", "'-1m' is negative"),
         (2**63, "write it as text"),
