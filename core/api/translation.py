@@ -209,8 +209,10 @@ def _reference(reference: NodeClassReference) -> ObjectRef:
 
 def _without_budgets(pool: JsonObject) -> JsonObject:
     spec = mapping(pool.get("spec"))
-    policy = {key: value for key, value in mapping(spec.get("disruption")).items() if key != "budgets"}
-    return {**pool, "spec": {**spec, "disruption": policy}} if policy else pool
+    policy = spec.get("disruption")
+    if not isinstance(policy, dict):
+        return pool
+    return {**pool, "spec": {**spec, "disruption": {key: policy[key] for key in policy if key != "budgets"}}}
 
 
 def _disruption(policy: DisruptionPolicy, budgets: tuple[Budget, ...]) -> Disruption:

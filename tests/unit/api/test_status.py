@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -125,3 +126,31 @@ def test_only_resolved_objects_with_an_id_count() -> None:
         {"id": "b", "zone": "z"},
     ]
     assert identified({"id": "a"}) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("2026-11-22T05:31:00Z", datetime(2026, 11, 22, 5, 31, tzinfo=UTC)),
+        ("2026-11-22T05:31:00", datetime(2026, 11, 22, 5, 31, tzinfo=UTC)),
+        ("2026-11-22T05:31:00+02:00", datetime(2026, 11, 22, 3, 31, tzinfo=UTC)),
+        ("", None),
+        ("yesterday", None),
+        (5, None),
+    ],
+)
+def test_a_moment_without_a_zone_is_in_utc(written: object, read: datetime | None) -> None:
+    """Whatever the zone of the machine that reads it."""
+    found = moment(written)
+    assert found == read
+    assert found is None or found.tzinfo is UTC
+
+
+def test_the_zone_of_the_machine_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert moment("2026-11-22T05:31:00") == datetime(2026, 11, 22, 5, 31, tzinfo=UTC)
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -311,3 +311,35 @@ def test_an_overlay_is_translated_whole() -> None:
 def test_what_is_no_budget_is_left_out(entry: object) -> None:
     pool = api.node_pool(changed(NODE_POOL, "spec.disruption.budgets", [entry, {}]))
     assert pool.disruption.budgets == (Budget("10%"),)
+
+
+def test_a_bad_budget_closes_its_pool_where_the_policy_says_nothing_else() -> None:
+    """A manifest may state budgets alone: the whole NodePool was refused, and nothing was planned for it."""
+    pool = api.node_pool(changed(NODE_POOL, "spec.disruption", {"budgets": [{"nodes": "110%"}]}))
+    assert (pool.disruption.budgets, pool.disruption.policy) == ((Budget("110%"),), "WhenEmptyOrUnderutilized")
+    for wrong in (5, []):
+        with pytest.raises(InvalidInputError, match=r"spec\.disruption"):
+            api.node_pool(changed(NODE_POOL, "spec.disruption", wrong))
+
+
+def test_an_object_with_a_fault_is_refused_by_kind_name_and_field() -> None:
+    """Also where its fields can be read, and only a rule is broken."""
+    for path, value, field in (
+        ("spec.weight", "x", "spec.weight"),
+        (
+            "spec.template.metadata.labels",
+            {"kubernetes.io/hostname": "x"},
+            "spec.template.metadata.labels[kubernetes.io/hostname]",
+        ),
+    ):
+        with pytest.raises(InvalidInputError) as refused:
+            api.node_pool(changed(NODE_POOL, path, value))
+        assert (refused.value.subject, refused.value.field) == ("NodePool default", field)
+
+
+def test_equal_objects_are_read_once_and_different_ones_each() -> None:
+    """Observations read hundreds of unchanged NodePools; what JSON cannot hold is read as well."""
+    one = api.node_pool(changed(NODE_POOL, "metadata.name", "once"))
+    assert api.node_pool(changed(NODE_POOL, "metadata.name", "once")) is one
+    assert api.node_pool(changed(NODE_POOL, "metadata.name", "twice")) is not one
+    assert api.node_pool({**NODE_POOL, "extra": object()}).name == "default"

@@ -61,6 +61,9 @@ def test_one_replica_is_the_default() -> None:
         ({"parallelism": 3, "completions": 2}, 2),
         ({"completions": 5}, 1),
         ({"parallelism": 3, "suspend": True}, 0),
+        ({"parallelism": 0}, 0),
+        ({"parallelism": 0, "completions": 4}, 0),
+        ({"parallelism": 9, "completions": 0}, 0),
     ],
 )
 def test_a_job_has_as_many_pods_as_may_run_at_once_and_are_needed(spec: dict[str, Any], count: int) -> None:

@@ -102,3 +102,62 @@ def test_all_pairs_of_ports(one: str, other: str) -> None:
     for port, protocol in ((80, "TCP"), (80, "UDP"), (81, "TCP")):
         found = HostPort(80, "TCP", one).conflicts(HostPort(port, protocol, other))
         assert found is (shares and (port, protocol) == (80, "TCP"))
+
+
+def test_a_pod_is_of_the_kinds_of_its_owners() -> None:
+    """Whichever of them is first; an owner that is no controller counts, too."""
+    other = Owner("Database", "d")
+    for kind, flags in (
+        ("DaemonSet", (True, False, False)),
+        ("Node", (False, True, False)),
+        ("StatefulSet", (False, False, True)),
+        ("ReplicaSet", (False, False, False)),
+    ):
+        pod = a_pod(owners=(other, Owner(kind, "x")))
+        assert (pod.is_daemon, pod.is_static, pod.is_stateful) == flags
+    assert (a_pod().is_daemon, a_pod().is_static, a_pod().is_stateful) == (False, False, False)
+
+
+def test_a_pods_workload_is_its_controller_else_its_first_owner_else_itself() -> None:
+    first, second = Owner("Database", "d"), Owner("ReplicaSet", "web-1", is_controller=True)
+    found = [a_pod("p", owners=owners) for owners in ((first, second), (first,), ())]
+    assert [pod.workload for pod in found] == ["default/ReplicaSet/web-1", "default/Database/d", "default/Pod/p"]
+    assert [pod.controller for pod in found] == ["web-1", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("phase", "deleted", "flags"),
+    [
+        ("Pending", False, (False, False, True)),
+        ("Running", False, (False, False, True)),
+        ("Succeeded", False, (True, False, False)),
+        ("Failed", False, (True, False, False)),
+        ("Running", True, (False, True, False)),
+        ("Failed", True, (True, True, False)),
+    ],
+)
+def test_a_pod_is_active_until_it_has_finished_or_is_deleted(
+    phase: str, deleted: bool, flags: tuple[bool, bool, bool]
+) -> None:
+    pod = a_pod(phase=phase, deleted_at=NOW if deleted else None)
+    assert (pod.is_terminal, pod.is_terminating, pod.is_active) == flags
+
+
+@pytest.mark.parametrize(
+    ("owners", "notes"),
+    [
+        ((Owner("StatefulSet", "db", is_controller=True),), {labels.SURGE: "true"}),
+        ((Owner("ReplicaSet", "web-1"),), {labels.SURGE: "true"}),
+        ((Owner("ReplicaSet", "web-1", is_controller=True),), {labels.SURGE: "yes"}),
+    ],
+)
+def test_a_surge_needs_a_replica_set_and_consent(owners: tuple[Owner, ...], notes: dict[str, str]) -> None:
+    assert not a_pod(owners=owners, annotations=notes).may_surge
+
+
+def test_ports_of_all_addresses_conflict_with_each() -> None:
+    everywhere, here = HostPort(80), HostPort(80, host_ip="10.0.0.1")
+    assert everywhere.conflicts(here)
+    assert here.conflicts(everywhere)
+    assert here.conflicts(here)
+    assert not here.conflicts(HostPort(81, host_ip="10.0.0.1"))

@@ -19,6 +19,12 @@ GPU = Taint("gpu", NO_SCHEDULE, "a100")
         (Toleration("", "Equal"), False),
         (Toleration("gpu", "Exists", effect=NO_EXECUTE), False),
         (Toleration("gpu", "Gt", "1"), False),
+        (Toleration("gpu", "Gt", "a100"), False),
+        (Toleration("team", "Equal", "a100"), False),
+        (Toleration("team", "Exists"), False),
+        (Toleration("gpu", "Exists", effect=NO_SCHEDULE), True),
+        (Toleration("gpu", "Equal", "a100", NO_SCHEDULE), True),
+        (Toleration("gpu", "Equal", "a100", NO_EXECUTE), False),
     ],
 )
 def test_taints_that_a_toleration_matches(toleration: Toleration, covers: bool) -> None:
@@ -43,3 +49,25 @@ def test_taints_are_in_the_order_of_key_effect_and_value() -> None:
     first, second = Taint("a", "NoExecute", "z"), Taint("a", "NoSchedule", "a")
     third, last = Taint("a", "NoSchedule", "b"), Taint("b", "A")
     assert sorted([last, third, second, first]) == [first, second, third, last]
+
+
+def test_a_taint_is_written_as_kubernetes_writes_it() -> None:
+    assert GPU.written() == {"key": "gpu", "effect": NO_SCHEDULE, "value": "a100"}
+    assert Taint("a", NO_EXECUTE).written() == {"key": "a", "effect": NO_EXECUTE}
+    assert GPU.matches(Taint("gpu", NO_SCHEDULE, "other"))
+    assert not GPU.matches(Taint("gpu", NO_EXECUTE, "a100"))
+
+
+def test_taints_that_only_say_that_a_node_is_not_ready_yet() -> None:
+    """Karpenter's list; one of another effect is a reason to stay away."""
+    ephemeral = [
+        ("node.kubernetes.io/not-ready", NO_SCHEDULE),
+        ("node.kubernetes.io/not-ready", NO_EXECUTE),
+        ("node.kubernetes.io/unreachable", NO_SCHEDULE),
+        ("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE),
+        ("karpenter.sh/unregistered", NO_EXECUTE),
+        ("karpenter.sh/unregistered", NO_SCHEDULE),
+    ]
+    assert all(is_ephemeral(Taint(key, effect)) for key, effect in ephemeral)
+    lasting = [("node.kubernetes.io/unreachable", NO_EXECUTE), ("karpenter.sh/disrupted", NO_SCHEDULE)]
+    assert not any(is_ephemeral(Taint(key, effect)) for key, effect in lasting)
