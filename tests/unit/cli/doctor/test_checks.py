@@ -1,0 +1,344 @@
+"""What each check says of an account, and the command that mends it, word by word: people paste it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cli.doctor import checks
+from cli.doctor.finding import OK, PROBLEM, UNKNOWN
+from tests.builders import NOW
+from tests.unit.cli.doctor.accounts import AnsweringAccount
+
+GROUP = "/aws/eks/prod/cluster"
+AUDIT = {"logging": {"clusterLogging": [{"types": ["api", "audit"], "enabled": True}]}}
+FILTER = {"ResourceType": "AWS::Logs::SubscriptionFilter", "LogicalResourceId": "watch", "PhysicalResourceId": "w"}
+PROVISION = {"ResourceType": "AWS::Lambda::Function", "LogicalResourceId": "provision1", "PhysicalResourceId": "p"}
+
+
+def found(check: str, account: AnsweringAccount) -> tuple[str, str, str]:
+    told = checks.finding_of(check, account, NOW)
+    assert told.check == check
+    return told.state, told.says, told.mends
+
+
+def stack_of(*resources: dict[str, str], **more: Any) -> dict[str, Any]:
+    return {"status": "UPDATE_COMPLETE", "ListStackResources": {"StackResourceSummaries": list(resources)}, **more}
+
+
+def of_function(**settings: str) -> dict[str, Any]:
+    return {"GetFunctionConfiguration": {"Environment": {"Variables": settings}}}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "finding"),
+    [
+        (
+            None,
+            (PROBLEM, "there is no EKS cluster prod in eu-west-1", "aws eks list-clusters --region eu-west-1"),
+        ),
+        (
+            {"status": "CREATING"},
+            (PROBLEM, "the cluster is CREATING", "aws eks wait cluster-active --region eu-west-1 --name prod"),
+        ),
+        (
+            {"status": "ACTIVE", "version": "1.33"},
+            (
+                PROBLEM,
+                "access entries are off (authentication mode CONFIG_MAP)",
+                (
+                    "aws eks update-cluster-config --region eu-west-1 --name prod "
+                    "--access-config authenticationMode=API_AND_CONFIG_MAP"
+                ),
+            ),
+        ),
+        (
+            {"version": "1.33", "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"}},
+            (OK, "Kubernetes 1.33, access entries are on", ""),
+        ),
+        (
+            {"status": "UPDATING", "version": "1.32", "accessConfig": {"authenticationMode": "API"}},
+            (OK, "Kubernetes 1.32, access entries are on", ""),
+        ),
+    ],
+)
+def test_the_cluster(cluster: dict[str, Any] | None, finding: tuple[str, str, str]) -> None:
+    assert found("cluster", AnsweringAccount(cluster=cluster)) == finding
+
+
+TURN_ON = (
+    "aws eks update-cluster-config --region eu-west-1 --name prod "
+    """--logging '{"clusterLogging":[{"types":["audit"],"enabled":true}]}'"""
+)
+OFF = (PROBLEM, 'the audit log is off: turn it on, or deploy with -c auditLogGroup=""', TURN_ON)
+NOT_WRITTEN_YET = (
+    PROBLEM,
+    f"the log group {GROUP} is not there yet: EKS makes it with its first line",
+    f"aws logs describe-log-groups --region eu-west-1 --log-group-name-prefix {GROUP}",
+)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "groups", "finding"),
+    [
+        ({}, None, OFF),
+        ({"logging": {"clusterLogging": [{"types": ["audit"], "enabled": False}]}}, None, OFF),
+        ({"logging": {"clusterLogging": [{"types": ["api"], "enabled": True}]}}, None, OFF),
+        (AUDIT, None, NOT_WRITTEN_YET),
+        (AUDIT, [f"{GROUP}-b"], NOT_WRITTEN_YET),
+        (AUDIT, [f"{GROUP}-b", GROUP], (OK, f"EKS writes it to {GROUP}", "")),
+    ],
+)
+def test_the_audit_log_is_on_and_has_been_written(
+    cluster: dict[str, Any], groups: list[str] | None, finding: tuple[str, str, str]
+) -> None:
+    listed = {"logGroups": [{"logGroupName": name} for name in groups or ()]}
+    answers = {"DescribeLogGroups": listed} if groups is not None else {}
+    account = AnsweringAccount(cluster=cluster, **answers)
+    assert found("audit-log", account) == finding
+    if groups is not None:
+        assert account.asked[-1] == ("DescribeLogGroups", {"logGroupNamePrefix": GROUP})
+
+
+def test_an_audit_log_without_a_subscription_of_ours_is_not_used() -> None:
+    unused = AnsweringAccount(cluster={}, **stack_of(PROVISION))
+    assert found("audit-log", unused) == (
+        OK,
+        'not used: it is deployed with auditLogGroup "", so only the schedules wake functions',
+        "",
+    )
+    assert found("audit-log", AnsweringAccount(cluster={}, **stack_of(PROVISION, FILTER))) == OFF
+
+
+@pytest.mark.parametrize(
+    ("names", "finding"),
+    [
+        ([], (OK, "0 of 2 are taken", "")),
+        (["a"], (OK, "1 of 2 are taken", "")),
+        (
+            ["a", "b c"],
+            (
+                PROBLEM,
+                f"both subscriptions of {GROUP} are taken: a, b c",
+                f"aws logs delete-subscription-filter --region eu-west-1 --log-group-name {GROUP} --filter-name 'b c'",
+            ),
+        ),
+        (["a", "fleetwright-prod-watchauditlog1-X"], (OK, "2 of 2 are taken", "")),
+    ],
+)
+def test_a_subscription_of_the_audit_log_is_free(names: list[str], finding: tuple[str, str, str]) -> None:
+    listed = {"subscriptionFilters": [{"filterName": name} for name in names]}
+    account = AnsweringAccount(DescribeSubscriptionFilters=listed)
+    assert found("subscription", account) == finding
+    assert account.asked == [("DescribeSubscriptionFilters", {"logGroupName": GROUP})]
+    assert found("subscription", AnsweringAccount()) == (OK, "0 of 2 are taken", "")
+
+
+@pytest.mark.parametrize(
+    ("limits", "status", "finding"),
+    [
+        (
+            {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 119},
+            "",
+            (OK, "119 concurrent executions are unreserved", ""),
+        ),
+        (
+            {"ConcurrentExecutions": 2000, "UnreservedConcurrentExecutions": 118},
+            "",
+            (
+                PROBLEM,
+                "118 concurrent executions are unreserved, 119 are needed",
+                (
+                    "aws service-quotas request-service-quota-increase --region eu-west-1 --service-code lambda "
+                    "--quota-code L-B99A9384 --desired-value 2001"
+                ),
+            ),
+        ),
+        (
+            {"UnreservedConcurrentExecutions": 100},
+            "UPDATE_COMPLETE",
+            (OK, "100 concurrent executions are unreserved", ""),
+        ),
+        (
+            None,
+            "UPDATE_COMPLETE",
+            (
+                PROBLEM,
+                "0 concurrent executions are unreserved, 100 are needed",
+                (
+                    "aws service-quotas request-service-quota-increase --region eu-west-1 --service-code lambda "
+                    "--quota-code L-B99A9384 --desired-value 1000"
+                ),
+            ),
+        ),
+    ],
+)
+def test_concurrency_is_left_for_what_the_functions_reserve(
+    limits: dict[str, int] | None, status: str, finding: tuple[str, str, str]
+) -> None:
+    answers = {} if limits is None else {"GetAccountSettings": {"AccountLimit": limits}}
+    assert found("concurrency", AnsweringAccount(status=status, **answers)) == finding
+
+
+def test_spot_needs_its_service_linked_role() -> None:
+    assert found("spot-role", AnsweringAccount(GetRole="NoSuchEntity")) == (
+        PROBLEM,
+        "the account has no service-linked role for spot: spot launches fail",
+        "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+    )
+    account = AnsweringAccount(GetRole={"Role": {}})
+    assert found("spot-role", account) == (OK, "the service-linked role is there", "")
+    assert account.asked == [("GetRole", {"RoleName": "AWSServiceRoleForEC2Spot"})]
+
+
+READ_LOGS = (
+    "aws logs tail --region eu-west-1 --since 1h $(aws lambda list-functions --region eu-west-1 "
+    """--query "Functions[?contains(FunctionName,'refreshcatalogue')].LoggingConfig.LogGroup" --output text)"""
+)
+
+
+@pytest.mark.parametrize(
+    ("hours", "finding"),
+    [
+        ([], (PROBLEM, "prices were never read: nothing new is known of the market", READ_LOGS)),
+        ([5, 2], (OK, "prices were read at 2026-11-19 22:00 UTC", "")),
+        (
+            [3, 5],
+            (PROBLEM, "prices were last read at 2026-11-19 21:00 UTC: nothing new is known of the market", READ_LOGS),
+        ),
+    ],
+)
+def test_prices_are_at_most_two_hours_old(hours: list[int], finding: tuple[str, str, str]) -> None:
+    objects = {"Contents": [{"LastModified": NOW - timedelta(hours=old)} for old in hours]}
+    deployed = stack_of(PROVISION, **of_function(BUCKET_NAME="own"))
+    account = AnsweringAccount(ListObjectsV2=objects, **deployed)
+    assert found("market", account) == finding
+    assert account.asked[-1] == ("ListObjectsV2", {"Bucket": "own", "Prefix": "catalogue/"})
+
+
+def test_prices_are_looked_for_where_they_are_shared_and_after_the_deployment_alone() -> None:
+    assert found("market", AnsweringAccount()) == (OK, "not deployed yet: the deployment reads prices", "")
+    settings = of_function(BUCKET_NAME="own", SHARED_BUCKET_NAME="shared")
+    account = AnsweringAccount(**stack_of(PROVISION, **settings))
+    assert found("market", account)[1].startswith("prices were never read")
+    assert account.asked[-1] == ("ListObjectsV2", {"Bucket": "shared", "Prefix": "catalogue/"})
+    without = AnsweringAccount(**stack_of(PROVISION, **of_function()))
+    assert found("market", without)[1].startswith("prices were never read")
+
+
+@pytest.mark.parametrize(
+    ("network", "finding"),
+    [
+        ({}, (OK, "the API server can be reached", "")),
+        (
+            {"endpointPublicAccess": True, "publicAccessCidrs": ["0.0.0.0/0", "10.0.0.0/8"]},
+            (OK, "the API server can be reached", ""),
+        ),
+        (
+            {"publicAccessCidrs": ["10.0.0.0/8", "172.16.0.0/12"]},
+            (
+                PROBLEM,
+                "the API server is open to 10.0.0.0/8, 172.16.0.0/12 only: functions outside of its VPC cannot reach it",
+                """npx --yes aws-cdk@2.1148.1 deploy --all -c vpc='{"id": "VPC", "subnets": ["SUBNET"]}'""",
+            ),
+        ),
+        (
+            {"endpointPublicAccess": False, "vpcId": "vpc-1", "subnetIds": ["s-1"], "clusterSecurityGroupId": "sg-1"},
+            (
+                PROBLEM,
+                "the API server is private: functions outside of its VPC cannot reach it",
+                (
+                    "npx --yes aws-cdk@2.1148.1 deploy --all "
+                    """-c vpc='{"id": "vpc-1", "subnets": ["s-1"], "clusterSecurityGroup": "sg-1"}'"""
+                ),
+            ),
+        ),
+    ],
+)
+def test_the_api_server_is_reached_from_outside_of_its_vpc(
+    network: dict[str, Any], finding: tuple[str, str, str]
+) -> None:
+    assert found("endpoint", AnsweringAccount(cluster={"resourcesVpcConfig": network})) == finding
+
+
+def test_functions_in_a_vpc_reach_a_private_api_server() -> None:
+    private = {"resourcesVpcConfig": {"endpointPublicAccess": False}}
+    inside = {"GetFunctionConfiguration": {"VpcConfig": {"SubnetIds": ["s-1"]}}}
+    account = AnsweringAccount(cluster=private, **stack_of(PROVISION, **inside))
+    assert found("endpoint", account) == (OK, "the API server is private; the functions that ask it are in a VPC", "")
+    outside = AnsweringAccount(
+        cluster=private, **stack_of(PROVISION, GetFunctionConfiguration={"VpcConfig": {"SubnetIds": []}})
+    )
+    assert found("endpoint", outside)[0] == PROBLEM
+
+
+def test_an_access_entry_lets_nodes_join() -> None:
+    entries = {"accessEntries": ["arn:people", "arn:nodes"]}
+    types = [{"accessEntry": {"type": "STANDARD"}}, {"accessEntry": {"type": "EC2_WINDOWS"}}]
+    account = AnsweringAccount(cluster={}, ListAccessEntries=entries, DescribeAccessEntry=types)
+    assert found("node-entries", account) == (OK, "nodes of arn:nodes may join", "")
+    assert account.asked[1:] == [
+        ("ListAccessEntries", {"clusterName": "prod"}),
+        ("DescribeAccessEntry", {"clusterName": "prod", "principalArn": "arn:people"}),
+        ("DescribeAccessEntry", {"clusterName": "prod", "principalArn": "arn:nodes"}),
+    ]
+    none = AnsweringAccount(cluster={}, ListAccessEntries=entries)
+    assert found("node-entries", none) == (
+        PROBLEM,
+        "no access entry of type EC2_LINUX: nodes cannot join, unless the ConfigMap aws-auth has their role",
+        "npx --yes aws-cdk@2.1148.1 deploy --all -c nodeAccessEntries=true",
+    )
+    assert found("node-entries", AnsweringAccount()) == (UNKNOWN, "there is no cluster to ask", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "says", "command"),
+    [
+        ("", OK, "not deployed yet", ""),
+        ("CREATE_IN_PROGRESS", OK, "fleetwright-prod is CREATE_IN_PROGRESS", ""),
+        ("UPDATE_ROLLBACK_COMPLETE", OK, "fleetwright-prod is UPDATE_ROLLBACK_COMPLETE", ""),
+        ("UPDATE_FAILED", PROBLEM, "describe-stack-events says why; roll back, then deploy again", "rollback-stack"),
+        (
+            "IMPORT_ROLLBACK_FAILED",
+            PROBLEM,
+            "the events of the stack name the cause; remove it, then deploy again",
+            "describe-stack-events",
+        ),
+        (
+            "CREATE_FAILED",
+            PROBLEM,
+            "describe-stack-events says why; delete the stack, then deploy again",
+            "delete-stack",
+        ),
+        (
+            "UPDATE_ROLLBACK_FAILED",
+            PROBLEM,
+            "describe-stack-events names the cause; remove it, then continue the rollback",
+            "continue-update-rollback",
+        ),
+    ],
+)
+def test_a_stack_is_finished_or_the_way_out_is_told(status: str, state: str, says: str, command: str) -> None:
+    if state == PROBLEM:
+        says = f"fleetwright-prod is {status}: {says}"
+        command = f"aws cloudformation {command} --stack-name fleetwright-prod --region eu-west-1"
+    account = AnsweringAccount(status=status)
+    assert found("stack", account) == (state, says, command)
+    assert account.asked == [("DescribeStacks", {"StackName": "fleetwright-prod"})]
+
+
+def test_a_function_has_its_own_group_as_soon_as_it_is_deployed() -> None:
+    deployed = stack_of(PROVISION, **of_function(MODE="shadow"))
+    right = [{"accessEntry": {"kubernetesGroups": [f"fleetwright:{name}"]}} for name in ("provision", "disrupt")]
+    assert found("access-entries", AnsweringAccount(DescribeAccessEntry=right, **deployed)) == (
+        OK,
+        "each function that asks the API server is in its group",
+        "",
+    )
+    assert found("access-entries", AnsweringAccount()) == (
+        OK,
+        "not deployed yet: the deployment creates the functions' entries",
+        "",
+    )

@@ -1,0 +1,107 @@
+"""What `release` finds of ours, and what stays ours with why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cli.takeover.releaser import Releasable, Releaser, ReleaseSurvey
+from core import labels
+from core.lifecycle.records import ClaimPhase
+from core.model.node import Node
+from core.reasons.takeover import ReleaseReason
+from tests.builders import NOW, a_pool
+from tests.unit.cli.takeover.site import a_site, an_instance
+from tests.unit.lifecycle.records_for_tests import PROVIDER_ID, a_node, a_record
+
+OURS = {labels.CLAIM: "c", labels.NODEPOOL: "default"}
+MIRROR = {"metadata": {"name": "c"}, "status": {"providerID": PROVIDER_ID}}
+NODE = msgspec.structs.replace(a_node(), provider_id=PROVIDER_ID)
+
+
+def survey(**world: Any) -> ReleaseSurvey:
+    given = {"rows": [a_record()], "nodes": [NODE], "instances": [an_instance("i-1", tags=OURS)], **world}
+    return Releaser(a_site(**given)).survey()
+
+
+def one(**world: Any) -> Releasable:
+    (found,) = survey(**world).claims
+    return found
+
+
+def why(found: Releasable) -> Any:
+    assert found.objection is not None
+    return found.objection.reason
+
+
+def test_a_node_of_ours_can_be_released() -> None:
+    found = one(node_claims=[MIRROR])
+    assert (found.subject, found.instance) == ("NodeClaim/c", an_instance("i-1", tags=OURS))
+    assert found.owned is not None
+    assert (found.owned.record, found.owned.node_claim, found.owned.node) == (a_record(), MIRROR, NODE)
+    assert found.owned.tagged == ("i-1",)
+
+
+def test_commands_that_would_be_dropped_are_counted() -> None:
+    assert survey(commands=("one", "two")).commands == 2
+
+
+def test_only_instances_of_launched_claims_are_asked_for() -> None:
+    requested = msgspec.structs.replace(a_record(ClaimPhase.REQUESTED), name="new")
+    site = a_site(rows=[a_record(), requested], nodes=[NODE], instances=[])
+    Releaser(site).survey()
+    assert site.asked == [["i-1"]]
+
+
+def test_the_pool_must_be_there_to_own_the_node_claim() -> None:
+    with_uid = a_pool(uid="u-1")
+    found = one(pools=(with_uid,))
+    assert found.owned is not None
+    assert (found.owned.pool_uid, found.objection) == ("u-1", None)
+    leaving = msgspec.structs.replace(with_uid, deleted_at=NOW)
+    for pools in ((leaving,), ()):
+        assert why(one(pools=pools)) == ReleaseReason.POOL_NOT_FOUND
+
+
+def test_a_claim_is_launching_as_long_as_an_instance_of_it_is_not_its_own() -> None:
+    requested = a_record(ClaimPhase.REQUESTED)
+    found = one(rows=[requested], nodes=[])
+    assert why(found) == ReleaseReason.LAUNCHING
+    assert found.instance is None
+    abandoned = one(rows=[requested], nodes=[], instances=[])
+    assert (abandoned.objection, abandoned.drift) == (None, "")
+
+
+@pytest.mark.parametrize(
+    "nodes", [[], [NODE, msgspec.structs.replace(NODE, name="twin")], [msgspec.structs.replace(NODE, provider_id="")]]
+)
+def test_without_its_only_node_a_claim_stays(nodes: list[Node]) -> None:
+    assert why(one(nodes=nodes)) == ReleaseReason.GONE
+
+
+def test_an_instance_without_a_row_is_named_with_its_claim() -> None:
+    first, second = survey(
+        instances=[an_instance("i-1", tags={}), an_instance("i-2", tags={**OURS, labels.CLAIM: "lost"})]
+    ).claims
+    assert first.owned is not None
+    assert first.owned.tagged == ("i-1",)
+    assert (second.subject, second.owned, second.instance) == (
+        "Instance/i-2",
+        None,
+        an_instance("i-2", tags={**OURS, labels.CLAIM: "lost"}),
+    )
+    assert second.objection is not None
+    assert second.objection.message == "claim lost is not in the table"
+    assert why(second) == ReleaseReason.NOT_IN_TABLE
+
+
+def test_an_instance_that_a_row_waits_for_or_that_is_not_ours_is_not_listed_beside_it() -> None:
+    requested = a_record(ClaimPhase.REQUESTED)
+    awaited = an_instance("i-9", tags=OURS)
+    assert [found.subject for found in survey(rows=[requested], nodes=[], instances=[awaited]).claims] == [
+        "NodeClaim/c"
+    ]
+    bastion = an_instance("i-8", tags={"Name": "bastion"})
+    assert survey(rows=[], nodes=[], instances=[bastion]).claims == ()
