@@ -94,9 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _report(str(error), traced=debug)
         return BAD_INPUT
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in EXTRAS:
-            raise
-        extra = EXTRAS[error.name.partition(".")[0]]
+        extra = EXTRAS.get(str(error.name).partition(".")[0])
+        if extra is None:
+            return _internal(error, traced=debug)
         _report(f"this command needs {error.name}: pip install 'fleetwright[{extra}]'", traced=debug)
         return BAD_INPUT
     except RecursionError:
@@ -109,9 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except Exception as error:  # noqa: BLE001 - the outermost boundary: any other exception is a bug of ours
-        _report(f"internal error: {type(error).__name__}: {error}", traced=debug)
-        print("hint: run it again with --debug for the traceback, and report it with the input", file=sys.stderr)
-        return INTERNAL
+        return _internal(error, traced=debug)
 
 
 def _complete() -> None:
@@ -127,6 +125,12 @@ def _ended(code: int) -> int:
     """Flush now, while a closed pipe can still be distinguished from a bug."""
     sys.stdout.flush()
     return code
+
+
+def _internal(error: Exception, *, traced: bool) -> int:
+    _report(f"internal error: {type(error).__name__}: {error}", traced=traced)
+    print("hint: run it again with --debug for the traceback, and report it with the input", file=sys.stderr)
+    return INTERNAL
 
 
 def _report(problem: str, *, traced: bool) -> None:

@@ -29,8 +29,12 @@ _COMMANDS: Final = (
 )
 """Commands that act on a cluster or read its ledger are tested in a simulated one."""
 
+_PAGES: Final = ("tests/unit/docs/test_commands.py", "tests/unit/docs/test_pages.py", "tests/unit/docs/test_reference.py")
+"""What the program promises is on pages: options and defaults in the reference, outputs in tutorials and guides, schemas."""
+
+
 SUITES: Final = {
-    "cli": ("tests/unit/cli", *_COMMANDS),
+    "cli": ("tests/unit/cli", *_PAGES, *_COMMANDS),
     "core/commitments": (
         "tests/unit/commitments",
         "tests/property/scheduling/test_commitments.py",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -219,3 +223,136 @@ def test_wrong_usage_is_one_line_and_a_hint(words: list[str], capsys: pytest.Cap
     error, hint = capsys.readouterr().err.splitlines()
     assert ": error: " in error
     assert hint.startswith("hint: fleetwright")
+
+
+@pytest.fixture
+def raising(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs a command that ends with this error."""
+
+    def ends(error: BaseException, *options: str) -> int:
+        def run(_: object) -> int:
+            raise error
+
+        monkeypatch.setattr(plan, "run", run)
+        return program.main(["plan", "-f", "x", *options])
+
+    return ends
+
+
+@pytest.mark.parametrize("name", ["yaml", "numpy.linalg", None])
+def test_a_missing_library_of_no_extra_is_an_error_of_ours(
+    name: str | None, raising: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ended with a traceback and the code of a negative answer."""
+    assert raising(ModuleNotFoundError("No module named 'it'", name=name)) == program.INTERNAL
+    told = capsys.readouterr().err
+    assert told.startswith("fleetwright: internal error: ModuleNotFoundError: No module named 'it'\nhint: run it again")
+
+
+@pytest.mark.parametrize(("given", "code"), [(SystemExit(), 0), (SystemExit(7), 7), (SystemExit("bad"), 2)])
+def test_a_library_that_ends_the_program_ends_it_with_its_code(
+    given: SystemExit, code: int, raising: Callable[..., int]
+) -> None:
+    assert raising(given) == code
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (KeyboardInterrupt(), 130, "fleetwright: interrupted\n"),
+        (program.InputError("it is bad", source="a.yaml"), 2, "fleetwright: a.yaml: it is bad\n"),
+        (
+            RecursionError(),
+            2,
+            "fleetwright: something in the input is nested too deeply to be followed (--debug says where)\n",
+        ),
+        (
+            ModuleNotFoundError("No module named 'boto3'", name="boto3"),
+            2,
+            "fleetwright: this command needs boto3: pip install 'fleetwright[simulate]'\n",
+        ),
+    ],
+)
+def test_each_end_has_its_code_and_one_line_and_debug_shows_where(
+    error: BaseException, code: int, says: str, raising: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert raising(error) == code
+    assert capsys.readouterr().err == says
+    assert raising(error, "--debug") == code
+    traced = capsys.readouterr().err
+    assert traced.startswith("Traceback")
+    assert traced.endswith(says)
+
+
+def test_a_reader_that_has_gone_is_no_error(raising: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`fleetwright plan | head`: whatever is still printed goes nowhere, and Python does not complain at its end."""
+    replaced: list[tuple[str, int]] = []
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(fileno=lambda: 11, isatty=lambda: False))
+    monkeypatch.setattr(os, "open", lambda path, flags: f"{path} {flags}")
+    monkeypatch.setattr(os, "dup2", lambda *descriptors: replaced.append(descriptors))
+    code = raising(BrokenPipeError())
+    monkeypatch.undo()
+    assert code == 0
+    assert replaced == [(f"{os.devnull} {os.O_WRONLY}", 11)]
+
+
+@pytest.mark.parametrize(
+    ("line", "point", "known"),
+    [
+        ("fleetwright pl", None, False),
+        ("fleetwright plan --impr", None, True),
+        ("fleetwright --debug plan --impr", None, True),
+        ("fleetwright plan --impr", 14, False),
+        ("fleetwright nonsense --impr", None, False),
+    ],
+)
+def test_the_shell_completes_the_options_of_the_command_before_the_cursor(
+    line: str, point: int | None, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import argcomplete
+
+    seen: list[tuple[set[str], bool]] = []
+
+    def answer(parser: argparse.ArgumentParser, *, always_complete_options: bool) -> None:
+        commands = next(found for found in parser._actions if isinstance(found, argparse._SubParsersAction))
+        options = {option for one in commands.choices.values() for option in one._option_string_actions}
+        seen.append((options, always_complete_options))
+        raise SystemExit(0)
+
+    monkeypatch.setattr(argcomplete, "autocomplete", answer)
+    monkeypatch.setenv("_ARGCOMPLETE", "1")
+    monkeypatch.setenv("COMP_LINE", line)
+    if point is not None:
+        monkeypatch.setenv("COMP_POINT", str(point))
+    with pytest.raises(SystemExit):
+        program.main([])
+    ((options, always),) = seen
+    assert ("--improve-iterations" in options, always) == (known, False)
+
+
+def test_help_of_a_command_needs_no_more_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["help", "plan", "nonsense"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("usage: fleetwright plan ")
+    assert program.main(["plan", "help"]) == 2
+
+
+def test_arguments_are_those_of_the_shell_if_none_are_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fleetwright", "--version"])
+    assert program.main() == 0
+    assert capsys.readouterr().out == f"fleetwright {VERSION}\n"
+    assert program.main([]) == 2
+
+
+def test_the_help_of_the_program_has_codes_examples_and_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert "  2    wrong usage or unreadable input\n" in text
+    assert "  130  interrupted with Ctrl-C\n" in text
+    assert "\nexamples:\n  kubectl get " in text
+    assert "--debug    " in text
+    for command, summary in program.COMMANDS.items():
+        assert program.main([command, "--help"]) == 0
+        assert summary in " ".join(capsys.readouterr().out.split()), command

@@ -1,0 +1,216 @@
+"""What a decision reads: which objects, prices, region and options count, and what is said where they are in doubt."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from cli import arguments as shared
+from cli import inputs
+from cli.cluster import own_state
+from cli.errors import InputError
+from cli.inputs import builtin_or_given, read_catalogue, read_inputs, region_of
+from cli.manifests.document import Document
+from core import labels
+from core.catalogue.facts import StalePart
+from core.model.snapshot import Options
+from tests.builders import NOW, a_snapshot
+from tests.unit.cli.conftest import CATALOG, MANIFESTS
+
+BUFFER = "apiVersion: autoscaling.x-k8s.io/v1beta1\nkind: CapacityBuffer\nmetadata: {name: b, namespace: a}\nspec: {}\n"
+NODE = {"kind": "Node", "metadata": {"name": "n", "labels": {labels.REGION: "eu-west-1"}}}
+Capture = pytest.CaptureFixture[str]
+
+
+def given(*words: str, **more: Any) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    shared.add_files(parser, is_required=False)
+    shared.add_decision(parser)
+    return argparse.Namespace(**{**vars(parser.parse_args(words)), **more})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "all.yaml").write_text(MANIFESTS)
+    (tmp_path / "prices.json").write_text(json.dumps(CATALOG))
+    return tmp_path
+
+
+def test_the_region_is_the_one_asked_for_else_the_one_that_is_named_else_the_usual_one() -> None:
+    document = Document("-", 0, NODE)
+    assert region_of(given("--region", "ap-south-1"), [document]) == "ap-south-1"
+    assert region_of(given(), [document]) == "eu-west-1"
+    assert region_of(given(), []) == "us-east-1"
+
+
+def test_prices_say_where_they_are_from(folder: Path) -> None:
+    files = ("-f", str(folder / "all.yaml"))
+    builtin = read_inputs(given(*files, "--region", "eu-west-1")).prices
+    assert (builtin["region"], builtin["source"]) == ("eu-west-1", "on-demand list; spot is modelled")
+    assert datetime.fromisoformat(builtin["date"]) > datetime(2025, 1, 1)  # noqa: DTZ001 - a date
+    (folder / "own.json").write_text(json.dumps({**CATALOG, "region": "eu-north-1", "date": "2026-11-01"}))
+    assert read_inputs(given(*files, "--catalog", str(folder / "own.json"))).prices["source"] == "own.json"
+
+
+def test_a_region_without_built_in_prices_says_how_to_read_them() -> None:
+    with pytest.raises(InputError) as refused:
+        builtin_or_given(given(), "mars-1", [])
+    assert refused.value.source == "--region"
+    assert refused.value.hint == (
+        "`fleetwright catalog fetch --region mars-1 --to mars-1.json.gz` reads them with your permissions: "
+        "--catalog mars-1.json.gz"
+    )
+
+
+def test_a_file_of_prices_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_catalogue(str(tmp_path / "none.json"))
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(InputError) as refused:
+        read_catalogue(str(tmp_path / "bad.json"))
+    assert refused.value.source == str(tmp_path / "bad.json")
+
+
+def test_the_clock_and_the_options_are_those_of_the_arguments(folder: Path) -> None:
+    words = ("--now", "2026-11-20T00:00:00Z", "--seed", "7", "--improve-iterations", "3")
+    found = read_inputs(given("-f", str(folder / "all.yaml"), "--catalog", str(folder / "prices.json"), *words))
+    assert found.snapshot.now == datetime(2026, 11, 20, tzinfo=UTC)
+    assert (found.snapshot.options.seed, found.snapshot.options.improve_iterations) == (7, 3)
+    assert found.own is None
+    assert found.decode_seconds > 0
+    present = read_inputs(given("-f", str(folder / "all.yaml"), "--catalog", str(folder / "prices.json")))
+    assert abs((datetime.now(UTC) - present.snapshot.now).total_seconds()) < 60
+
+
+def test_buffers_are_not_silently_ignored(folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "buffer.yaml").write_text(BUFFER)
+    words = ("-f", str(folder / "buffer.yaml"), "--catalog", str(folder / "prices.json"))
+    told = "warning: CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment\n"
+    read_inputs(given(*words))
+    assert told in capsys.readouterr().err
+    monkeypatch.setenv("FEATURE_GATES", "CapacityBuffer=true")
+    read_inputs(given(*words))
+    assert told not in capsys.readouterr().err
+
+
+def test_empty_input_is_an_error_unless_it_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("")
+    words = ("-f", str(tmp_path / "empty.yaml"))
+    with pytest.raises(InputError, match="the input has no object"):
+        read_inputs(given(*words))
+    assert read_inputs(given(*words, "--allow-empty")).snapshot.pods == ()
+
+
+def test_an_object_that_cannot_be_used_is_named_with_its_field(tmp_path: Path) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}}
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "lots"}}}]}
+    (tmp_path / "pod.json").write_text(json.dumps({**pod, "spec": spec}))
+    with pytest.raises(InputError) as refused:
+        read_inputs(given("-f", str(tmp_path / "pod.json")))
+    assert "Pod a/p: " in refused.value.problem
+    assert "lots" in refused.value.problem
+    assert (refused.value.source, refused.value.index) == (str(tmp_path / "pod.json"), 0)
+
+
+def test_commitments_that_have_ended_are_told(folder: Path, capsys: Capture) -> None:
+    ends = {"over": "2026-11-20T00:00:00Z", "runs": "2026-11-20T00:00:01Z"}
+    reserved = [{"name": name, "instanceType": "m.small", "count": 1, "endsAt": at} for name, at in ends.items()]
+    (folder / "terms.json").write_text(json.dumps({"reservedInstances": reserved}))
+    words = ("-f", str(folder / "all.yaml"), "--catalog", str(folder / "prices.json"), "--now", "2026-11-20T00:00:00Z")
+    found = read_inputs(given(*words, "--price-terms", str(folder / "terms.json"))).snapshot.options
+    assert [one.name for one in found.commitments] == ["over", "runs"]
+    ended = [line for line in capsys.readouterr().err.splitlines() if "commitment" in line]
+    path = folder / "terms.json"
+    assert ended == [f"warning: {path}: commitment over ended at 2026-11-20T00:00:00+0000, so it covers nothing"]
+    (folder / "terms.json").write_text("[]")
+    with pytest.raises(InputError) as refused:
+        read_inputs(given(*words, "--price-terms", str(folder / "terms.json")))
+    assert refused.value.source == str(path)
+
+
+def test_own_terms_of_prices_are_refused_where_the_functions_have_theirs() -> None:
+    with pytest.raises(InputError) as refused:
+        read_inputs(given("--price-terms", "t.json", cluster="prod"))
+    assert refused.value.source == "--price-terms"
+
+
+class Cluster:
+    """What the functions of an installation see, and what was given to read them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+        self.options = Options(evictions_per_hour=9, seed=3, improve_iterations=50)
+        fields = {"snapshot": a_snapshot(), "stale_market": (), "prices_read_at": NOW, **changes}
+        view = SimpleNamespace(problems=fields.pop("problems", ()))
+        self.own = SimpleNamespace(view=view, **fields)
+        self.asked: list[Any] = []
+        session = SimpleNamespace(region_name="eu-west-1")
+        settings = SimpleNamespace(options=lambda: self.options)
+        self.installation: Any = SimpleNamespace(cluster="prod", stack="s", settings=settings, session=session)
+        monkeypatch.setattr(own_state, "read_own_state", self._read)
+
+    def _read(self, installation: Any, objects: Any, now: Any) -> Any:
+        assert installation is self.installation
+        self.asked.append((objects, now))
+        return self.own
+
+    def observed(self, *words: str, **more: Any) -> inputs.DecisionInputs:
+        return inputs.observe_installation(self.installation, given(*words, context=None, **more), 0.0)
+
+
+def test_a_cluster_of_ours_is_decided_about_with_its_own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Except for what a user may try: how long to search, how much moves count, whose moves."""
+    cluster = Cluster(monkeypatch)
+    found = cluster.observed(
+        *("--seed", "8", "--improve-iterations", "2"),
+        policy="karpenter",
+        ignore_budgets=True,
+        moves="gentle",
+        move_price=5,
+    )
+    expected = msgspec.structs.replace(
+        cluster.options,
+        seed=8,
+        improve_iterations=2,
+        karpenter_moves_only=True,
+        ignore_budgets=True,
+        moves="gentle",
+        move_price=5,
+    )
+    assert found.snapshot.options == expected
+    assert found.own is cluster.own
+    assert found.prices == {"source": "the functions of s", "region": "eu-west-1", "date": f"{NOW:%Y-%m-%d}"}
+    assert cluster.asked == [(None, None)]
+
+
+def test_prices_that_were_never_read_have_no_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Cluster(monkeypatch, prices_read_at=None).observed().prices["date"] == ""
+
+
+def test_objects_of_files_take_the_place_of_the_clusters(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    cluster = Cluster(monkeypatch)
+    cluster.observed("-f", str(folder / "all.yaml"), "--now", "2026-11-20T00:00:00Z")
+    ((objects, now),) = cluster.asked
+    assert objects.total == 5
+    assert now == datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def test_what_is_in_doubt_is_said_with_the_cluster_where_there_are_several(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    doubts = {
+        "problems": ("Pod a/p: cpu is odd",),
+        "stale_market": (StalePart("Prices", "prices were last read in May"),),
+    }
+    cluster = Cluster(monkeypatch, **doubts)
+    cluster.observed()
+    stale = "prices were last read in May: see the alarm `denied`, cause `staleMarket`"
+    assert capsys.readouterr().err == f"warning: Pod a/p: cpu is odd\nwarning: {stale}\n"
+    cluster.observed(all=True)
+    assert capsys.readouterr().err == f"warning: prod: Pod a/p: cpu is odd\nwarning: prod: {stale}\n"
