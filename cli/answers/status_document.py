@@ -16,6 +16,7 @@ from core.cluster_status import GOES, PoolStatus, cluster_status
 from core.commitments.coverage import paid_price
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model import node_claim
+from core.model.node_claim import NodeClaim
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars
@@ -80,37 +81,38 @@ def _pool(pool: PoolStatus, going: Mapping[str, str]) -> JsonObject:
 
 def _claims(snapshot: Snapshot, records: Mapping[str, ClaimRecord]) -> list[JsonObject]:
     """Return all our nodes, by the name of their claims."""
-    states = sorted((state for state in state_nodes(snapshot) if state.is_managed), key=lambda state: state.claim_name)
-    return [_claim(state, dollars(paid_price(state, snapshot)), records.get(state.claim_name)) for state in states]
+    ours = ((state.claim, state) for state in state_nodes(snapshot) if state.claim is not None)
+    return [
+        _claim(claim, state, dollars(paid_price(state, snapshot)), records.get(claim.name))
+        for claim, state in sorted(ours, key=lambda found: found[0].name)
+    ]
 
 
-def _claim(state: StateNode, hourly: float, record: ClaimRecord | None) -> JsonObject:
-    claim, own = state.claim, state.labels
+def _claim(claim: NodeClaim, state: StateNode, hourly: float, record: ClaimRecord | None) -> JsonObject:
+    own = state.labels
     deletion = record.deletion if record is not None else None
-    deleted_at = claim.deleted_at if claim is not None else None
     return {
-        "name": state.claim_name,
+        "name": claim.name,
         "nodePool": state.node_pool,
-        "phase": _phase(state),
+        "phase": _phase(claim, state),
         "node": state.node.name if state.node is not None else None,
         "instanceType": own.get(labels.INSTANCE_TYPE),
         "zone": own.get(labels.ZONE),
         "capacityType": own.get(labels.CAPACITY_TYPE),
         "hourly": hourly,
-        "createdAt": _moment(claim.created_at if claim is not None else None),
-        "leavingSince": _moment(deletion.asked_at if deletion is not None else deleted_at),
+        "createdAt": _moment(claim.created_at),
+        "leavingSince": _moment(deletion.asked_at if deletion is not None else claim.deleted_at),
         "leavingWhy": deletion.reason if deletion is not None else None,
         "message": (record.message if record is not None else "") or None,
     }
 
 
-def _phase(state: StateNode) -> str:
+def _phase(claim: NodeClaim, state: StateNode) -> str:
     if state.is_initialized:
         return "initialized"
     if state.is_registered:
         return "registered"
-    is_launched = state.claim is not None and state.claim.is_true(node_claim.LAUNCHED)
-    return "launched" if is_launched else "requested"
+    return "launched" if claim.is_true(node_claim.LAUNCHED) else "requested"
 
 
 def _command(record: CommandRecord) -> JsonObject:

@@ -87,3 +87,12 @@ def test_a_proven_minimum_is_shown_beside_what_was_spent_meanwhile() -> None:
 
     assert head(9 * DOLLAR).endswith("-730.00 a month; of $9.0000 in 1.50 h any fleet must spend $3.0000")
     assert head(0) == HEAD
+
+
+def test_a_wait_that_only_we_would_have_has_no_difference() -> None:
+    waits = {**DOCUMENT["simulated"]["waits"], "long": 1, "p50": 130.0}
+    ours = {**DOCUMENT, "simulated": {**DOCUMENT["simulated"], "waits": waits}}
+    theirs = {**DOCUMENT["recorded"], "waits": {**DOCUMENT["recorded"]["waits"], "p50": None}}
+    rows = [told(line) for line in shadow_table({**ours, "recorded": theirs}).splitlines()]
+    assert "pods that waited > 2 min 0 1 +1" in rows
+    assert "median wait, s - 130" in rows

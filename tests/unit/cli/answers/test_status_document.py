@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -10,15 +11,18 @@ import msgspec
 import pytest
 
 from adapters.store import SweepState
+from cli.answers import status_document as status_document_module
 from cli.answers.status_document import status_document
 from core import labels
 from core.api.objects import JsonObject
 from core.approval.proposal import Proposal
 from core.brakes.brake import STOPS, Brake, BrakeKind, EngagedBrakes
 from core.brakes.breaker import Breaker
+from core.cluster_status import GOES, NOT_READY, ClusterStatus, CountedNode, PoolStatus
+from core.disruption.budgets.next_change import BudgetChange
 from core.lifecycle.records import CommandRecord, Deletion
-from core.model.node_claim import LAUNCHED, REGISTERED
-from core.model.plan import Command, Move
+from core.model.node_claim import LAUNCHED, REGISTERED, ObjectRef
+from core.model.plan import Command, Move, PlannedClaim
 from tests.builders import NOW, a_node_of, a_pod, a_snapshot, a_type
 from tests.contract.store.stores import claim as a_row
 
@@ -170,3 +174,76 @@ def test_reconcile_was_clean_when_all_of_its_sweeps_were(
 ) -> None:
     sweeps = status(own=own(sweeps=states))["sweeps"]
     assert (sweeps["cleanAt"], [found["name"] for found in sweeps["failing"]]) == (clean_at, failing)
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Callable[..., JsonObject]:
+    """What is shown of a NodePool with this status."""
+
+    def shown(own_state: Any = None, **fields: Any) -> JsonObject:
+        plain = {"nodes": 3, "starting": 1, "pods": 7, "hourly": 2_000_000_000, "spot_hourly": 500_000_000}
+        plain |= {"budgets": {"Drifted": 1, "Empty": None}, "counted": (), "next_change": None}
+        found = ClusterStatus(
+            pools=(PoolStatus(name="general", **{**plain, **fields}),), foreign_nodes=2, pending_pods=()
+        )
+        monkeypatch.setattr(status_document_module, "cluster_status", lambda _: found)
+        document = status(own=own_state)
+        assert document["cost"] == {"hourly": 2.0, "monthly": 1460.0, "spotHourly": 0.5}
+        assert document["foreignNodes"] == 2
+        (only,) = document["nodePools"]
+        return dict(only)
+
+    return shown
+
+
+def test_a_node_pool_shows_its_cost_and_budgets(pool: Callable[..., JsonObject]) -> None:
+    assert pool() == {
+        "name": "general",
+        "nodes": 3,
+        "starting": 1,
+        "pods": 7,
+        "hourly": 2.0,
+        "spotHourly": 0.5,
+        "budgets": {"Drifted": 1, "Empty": None},
+        "takenBy": [],
+        "nextWindow": None,
+        "invalidBudget": None,
+        "paused": None,
+        "rollout": None,
+    }
+
+
+def test_a_node_pool_says_what_holds_its_nodes_back(pool: Callable[..., JsonObject]) -> None:
+    change = BudgetChange(at=NOW + timedelta(hours=1), allowed={"Drifted": 2})
+    held = pool(invalid_budget="no such day", paused="by a person", rollout="waits for n1", next_change=change)
+    assert (held["invalidBudget"], held["paused"], held["rollout"]) == ("no such day", "by a person", "waits for n1")
+    assert held["nextWindow"] == {"at": "2026-11-20T01:00:00Z", "allowed": {"Drifted": 2}}
+
+
+def test_a_node_that_goes_is_named_with_the_reason_that_its_row_has(pool: Callable[..., JsonObject]) -> None:
+    asked = Deletion(reason="Drifted", asked_at=NOW)
+    row = msgspec.structs.replace(a_row("c"), deletion=asked, node_name="n1")
+    booting = msgspec.structs.replace(a_row("c2"), deletion=asked, node_name="")
+    known = own(claims={"c": row, "c2": booting, "c3": a_row("c3")})
+    nodes = tuple(CountedNode(name, GOES) for name in ("c2", "n1", "n2")) + (CountedNode("n1", NOT_READY),)
+    taken = pool(known, counted=nodes)["takenBy"]
+    assert [(one["node"], one["why"]) for one in taken] == [
+        ("c2", "Drifted"),
+        ("n1", "Drifted"),
+        ("n2", GOES),
+        ("n1", NOT_READY),
+    ]
+
+
+def test_a_command_shows_the_replacements_that_it_plans_until_they_are_requested() -> None:
+    planned = PlannedClaim(name="planned-0", node_pool="default", node_class=ObjectRef("g", "k", "n"))
+    command = Command(reason="Drifted", method="drift", nodes=("n1",), claims=("c",), replacements=(planned,))
+    record = CommandRecord(id="c", command=command, created_at=NOW, verify_at=NOW, phase_since=NOW)
+    (shown,) = status(own=own(commands=(record,)))["commands"]
+    assert shown["replacements"] == ["planned-0"]
+
+
+def test_a_brake_names_the_zone_that_it_is_about() -> None:
+    brake = Brake(BrakeKind.POOL_BREAKER, "it tripped", zone="us-east-1a")
+    (shown,) = status(own=own(brakes=EngagedBrakes((brake,))))["brakes"]
+    assert (shown["zone"], shown["nodePool"]) == ("us-east-1a", None)
