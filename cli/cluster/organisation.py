@@ -192,7 +192,7 @@ def unreadable_text(found: Sequence[Mapping[str, str | None]], verb: str = "read
         f"{one['problem']}"
         for one in found
     ]
-    return output.wrapped("\n".join(lines)) if lines else ""
+    return output.wrapped("\n".join(lines))
 
 
 def _found_in(place: SearchPlace) -> list[FoundCluster] | Unreadable:

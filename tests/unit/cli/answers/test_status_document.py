@@ -225,7 +225,7 @@ def test_a_node_that_goes_is_named_with_the_reason_that_its_row_has(pool: Callab
     row = msgspec.structs.replace(a_row("c"), deletion=asked, node_name="n1")
     booting = msgspec.structs.replace(a_row("c2"), deletion=asked, node_name="")
     known = own(claims={"c": row, "c2": booting, "c3": a_row("c3")})
-    nodes = tuple(CountedNode(name, GOES) for name in ("c2", "n1", "n2")) + (CountedNode("n1", NOT_READY),)
+    nodes = (*(CountedNode(name, GOES) for name in ("c2", "n1", "n2")), CountedNode("n1", NOT_READY))
     taken = pool(known, counted=nodes)["takenBy"]
     assert [(one["node"], one["why"]) for one in taken] == [
         ("c2", "Drifted"),
