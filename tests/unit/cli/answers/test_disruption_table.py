@@ -82,3 +82,17 @@ def test_each_command_says_what_replaces_its_nodes() -> None:
     first, second = (line for line in disruption_table(document).splitlines() if line.startswith("ip-10-0"))
     assert "general-0" in first
     assert "nothing" in second
+
+
+def test_a_command_that_never_pays_back_and_one_without_moves() -> None:
+    """The longest payback counts; without one nothing is said of it."""
+    several = [a_command(NODES[:1], paybackMinutes=minutes) for minutes in (None, 1, None)]
+    assert "each command pays for itself within 1 minute\n" in disruption_table(a_document(*several))
+    assert "pays for itself" not in disruption_table(a_document(a_command(NODES[:1], paybackMinutes=None)))
+
+
+def test_without_commands_and_nodes_that_stay_there_are_no_tables() -> None:
+    assert "NODE THAT GOES" not in disruption_table(a_document(stay=1))
+    assert "every node: --all, or fleetwright explain n0" in disruption_table(a_document(stay=1))
+    assert "every node" not in disruption_table(a_document(a_command(NODES)))
+    assert "every node" not in disruption_table(a_document(stay=1), shows_all=True)

@@ -81,3 +81,30 @@ def test_every_cluster_is_listed_in_order_of_time_and_one_that_cannot_be_read_is
 def test_one_ledger_and_all_of_them_are_not_asked_for_together(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "--all", "--ledger", "x"]) == 2
     assert "--all reads every cluster: leave out --cluster and --ledger" in capsys.readouterr().err
+
+
+def test_what_was_launched_and_what_was_saved_are_added_apart() -> None:
+    lines = [
+        {**LINE, "hourly": hourly, "moves": moves}
+        for hourly, moves in ((0.5, 0), (0.0, 2), (-0.25, 1), (1.0, 0), (-1, 0))
+    ]
+    told = " ".join(log_table({"entries": lines, "unreadable": []}).split())
+    assert "5 decisions: $1.5000 launched and $1.2500 saved an hour, with 3 moved pods" in told
+
+
+def test_a_row_has_the_second_of_its_decision_and_on_a_narrow_terminal_one_column_for_what(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = {**LINE, "what": "launch 1 node", "moves": 2, "state": "done"}
+    wide = [" ".join(line.split()) for line in log_table({"entries": [plain], "unreadable": []}).splitlines()]
+    assert wide[1] == "11-22 05:01:10 81c04f2b6d launch 1 node Underutilized 2 -0.3060 done"
+    monkeypatch.setattr(output, "line_width", lambda: 99)
+    for moves, said in ((2, ", 2 moved pods"), (0, "")):
+        told = " ".join(log_table({"entries": [{**plain, "moves": moves}], "unreadable": []}).split())
+        assert f"11-22 05:01:10 81c04f2b6d launch 1 node [Underutilized]{said}, done -0.3060" in told
+
+
+def test_a_log_without_a_decision_says_where_to_look() -> None:
+    assert log_table({"entries": [], "unreadable": []}) == (
+        "no such decision; pods are named NAMESPACE/NAME, and --since looks further back"
+    )
