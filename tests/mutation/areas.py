@@ -29,7 +29,11 @@ _COMMANDS: Final = (
 )
 """Commands that act on a cluster or read its ledger are tested in a simulated one."""
 
-_PAGES: Final = ("tests/unit/docs/test_commands.py", "tests/unit/docs/test_pages.py", "tests/unit/docs/test_reference.py")
+_PAGES: Final = (
+    "tests/unit/docs/test_commands.py",
+    "tests/unit/docs/test_pages.py",
+    "tests/unit/docs/test_reference.py",
+)
 """What the program promises is on pages: options and defaults in the reference, outputs in tutorials and guides, schemas."""
 
 
