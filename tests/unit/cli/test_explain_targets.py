@@ -132,3 +132,9 @@ def test_every_code_is_explained_and_nothing_else_is_one(code: PodReason | NodeR
     assert (found.subject, found.outcome) == (f"code {code.value}", f"means: {code.meaning}")
     assert found.details == tuple(line for line in (code.advice, f"more: {PAGE}#{code.value.lower()}") if line)
     assert explain_code(code.value.lower()) is None
+
+
+def test_a_node_is_meant_before_a_pod_of_its_name() -> None:
+    world = msgspec.structs.replace(WORLD, pods=(a_pod(NODE.name),))
+    assert NamedTarget(world, NODE.name, None).explained(lambda: 1.0).subject == f"node {NODE.name}"
+    assert NamedTarget(world, f"pod/{NODE.name}", None).explained(lambda: 1.0).subject == f"pod default/{NODE.name}"

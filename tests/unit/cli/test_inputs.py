@@ -95,6 +95,8 @@ def test_buffers_are_not_silently_ignored(folder: Path, capsys: Capture, monkeyp
     told = "warning: CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment\n"
     read_inputs(given(*words))
     assert told in capsys.readouterr().err
+    read_inputs(given("-f", str(folder / "all.yaml"), "--catalog", str(folder / "prices.json")))
+    assert told not in capsys.readouterr().err
     monkeypatch.setenv("FEATURE_GATES", "CapacityBuffer=true")
     read_inputs(given(*words))
     assert told not in capsys.readouterr().err

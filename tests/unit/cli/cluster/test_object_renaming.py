@@ -69,6 +69,8 @@ def test_a_namespace_has_one_pseudonym_wherever_it_is_named() -> None:
         ("key", "topology.kubernetes.io/zone", "acme.example/team"),
         ("topologyKey", "kubernetes.io/hostname", "rack"),
         ("key", "metadata.name", "name"),
+        ("key", "sub.kubernetes.io/x", "kubernetes.io"),
+        ("key", "k8s.aws/x", "notk8s.aws/x"),
     ],
 )
 def test_what_every_cluster_has_is_shown_and_what_one_user_has_is_not(field: str, shown: str, hidden: str) -> None:
@@ -105,6 +107,8 @@ def test_labels_and_tags_keep_what_kubernetes_and_aws_define(field: str) -> None
 
 def test_a_selector_is_a_map_of_labels_or_an_object() -> None:
     assert renamed(selector={"app": "cart"}) == {"selector": {"N(app)": "N(cart)"}}
+    mixed = {"selector": {"matchLabels": {"app": "cart"}, "name": "web"}}
+    assert renamed(**mixed) == {"selector": {"matchLabels": {"N(app)": "N(cart)"}, "name": "N(web)"}}
     terms = {"matchLabels": {"app": "cart"}, "matchExpressions": [{"key": "app", "operator": "Exists"}]}
     assert renamed(selector=terms) == {
         "selector": {

@@ -103,6 +103,20 @@ def test_endpoints_that_share_a_group_are_opened_once() -> None:
     assert without[1] == f"{INGRESS}sg-b --protocol tcp --port 443 --cidr ADDRESSES_OF_THE_SUBNETS"
 
 
+def test_any_rule_of_any_group_is_enough() -> None:
+    groups = [
+        {"GroupId": "sg-own", "IpPermissionsEgress": [rule("udp"), rule()], "IpPermissions": [rule("udp")]},
+        {"GroupId": "sg-too", "IpPermissionsEgress": [], "IpPermissions": [rule(**of("0.0.0.0/0"))]},
+    ]
+    subnets = [{"SubnetId": "subnet-a", "CidrBlock": "10.0.1.0/24"}, {"SubnetId": "subnet-b"}]
+    account = AnsweringAccount(DescribeSecurityGroups={"SecurityGroups": groups}, DescribeSubnets={"Subnets": subnets})
+    assert refused("way-out", account, VPC, {"sqs": frozenset(("sg-own", "sg-too"))}) is None
+    assert account.asked == [
+        ("DescribeSecurityGroups", {"GroupIds": ["sg-own", "sg-too"]}),
+        ("DescribeSubnets", {"SubnetIds": ["subnet-a", "subnet-b"]}),
+    ]
+
+
 def test_what_ec2_leaves_out_is_named() -> None:
     with pytest.raises(NotAnsweredError, match="EC2 does not describe the security groups sg-x, sg-y"):
         told(interfaces={"sqs": ("sg-y", "sg-x")})
