@@ -21,7 +21,7 @@ from cli.manifests.document import Document
 from core import labels
 from core.catalogue.facts import StalePart
 from core.model.snapshot import Options
-from tests.builders import NOW, a_snapshot
+from tests.builders import NOW, a_class_manifest, a_snapshot
 from tests.unit.cli.conftest import CATALOG, MANIFESTS
 
 BUFFER = "apiVersion: autoscaling.x-k8s.io/v1beta1\nkind: CapacityBuffer\nmetadata: {name: b, namespace: a}\nspec: {}\n"
@@ -216,3 +216,13 @@ def test_what_is_in_doubt_is_said_with_the_cluster_where_there_are_several(
     assert capsys.readouterr().err == f"warning: Pod a/p: cpu is odd\nwarning: {stale}\n"
     cluster.observed(all=True)
     assert capsys.readouterr().err == f"warning: prod: Pod a/p: cpu is odd\nwarning: prod: {stale}\n"
+
+
+def test_free_addresses_that_a_class_has_read_limit_the_plan(tmp_path: Path) -> None:
+    reading = '{"readAt": "2026-11-20T00:00:00Z", "perNode": 1, "free": {"subnet-1": 3}}'
+    subnets = [{"id": "subnet-1", "zone": "us-east-1a", "zoneID": "use1-az1"}]
+    words = ("--now", "2026-11-20T00:00:00Z", "-f", str(tmp_path / "class.json"))
+    for annotations, left in (({labels.SUBNET_ADDRESSES: reading}, True), ({}, False)):
+        manifest = a_class_manifest(metadata={"annotations": annotations}, status={"subnets": subnets})
+        (tmp_path / "class.json").write_text(json.dumps(manifest))
+        assert bool(read_inputs(given(*words)).snapshot.subnet_addresses) == left

@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 
 from cli.doctor.account import PAGES_MAX
 from cli.doctor.errors import NoClusterError, NotAllowedError, NotAnsweredError, unanswered
-from tests.unit.cli.doctor.accounts import AnsweringAccount
+from tests.unit.cli.doctor.answering_account import AnsweringAccount
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from cli.doctor import checks
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN
 from tests.builders import NOW
-from tests.unit.cli.doctor.accounts import AnsweringAccount
+from tests.unit.cli.doctor.answering_account import AnsweringAccount
 
 GROUP = "/aws/eks/prod/cluster"
 AUDIT = {"logging": {"clusterLogging": [{"types": ["api", "audit"], "enabled": True}]}}

@@ -8,7 +8,7 @@ import pytest
 
 from cli.doctor.errors import NotAnsweredError
 from cli.doctor.security_groups import refused
-from tests.unit.cli.doctor.accounts import AnsweringAccount
+from tests.unit.cli.doctor.answering_account import AnsweringAccount
 
 VPC = {"SubnetIds": ["subnet-a", "subnet-b"], "SecurityGroupIds": ["sg-own", "sg-too"]}
 INGRESS = "aws ec2 authorize-security-group-ingress --region eu-west-1 --group-id "

@@ -11,7 +11,7 @@ from cli.doctor import checks
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN
 from cli.doctor.volume_key import OPERATIONS
 from tests.builders import NOW
-from tests.unit.cli.doctor.accounts import ROLE, AnsweringAccount
+from tests.unit.cli.doctor.answering_account import ROLE, AnsweringAccount
 
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/k"
 ROLES = [f"{ROLE}{name}" for name in ("execute", "provision", "reconcile")]

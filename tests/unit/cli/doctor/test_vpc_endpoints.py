@@ -8,7 +8,7 @@ import pytest
 
 from cli.doctor.vpc_endpoints import called_interfaces, endpoints_of, has_interface, missing_services
 from installation.network_services import GATEWAYS, called
-from tests.unit.cli.doctor.accounts import AnsweringAccount
+from tests.unit.cli.doctor.answering_account import AnsweringAccount
 
 ALL = called({})
 
