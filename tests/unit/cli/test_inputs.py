@@ -222,7 +222,7 @@ def test_free_addresses_that_a_class_has_read_limit_the_plan(tmp_path: Path) -> 
     reading = '{"readAt": "2026-11-20T00:00:00Z", "perNode": 1, "free": {"subnet-1": 3}}'
     subnets = [{"id": "subnet-1", "zone": "us-east-1a", "zoneID": "use1-az1"}]
     words = ("--now", "2026-11-20T00:00:00Z", "-f", str(tmp_path / "class.json"))
-    for annotations, left in (({labels.SUBNET_ADDRESSES: reading}, True), ({}, False)):
-        manifest = a_class_manifest(metadata={"annotations": annotations}, status={"subnets": subnets})
+    for written, left in (({labels.SUBNET_ADDRESSES: reading}, True), ({}, False)):
+        manifest = a_class_manifest(metadata={"annotations": written}, status={"subnets": subnets})
         (tmp_path / "class.json").write_text(json.dumps(manifest))
         assert bool(read_inputs(given(*words)).snapshot.subnet_addresses) == left
