@@ -117,7 +117,7 @@ def files_in(path: str) -> list[str]:
     if not root.is_dir():
         return [path]
     inside = (file for file in root.rglob("*") if _is_manifest(file) and file.is_file())
-    return [str(file) for file in sorted(inside, key=lambda file: file.relative_to(root).parts)]
+    return [str(file) for file in sorted(inside)]
 
 
 def _is_manifest(file: Path) -> bool:

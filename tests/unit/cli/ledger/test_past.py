@@ -173,3 +173,23 @@ def test_what_no_decision_is_about_is_refused(
 def test_an_empty_ledger_is_refused(ledger: MemoryLedger) -> None:
     with pytest.raises(InputError, match="there is no decision in the ledger"):
         explained("default/moved")
+
+
+@pytest.mark.parametrize(
+    ("target", "namespace", "named"),
+    [
+        ("nothing", "shop", "'shop/nothing'"),
+        ("Pods/nothing", "shop", "'shop/nothing'"),
+        ("pod/nothing", None, "'pod/nothing'"),
+        ("nothing", None, "'nothing'"),
+        ("node/nothing", "shop", "'nothing'"),
+        ("deploy/nothing", "shop", "'deploy/nothing'"),
+    ],
+)
+def test_a_name_is_looked_for_in_its_namespace(
+    target: str, namespace: str | None, named: str, ledger: MemoryLedger
+) -> None:
+    provisioned(ledger)
+    with pytest.raises(InputError) as refused:
+        explained(target, namespace=namespace)
+    assert refused.value.problem == f"no decision of that time is about {named}"

@@ -115,3 +115,10 @@ def test_an_object_of_a_version_that_does_not_exist_is_refused(kind: str) -> Non
     """The message was `spec.template: is required` for a Provisioner, and a Deployment of apps/v9 was read as of v1."""
     found = fault(f"apiVersion: karpenter.sh/v9\nkind: {kind}\nmetadata: {{name: a}}")
     assert found.startswith(f"x.yaml: document 1: {kind} a: apiVersion: karpenter.sh/v9 has no {kind}; allowed: ")
+
+
+def test_a_cluster_wide_object_is_the_same_in_any_namespace() -> None:
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: a%s}\n"
+    found = inventory("---\n".join([node % "", node % ", namespace: b"]))
+    assert len(found.objects[kinds.NODES]) == 1
+    assert list(found.warnings()) == ["Node b/a is given more than once: the last one counts"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.errors import InputError
+from cli.manifests.document import LISTS_DEEP_MAX
 from cli.manifests.reading import parse, read
 from cli.manifests.repeated_fields import RepeatedField
 from core.ledger.encoding.compression import compressed
@@ -268,3 +269,33 @@ def test_a_packed_file_that_is_damaged_is_named(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress((POD % "a").encode())[:-4])
     with pytest.raises(InputError, match=r"a\.yaml\.gz: cannot be decompressed: its end is missing"):
         read([str(file)])
+
+
+def test_only_items_of_a_typed_list_get_its_kind() -> None:
+    typed = '{"kind": "PodList", "apiVersion": "v2", "items": [{"metadata": {"name": "a"}}, {"kind": "Node"}]}'
+    assert [one.object for one in parse(typed, "x.json")] == [
+        {"apiVersion": "v2", "kind": "Pod", "metadata": {"name": "a"}},
+        {"kind": "Node"},
+    ]
+    assert parse('{"kind": "PodList", "items": [{}]}', "x.json")[0].object == {"apiVersion": "v1", "kind": "Pod"}
+    assert parse('{"kind": "List", "items": [{"metadata": {}}]}', "x.json")[0].object == {"metadata": {}}
+
+
+def test_only_lists_are_unfolded() -> None:
+    for written in ("{kind: Menu, items: [{kind: Pod}]}", "{kind: Menu, items: null}", "{kind: PodList, items: {}}"):
+        (document,) = parse(written, "x.yaml")
+        assert (document.kind, document.item) == (written[1:-1].partition(": ")[2].partition(",")[0], "")
+
+
+def test_lists_in_lists_are_unfolded_so_deep() -> None:
+    def nested(levels: int) -> str:
+        return '{"kind": "List", "items": [' * levels + '{"kind": "Pod"}' + "]}" * levels
+
+    assert [one.kind for one in parse(nested(LISTS_DEEP_MAX + 1), "x.json")] == ["Pod"]
+    assert [one.kind for one in parse(nested(LISTS_DEEP_MAX + 2), "x.json")] == ["List"]
+
+
+@pytest.mark.parametrize(("item", "name"), [("[]", "list"), ('"a"', "text"), ("1.5", "number"), ("true", "boolean")])
+def test_an_item_that_is_no_object_is_named_with_its_place(item: str, name: str) -> None:
+    found = fault(f'{{"kind": "List", "items": [{{"kind": "Pod"}}, {item}]}}', "x.json")
+    assert f"x.json: document 1: items[1]: is a {name}, not an object" in found

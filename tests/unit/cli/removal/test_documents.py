@@ -149,3 +149,12 @@ def test_the_document_has_all_that_remains(deletion: Deletion | None, state: str
             "InstanceProfile/fleetwright_prod",
         ],
     }
+
+
+def test_a_column_is_shown_if_any_node_has_something_in_it() -> None:
+    document = answer(2)
+    document["items"][1]["message"] = "a pod stays"
+    first, second = drain_table(document).splitlines()[:2]
+    assert first.split()[-1] != "NODEPOOL"
+    assert "a pod stays" not in second
+    assert "a pod stays" in drain_table(document).splitlines()[2]
