@@ -329,3 +329,15 @@ def test_a_proposal_that_may_not_be_stored_ends_the_run(lab: Lab) -> None:
     lab.app.adapters.proposals.add = denied  # type: ignore[method-assign]
     with pytest.raises(DeniedError):
         lab.disrupt()
+
+
+def test_each_run_counts_what_waits(lab: Lab) -> None:
+    """The alarm on proposals that nobody answers reads it."""
+    assert lab.disrupt().counts[PROPOSALS_WAITING] == 1
+    lab.clock.advance(minutes=1)
+    lab.restart()
+    assert lab.disrupt().counts[PROPOSALS_WAITING] == 1
+    say(lab, approve=False)
+    lab.clock.advance(minutes=1)
+    lab.restart()
+    assert lab.disrupt().counts[PROPOSALS_WAITING] == 0

@@ -300,3 +300,18 @@ def test_a_node_claim_made_by_hand_that_cannot_be_launched_says_why() -> None:
     events = [lab.kubernetes.raw(kinds.EVENTS, one, "default") for one in lab.kubernetes.names(kinds.EVENTS)]
     said = [(one["involvedObject"]["name"], one["reason"]) for one in events]
     assert (name, "LaunchTimeout") in said
+
+
+def test_steps_to_a_node_name_the_decision_that_wanted_it_and_its_removal_does_not(lab: Lab) -> None:
+    """The end of a node has a cause of its own; under the old decision, the log would say that this one had failed."""
+    made = Lab()
+    made.kubernetes.put(a_pending_pod("p"))
+    made.provision()
+    wanted = made.claim.decision
+    made.boot()
+    reports = [made.execute(work_on_claim(made.claim.name, made.clock.now()))]
+    assert wanted
+    assert {one.decision_id for report in reports for one in report.decisions} == {wanted}
+    lab.interrupt()
+    ended = [one for report in lab.tick(5) for one in report.decisions if one.kind == "terminate"]
+    assert [one.decision_id for one in ended] == [""]
