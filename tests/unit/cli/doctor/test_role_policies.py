@@ -11,7 +11,8 @@ import pytest
 from moto import mock_aws
 
 from cli.doctor.account import Account
-from cli.doctor.role_policies import NEEDED, refused, statements
+from cli.doctor.role_policies import NEEDED, is_denied, refused, statements
+from tests.unit.cli.doctor.answering_account import AnsweringAccount
 from tests.unit.cli.doctor.test_node_roles import TRUST
 
 ACTIONS = [action for need in NEEDED.values() for action in need.actions]
@@ -78,3 +79,51 @@ def test_what_is_denied_counts_beside_an_allow(denies: dict[str, Any], gone: lis
     assert refused([allows], ACTIONS) == []
     assert refused([allows, {"Effect": "Deny", **denies}], ACTIONS) == gone
     assert refused([{"Effect": "Deny", **denies}, allows], ACTIONS) == gone
+
+
+def test_statements_of_own_and_attached_policies_are_read_page_by_page() -> None:
+    """A policy that went meanwhile, and one without a default version, have none."""
+    one, two, three = ({"Effect": "Allow", "Action": name} for name in "abc")
+    account = AnsweringAccount(
+        ListRolePolicies={"PolicyNames": ["Own", "Gone", "Empty"]},
+        GetRolePolicy=[{"PolicyDocument": {"Statement": one}}, "NoSuchEntity", {"PolicyDocument": {"Statement": None}}],
+        ListAttachedRolePolicies=[
+            {"AttachedPolicies": [{"PolicyArn": "arn:p1"}], "Marker": "m"},
+            {"AttachedPolicies": [{"PolicyArn": "arn:p2"}, {"PolicyArn": "arn:p3"}]},
+        ],
+        GetPolicy=[{"Policy": {"DefaultVersionId": "v2"}}, "NoSuchEntity", {"Policy": {"DefaultVersionId": "v1"}}],
+        GetPolicyVersion=[{"PolicyVersion": {"Document": {"Statement": [two, three]}}}, "NoSuchEntity"],
+    )
+    assert list(statements(account, "Nodes")) == [one, two, three]
+    assert account.asked == [
+        ("ListRolePolicies", {"RoleName": "Nodes"}),
+        *(("GetRolePolicy", {"RoleName": "Nodes", "PolicyName": name}) for name in ("Own", "Gone", "Empty")),
+        ("ListAttachedRolePolicies", {"RoleName": "Nodes"}),
+        ("GetPolicy", {"PolicyArn": "arn:p1"}),
+        ("GetPolicyVersion", {"PolicyArn": "arn:p1", "VersionId": "v2"}),
+        ("ListAttachedRolePolicies", {"RoleName": "Nodes", "Marker": "m"}),
+        ("GetPolicy", {"PolicyArn": "arn:p2"}),
+        ("GetPolicy", {"PolicyArn": "arn:p3"}),
+        ("GetPolicyVersion", {"PolicyArn": "arn:p3", "VersionId": "v1"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_so"),
+    [
+        ({"Resource": "*"}, True),
+        ({"Resource": ["arn:x", "*"]}, True),
+        ({"Resource": "arn:aws:*"}, False),
+        ({"Resource": None}, False),
+        ({}, False),
+        ({"Resource": "*", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}, False),
+        ({"Resource": "*", "Condition": {}}, True),
+        ({"Resource": "*", "Effect": "Allow"}, False),
+        ({"Resource": "*", "Action": "s3:*"}, False),
+    ],
+)
+def test_a_denial_counts_only_if_it_always_applies(statement: dict[str, Any], is_so: bool) -> None:
+    stated = [{"Effect": "Deny", "Action": "ec2:Describe*", **statement}]
+    assert is_denied(stated, "ec2:DescribeInstances") == is_so
+    allowed = {"Effect": "Allow", "Action": "*"}
+    assert refused([allowed, *stated], ["ec2:DescribeInstances"]) == (["ec2:DescribeInstances"] if is_so else [])
