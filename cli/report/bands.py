@@ -54,20 +54,18 @@ def _windows(events: Events) -> list[Band]:
 
 
 def _spans(budget: Mapping[str, Any], start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    schedule, length = budget.get("schedule"), budget.get("duration")
     try:
-        span = parse_duration(str(length)) if schedule and length else None
-        parsed = Schedule.parse(str(schedule)) if span else None
+        span, schedule = parse_duration(str(budget.get("duration"))), Schedule.parse(str(budget.get("schedule")))
     except InvalidInputError:
         return
-    if parsed is None or span is None:
+    if not span:
         return
-    moment: datetime | None = start - span
+    opens = schedule.next_after(start - span)
     for _ in range(HITS_MAX):
-        moment = parsed.next_after(moment) if moment is not None else None
-        if moment is None or moment >= end:
+        if opens is None or opens >= end:
             return
-        yield max(moment, start), min(moment + span, end)
+        yield max(opens, start), min(opens + span, end)
+        opens = schedule.next_after(opens)
 
 
 def _limit(budget: Mapping[str, Any]) -> str:
