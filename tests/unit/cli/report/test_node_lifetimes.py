@@ -87,3 +87,41 @@ def test_an_instance_that_never_joins_has_the_name_of_its_own() -> None:
         ("i-1", "on-demand", 0.0, "", None)
     ]
     assert found[0].cost(START + timedelta(hours=1)) == 0.0
+
+
+def test_other_events_and_other_taints_change_nothing_of_a_disruption() -> None:
+    other = {"node": "n1", "key": "node.kubernetes.io/not-ready", "reason": "NotReady"}
+    tainted = ("nodeTainted", {**DISRUPTED, "reason": "Drifted"})
+    assert lived(("nodeTainted", other), ("nodeChanged", {**DISRUPTED, "reason": "x"})).disrupted is None
+    going = lived(tainted, ("nodeUntainted", other), ("nodeChanged", DISRUPTED))
+    assert (minutes(going.disrupted), going.reason) == (2, "Drifted")
+    kept = lived(tainted, ("nodeUntainted", DISRUPTED))
+    assert (kept.disrupted, kept.reason) == (None, "")
+    assert lived(("nodeTainted", {**DISRUPTED, "reason": None})).reason == ""
+
+
+def test_what_the_record_does_not_say_is_empty() -> None:
+    (found,) = lives([(START, "instanceLaunched", {"instance": "i-1", "price": None, "tags": None, "zone": None})])
+    assert (found.name, found.claim, found.pool, found.zone, found.instance_type) == ("i-1", "", "", "", "")
+    assert (found.capacity_type, found.price, found.cost(START + timedelta(hours=1))) == ("on-demand", 0.0, 0.0)
+
+
+def test_a_life_costs_its_price_for_as_long_as_it_lasts() -> None:
+    end = START + timedelta(hours=2)
+    assert lived().cost(end) == 1.0
+    assert (
+        lived(*[("podBound", {"node": "n1", "pod": "p"})] * 28, ("instanceTerminated", {"instance": "i-1"})).cost(end)
+        == 0.25
+    )
+
+
+def test_events_of_other_nodes_and_instances_are_not_its_own() -> None:
+    quiet = lived(
+        ("nodeJoined", {"providerID": "aws:///a/i-2", "node": "n2"}),
+        ("nodeJoined", {"providerID": None, "node": "n3"}),
+        ("nodeReady", {"node": "n2"}),
+        ("instanceTerminated", {"instance": "i-2"}),
+        ("podCreated", {"pod": "shop/a", "owner": "Deployment/a"}),
+        ("podBound", {"node": "n2", "pod": "shop/a"}),
+    )
+    assert (quiet.name, quiet.ready, quiet.ended, quiet.pods) == ("n1", None, None, [])
