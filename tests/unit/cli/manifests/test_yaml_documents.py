@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cli.manifests import yaml_documents
 from cli.manifests.yaml_documents import RepeatedKey, documents
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=12)
@@ -115,3 +116,40 @@ def test_a_key_that_overrides_a_merged_one_is_not_repeated() -> None:
     repeated: list[RepeatedKey] = []
     list(documents("a: &a {b: 1}\nc: {<<: *a, b: 2}\n", repeated))
     assert repeated == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("- &a [1, 2, 3]\n- *a\n", 12),
+        ("- before\n- &a {k: 1}\n- *a\n- *a\n", 18),
+        ("- &a word\n- *a\n- *a\n- *a\n", 21),
+        ("- &a [x]\n- &b [*a, *a]\n- *b\n", 35),
+        ("- *missing_is_another_error", None),
+    ],
+    ids=["a list", "a mapping, twice", "a word, three times", "aliases in what an alias stands for", "unknown"],
+)
+def test_an_alias_counts_as_the_text_that_it_stands_for(
+    text: str, expanded: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its anchor. Up to the bound all of them are read; one character more is refused."""
+    monkeypatch.setattr(yaml_documents, "_ALIASED_RATIO", 0)
+    if expanded is None:
+        with pytest.raises(yaml.YAMLError, match="undefined alias"):
+            list(documents(text, []))
+        return
+    monkeypatch.setattr(yaml_documents, "_ALIASED_FREE", expanded)
+    assert list(documents(text, [])) == [yaml.safe_load(text)]
+    monkeypatch.setattr(yaml_documents, "_ALIASED_FREE", expanded - 1)
+    with pytest.raises(yaml.YAMLError, match="found aliases that stand for more than 0 MiB of text"):
+        list(documents(text, []))
+
+
+def test_the_bound_grows_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_documents, "_ALIASED_FREE", 0)
+    monkeypatch.setattr(yaml_documents, "_ALIASED_RATIO", 1)
+    text = "- &a word\n- *a\n- *a\n"
+    assert list(documents(text, [])) == [["word"] * 3]
+    monkeypatch.setattr(yaml_documents, "_ALIASED_RATIO", 0)
+    with pytest.raises(yaml.YAMLError):
+        list(documents(text, []))
