@@ -12,9 +12,9 @@ from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Options, Snapshot
 from core.model.values import quantity
-from tests.builders import NOW, a_class_manifest
+from tests.builders import NOW, a_class_manifest, a_type
 
 
 def a_pool(**changes: Any) -> dict[str, Any]:
@@ -249,3 +249,91 @@ def test_a_problem_names_its_object(resource: Resource, meta: dict[str, Any], su
     obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": spec}
     _, problems = assembled({resource: [obj]})
     assert problems[0].subject == subject
+
+
+def test_a_snapshot_has_what_it_was_asked_with() -> None:
+    """Its moment, its cluster, the market and the settings: a lost one would be a default that nobody chose."""
+    catalogue, options = Catalogue(default=(a_type(),)), Options(moves="gentle")
+    found, problems = assemble({}, now=NOW, catalogue=catalogue, options=options, cluster="prod")
+    assert (found.now, found.cluster, found.catalogue, found.options) == (NOW, "prod", catalogue, options)
+    assert problems == ()
+    assert assemble({}, now=NOW, catalogue=catalogue)[0] == Snapshot(now=NOW, catalogue=catalogue)
+
+
+def test_objects_of_karpenter_reach_the_snapshot() -> None:
+    claim = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": "claim"},
+        "spec": {**a_pool()["spec"]["template"]["spec"]},
+    }
+    overlay = {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": "overlay"},
+        "spec": {"requirements": [{"key": "team", "operator": "Exists"}], "price": "1"},
+    }
+    buffer = a_manifest("buffer", podTemplateRef={"name": "t"}, replicas=2)
+    template = {"metadata": {"name": "t"}, "template": {"spec": {"containers": [{"name": "c"}]}}}
+    snapshot, problems = assembled(
+        {
+            kinds.NODE_POOLS: [a_pool()],
+            kinds.EC2_NODE_CLASSES: [a_class_manifest("default")],
+            kinds.NODE_CLAIMS: [claim],
+            kinds.NODE_OVERLAYS: [overlay],
+            kinds.CAPACITY_BUFFERS: [buffer],
+            kinds.POD_TEMPLATES: [template],
+            kinds.DEPLOYMENTS: [a_manifest("web")],
+        }
+    )
+    assert problems == ()
+    named = (snapshot.node_pools, snapshot.node_classes, snapshot.node_claims, snapshot.overlays, snapshot.buffers)
+    assert [[one.name for one in found] for found in named] == [
+        ["default"],
+        ["default"],
+        ["claim"],
+        ["overlay"],
+        ["buffer"],
+    ]
+    assert [(one.kind, one.name) for one in snapshot.workload_selectors] == [("Deployment", "web")]
+
+
+@pytest.mark.parametrize(
+    ("classes", "priority"),
+    [
+        ([], 0),
+        ([("usual", 2, True), ("high", 9, False)], 2),
+        ([("low", -5, True)], -5),
+        ([("one", 3, True), ("other", 7, True)], 7),
+    ],
+)
+def test_the_default_priority_is_that_of_the_default_class(classes: list[tuple[str, int, bool]], priority: int) -> None:
+    """Of several, Kubernetes takes one; a pod of too high a priority keeps its place."""
+    written = [{"metadata": {"name": name}, "value": value, "globalDefault": usual} for name, value, usual in classes]
+    snapshot, _ = assembled({kinds.PRIORITY_CLASSES: written, kinds.PODS: [a_manifest("a")]})
+    assert snapshot.pods[0].spec.priority == priority
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_only_pods_of_the_daemon_set_that_are_there_have_its_size(*, turned: bool) -> None:
+    """Not those of another kind of that name, not those that have finished; of one moment, the last by name."""
+
+    def a_pod_of(
+        name: str, cpu: str, *, kind: str = "DaemonSet", phase: str = "Running", day: int = 1
+    ) -> dict[str, Any]:
+        meta = {
+            "ownerReferences": [{"kind": kind, "name": "agent"}],
+            "creationTimestamp": f"2026-11-{day:02}T00:00:00Z",
+        }
+        containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+        return a_manifest(name, meta=meta, status={"phase": phase}, containers=containers)
+
+    pods = [
+        a_pod_of("a", "100m"),
+        a_pod_of("b", "200m"),
+        a_pod_of("c", "300m", kind="ReplicaSet", day=3),
+        a_pod_of("d", "400m", phase="Failed", day=4),
+    ]
+    daemon = a_manifest("agent", template={"spec": {"containers": []}})
+    snapshot, _ = assembled({kinds.DAEMON_SETS: [daemon], kinds.PODS: pods[::-1] if turned else pods})
+    assert snapshot.daemon_sets[0].spec.requests["cpu"] == 200

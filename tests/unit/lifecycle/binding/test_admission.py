@@ -41,3 +41,5 @@ def test_a_pending_pod_of_higher_priority_comes_first_where_it_fits() -> None:
     assert outranking(waiting, set(), NODES[0], placed) == 10
     assert outranking(waiting, {"default/high"}, NODES[0], placed) == 1
     assert outranking([], set(), NODES[0], placed) is None
+    gated = a_pod("gated", priority=30, is_gated=True)
+    assert outranking([gated, *waiting], set(), NODES[0], placed) == 10, "it is not scheduled before its gate is gone"

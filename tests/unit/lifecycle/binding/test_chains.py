@@ -93,3 +93,10 @@ def random_pods(dice: np.random.Generator) -> list[Pod]:
         term = msgspec.structs.replace(a_term(), selector=selector)
         pods.append(a_pod(f"p{number}", labels=labels, anti_affinity=(term,) if dice.random() < 0.5 else ()))
     return pods
+
+
+def test_a_rule_that_two_workloads_share_makes_one_chain() -> None:
+    """Neither is selected by it: their pods wait for the same pod, or keep apart from it."""
+    db, cache = (a_pod(name, labels={"app": name}, affinity=(a_term(),)) for name in ("db", "cache"))
+    assert chains(db, cache, web("w"), a_pod("q")) == [["db", "cache", "w"], ["q"]]
+    assert chains(web("w"), db, cache) == [["w", "db", "cache"]]
