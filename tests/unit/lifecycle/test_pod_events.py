@@ -5,6 +5,7 @@ from datetime import timedelta
 import msgspec
 
 from core.lifecycle.pod_events import ANY_NODE, with_pod_events
+from core.lifecycle.records import ClaimPhase
 from core.model.pod import Owner
 from tests.builders import NOW, a_pod
 from tests.unit.lifecycle.records_for_tests import a_record
@@ -59,3 +60,38 @@ def test_an_end_before_the_node_was_ready_is_no_event() -> None:
 def test_a_new_empty_node_needs_no_write() -> None:
     record = a_record()
     assert with_pod_events([record], [], NOW)[0] is record
+
+
+def test_a_pod_without_a_node_waits_and_one_that_was_expected_is_not_any_more() -> None:
+    """A nomination ends when its pod has come, or is gone."""
+    record = msgspec.structs.replace(a_record(), nominated=("default/p", "default/q", "default/r"))
+    (came,) = with_pod_events([record], [RUNNING, a_pod("q")], NOW)
+    assert came.nominated == ("default/q",)
+    (unseen,) = with_pod_events([record], [a_pod("q")], NOW)
+    assert unseen is record, "no pod came or went"
+
+
+def test_only_a_working_node_has_pod_events() -> None:
+    """Before, it is empty because it is not ready."""
+    starting = a_record(ClaimPhase.REGISTERED)
+    assert with_pod_events([starting], [RUNNING], NOW, {"n": NOW, ANY_NODE: NOW})[0] is starting
+
+
+def test_the_latest_of_both_times_of_the_audit_log_counts() -> None:
+    record = msgspec.structs.replace(a_record(), initialized_at=NOW - HOUR)
+    for ends, latest in (
+        ({"n": NOW, ANY_NODE: NOW - HOUR / 2}, NOW),
+        ({"n": NOW - HOUR / 2, ANY_NODE: NOW}, NOW),
+        ({ANY_NODE: NOW - HOUR / 2}, NOW - HOUR / 2),
+    ):
+        assert with_pod_events([record], [], NOW, ends)[0].last_pod_event_at == latest
+    assert with_pod_events([record], [], NOW, {"n": NOW - HOUR})[0] is record, "it was not ready before"
+    never = msgspec.structs.replace(record, initialized_at=None)
+    assert with_pod_events([never], [], NOW, {"n": NOW})[0].last_pod_event_at == NOW
+
+
+def test_pods_without_uids_are_told_apart_by_their_names() -> None:
+    one, other = (a_pod(name, node_name="n", phase="Running", uid="") for name in ("p", "q"))
+    (came,) = with_pod_events([a_record()], [one], NOW)
+    (changed,) = with_pod_events([came], [other], NOW + HOUR)
+    assert changed.last_pod_event_at == NOW + HOUR

@@ -34,6 +34,8 @@ from tests.unit.lifecycle.records_for_tests import a_plan, a_record
         a_pod(is_gated=True),
         a_pod(scheduler_name="batch"),
         a_pod(unreadable="spec.affinity"),
+        a_pod(problem="spec.affinity: no node can have it"),
+        a_pod(anti_affinity=(a_term(), a_term(namespace_selector=LabelSelector()))),
         a_pod(extra={"nvidia.com/gpu": "1"}),
         a_pod(affinity=(a_term(namespace_selector=LabelSelector()),)),
     ],
@@ -88,6 +90,9 @@ def test_a_node_smaller_than_planned_takes_no_bindings() -> None:
     assert not covers_plan(record, a_held_node())
     exact = a_record(ClaimPhase.REGISTERED, plan=a_plan(resources={"cpu": 4000, "memory": 1 << 34, "pods": 10}))
     assert covers_plan(exact, a_held_node())
+    for lacking in ({"cpu": 1, "example.com/gpu": 1}, {"example.com/gpu": 1}, {"cpu": 4001, "pods": 1}):
+        assert not covers_plan(a_record(ClaimPhase.REGISTERED, plan=a_plan(resources=lacking)), a_held_node())
+    assert covers_plan(a_record(ClaimPhase.REGISTERED, plan=a_plan(resources={"example.com/gpu": 0})), a_held_node())
 
 
 @pytest.mark.parametrize(

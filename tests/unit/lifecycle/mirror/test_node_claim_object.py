@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import msgspec
@@ -11,13 +11,13 @@ import pytest
 from core import labels
 from core.api.translation import node_claim
 from core.api.validation import problems
-from core.lifecycle.mirror.node_claim_object import is_mirror, mirrored, new_object
-from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.mirror.node_claim_object import Mirrored, is_mirror, mirrored, new_object
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Moments
 from core.model.node_claim import INITIALIZED, READY, Condition
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 from tests.builders import NOW
-from tests.unit.lifecycle.records_for_tests import a_leaving, a_plan, a_record
+from tests.unit.lifecycle.records_for_tests import PROVIDER_ID, a_leaving, a_plan, a_record
 
 
 def written(record: ClaimRecord) -> dict[str, Any]:
@@ -96,3 +96,145 @@ def test_fields_invisible_to_users_cause_no_write() -> None:
     record = a_record()
     busy = msgspec.structs.replace(record, version=9, pods_digest="x", last_pod_event_at=NOW, is_bound=True)
     assert mirrored(busy) == mirrored(record)
+
+
+EARLIER, LATER = NOW - timedelta(minutes=5), NOW + timedelta(minutes=5)
+
+
+def test_a_condition_says_since_when_and_what_is_missing() -> None:
+    """`kubectl wait` and Karpenter's dashboards read them."""
+    requested = a_record(ClaimPhase.REQUESTED, requested_at=EARLIER)
+    asked = mirrored(requested).conditions
+    assert asked["Launched"] == Condition(
+        "Unknown", "AwaitingReconciliation", "its instance is not launched yet", EARLIER
+    )
+    assert asked["Registered"].message == "its node has not joined the cluster yet"
+    assert asked["Initialized"].message == "its node is not ready for pods yet"
+    assert asked["Ready"] == Condition(
+        "Unknown", "ReconcilingDependents", "Launched=Unknown: its instance is not launched yet", EARLIER
+    )
+    told = mirrored(a_record(ClaimPhase.REGISTERED, message="a device is missing")).conditions
+    assert told["Initialized"].message == "a device is missing"
+    moments = Moments(launched_at=EARLIER, seen_at=NOW)
+    ready = mirrored(a_record(phase_since=NOW, moments=moments, initialized_at=LATER)).conditions
+    assert ready == {
+        "Launched": Condition("True", "Launched", "", EARLIER),
+        "Registered": Condition("True", "Registered", "", NOW),
+        "Initialized": Condition("True", "Initialized", "", LATER),
+        "ConsistentStateFound": Condition("True", "ConsistentStateFound", "", LATER),
+        "Ready": Condition("True", "Ready", "", LATER),
+    }
+    bare = mirrored(a_record(phase_since=NOW, moments=Moments())).conditions
+    assert {bare[kind].changed_at for kind in ("Launched", "Registered", "Initialized")} == {NOW}
+
+
+def test_a_node_that_is_smaller_than_planned_says_so() -> None:
+    small = a_record(reason="FailedConsistencyCheck", message="node n has less", initialized_at=NOW)
+    assert mirrored(small).conditions["ConsistentStateFound"] == Condition(
+        "False", "FailedConsistencyCheck", "node n has less", NOW
+    )
+    other = a_record(reason="InitializationTimeout", message="late", initialized_at=NOW)
+    assert mirrored(other).conditions["ConsistentStateFound"].status == "True"
+    assert "ConsistentStateFound" not in mirrored(a_record(ClaimPhase.REGISTERED)).conditions
+
+
+def test_the_course_of_a_drain_is_shown() -> None:
+    """Why the node goes, whether its pods are leaving, and when its instance was terminated."""
+    asked = a_record(deletion=Deletion(reason="Empty", message="no pods", asked_at=EARLIER))
+    found = mirrored(asked).conditions
+    assert found["DisruptionReason"] == Condition("True", "Empty", "no pods", EARLIER)
+    assert "Drained" not in found
+    draining = msgspec.structs.replace(asked, deletion=msgspec.structs.replace(asked.deletion, tainted_at=NOW))
+    found = mirrored(draining).conditions
+    assert found["Drained"] == Condition("Unknown", "Draining", "pods are leaving its node", NOW)
+    assert "InstanceTerminating" not in found
+    ended = msgspec.structs.replace(draining, deletion=msgspec.structs.replace(draining.deletion, terminated_at=LATER))
+    found = mirrored(ended).conditions
+    assert found["Drained"] == Condition("True", "Drained", "", LATER)
+    assert found["InstanceTerminating"] == Condition("True", "InstanceTerminating", "", LATER)
+
+
+def test_the_worst_condition_decides_whether_it_is_ready() -> None:
+    """One that is False comes before one that is only unknown; a found condition before the record's own."""
+    found = {"Registered": Condition("False", "X", "the kubelet is gone", NOW)}
+    ready = mirrored(a_record(ClaimPhase.REQUESTED), found).conditions["Ready"]
+    assert ready == Condition("False", "UnhealthyDependents", "Registered=False: the kubelet is gone", NOW)
+
+
+def test_the_status_has_what_is_known_and_nothing_empty() -> None:
+    assert mirrored(a_record(ClaimPhase.REQUESTED)).status == {}
+    record = a_record()
+    assert record.machine is not None
+    sized = msgspec.structs.replace(
+        record.machine, image_id="ami-1", capacity={"cpu": 2000, "pods": 29}, allocatable={"cpu": 1900}
+    )
+    assert mirrored(msgspec.structs.replace(record, machine=sized)).status == {
+        "nodeName": "n",
+        "providerID": PROVIDER_ID,
+        "imageID": "ami-1",
+        "capacity": {"cpu": "2", "pods": "29"},
+        "allocatable": {"cpu": "1900m"},
+    }
+
+
+def test_conditions_are_written_in_order_and_in_kubernetes_form() -> None:
+    """A moment in UTC and in whole seconds; a reason is never empty, or the API server refuses it."""
+    at = datetime(2026, 11, 22, 7, 31, 5, 900, tzinfo=timezone(timedelta(hours=2)))
+    kinds = {"B": Condition("True", "", "", at), "A": Condition("False", "Why", "because", None)}
+    found = Mirrored(labels={}, status={}, conditions=kinds, is_leaving=False).written_conditions()
+    assert found == [
+        {
+            "type": "A",
+            "status": "False",
+            "reason": "Why",
+            "message": "because",
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+            "observedGeneration": 1,
+        },
+        {
+            "type": "B",
+            "status": "True",
+            "reason": "B",
+            "message": "",
+            "lastTransitionTime": "2026-11-22T05:31:05Z",
+            "observedGeneration": 1,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("span", "written"),
+    [(None, "Never"), (timedelta(hours=1), "1h"), (timedelta(days=2), "48h"), (timedelta(minutes=90), "5400s")],
+)
+def test_an_expiry_is_written_in_hours_or_seconds(span: timedelta | None, written: str) -> None:
+    """The schema takes no days and no fractions."""
+    obj = new_object(a_record(plan=a_plan(expire_after=span)))
+    assert obj["spec"]["expireAfter"] == written
+    assert "terminationGracePeriod" not in obj["spec"]
+    assert not {"taints", "startupTaints"} & obj["spec"].keys()
+
+
+def test_an_object_names_its_claim_its_class_and_our_finalizer() -> None:
+    obj = new_object(a_record(plan=a_plan(annotations={"b": "2"}, resources={"cpu": 1500})))
+    assert obj["metadata"] == {
+        "name": "c",
+        "labels": mirrored(a_record()).labels,
+        "annotations": {"b": "2", labels.CLAIM: "c"},
+        "finalizers": [labels.TERMINATION_FINALIZER],
+    }
+    assert obj["spec"]["nodeClassRef"] == {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    assert obj["spec"]["resources"] == {"requests": {"cpu": "1500m"}}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_ours"),
+    [
+        ({"name": "c", "annotations": {labels.CLAIM: "c"}}, True),
+        ({"name": "c", "annotations": {labels.CLAIM: "d"}}, False),
+        ({"name": "c", "annotations": None}, False),
+        ({"name": "c"}, False),
+    ],
+)
+def test_a_mirror_is_known_by_its_annotation(metadata: dict[str, Any], *, is_ours: bool) -> None:
+    """A copy of a mirror's manifest under another name is an order of its author."""
+    assert is_mirror({"metadata": metadata}) is is_ours
