@@ -19,8 +19,7 @@ def objection_of_node(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason
     wanted = pod.spec.requests.items()
     if any(amount and used.get(name, 0) + amount > node.allocatable.get(name, 0) for name, amount in wanted):
         return BindingReason.NO_ROOM
-    ports = pod.spec.host_ports
-    if ports and any(mine.conflicts(taken) for taken in placed.host_ports(node.name) for mine in ports):
+    if any(mine.conflicts(taken) for mine in pod.spec.host_ports for taken in placed.host_ports(node.name)):
         return BindingReason.HOST_PORT_TAKEN
     return None
 

@@ -38,6 +38,14 @@ IN_B = Requirement.one_of(labels.ZONE, "b")
         ({"cpu": "3", "extra": {"gpu": "1"}}, {}, BindingReason.NO_ROOM),
         ({"host_ports": (HostPort(80),)}, {}, BindingReason.HOST_PORT_TAKEN),
         ({"host_ports": (HostPort(81),)}, {}, None),
+        ({"host_ports": (HostPort(81), HostPort(80))}, {}, BindingReason.HOST_PORT_TAKEN),
+        (
+            {"required_terms": (NodeSelectorTerm((Requirement(labels.ZONE),), uses_fields=True),)},
+            {},
+            BindingReason.NODE_AFFINITY,
+        ),
+        ({"cpu": "0", "memory": "0"}, {"allocatable": {"memory": 1 << 34, "pods": 10}}, None),
+        ({"extra": {"gpu": "1"}}, {"allocatable": {"cpu": 4000, "memory": 1 << 34, "pods": 10, "gpu": 1}}, None),
     ],
 )
 def test_each_node_property_can_keep_a_pod_out(
@@ -46,3 +54,9 @@ def test_each_node_property_can_keep_a_pod_out(
     there: Node = a_held_node(**node)
     other: Pod = web("other", "n", host_ports=(HostPort(80),))
     assert objection_of_node(a_pod(**pod), there, PlacedPods([there], [other])) is reason
+
+
+def test_what_no_pod_uses_yet_is_all_there() -> None:
+    there = a_held_node()
+    assert objection_of_node(a_pod("p", cpu="4"), there, PlacedPods([there], [])) is None
+    assert objection_of_node(a_pod("p", cpu="4001m"), there, PlacedPods([there], [])) is BindingReason.NO_ROOM

@@ -107,3 +107,20 @@ def test_a_held_node_counts_once_it_is_due_to_open(ago: timedelta, *, is_bound: 
     record = a_record(ClaimPhase.REGISTERED, node_name="n", is_bound=is_bound, moments=moments)
     node = a_held_node()
     assert opening_nodes([record], PlacedPods([node], []), NOW) == ([node] if counts else [])
+
+
+def test_one_opening_node_with_room_is_enough() -> None:
+    """kube-scheduler takes whichever has room."""
+    full = a_held_node("full", taints=(), allocatable={"cpu": 0, "memory": 0, "pods": 0})
+    bindings = [DecidedBinding("c", SPREAD, "n")]
+    placed = PlacedPods([full, OPENED, a_held_node()], [])
+    for opening in ([full, OPENED], [OPENED, full]):
+        assert apart_from_scheduler(bindings, [web("w"), SPREAD], opening, placed) == ()
+    assert apart_from_scheduler(bindings, [web("w"), SPREAD], [full], placed) == tuple(bindings)
+
+
+def test_a_held_node_whose_pods_were_bound_at_no_known_time_is_due_to_open() -> None:
+    """An adopted or restored row has none."""
+    record = a_record(ClaimPhase.REGISTERED, node_name="n", is_bound=True, moments=Moments())
+    node = a_held_node()
+    assert opening_nodes([record], PlacedPods([node], []), NOW) == [node]

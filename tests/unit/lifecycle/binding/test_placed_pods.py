@@ -6,6 +6,7 @@ from core import labels
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.lifecycle.binding.pod_selection import spread_selection
 from core.model.pod import HostPort
+from tests.builders import a_pod
 from tests.unit.lifecycle.binding.cases import a_held_node, a_spread, a_term, web
 
 
@@ -42,3 +43,16 @@ def test_domains_are_computed_once() -> None:
 
     assert placed.remembered("k", domains) == placed.remembered("k", domains) == {"n": "a"}
     assert asked == ["once"]
+
+
+def test_a_pod_that_waits_is_on_no_node() -> None:
+    """Not even on one without a name."""
+    placed = PlacedPods([a_held_node("")], [web("waits")])
+    assert placed.used("") == {}
+    assert dict(placed.counted(spread_selection(web("p"), a_spread()))) == {}
+
+
+def test_only_pods_that_an_anti_affinity_selects_are_repelled() -> None:
+    placed = PlacedPods([a_held_node()], [a_pod("old", node_name="n", anti_affinity=(a_term(),))])
+    assert [key for key, _ in placed.repelling(web("p"))] == [labels.ZONE]
+    assert list(placed.repelling(a_pod("q", labels={"app": "db"}))) == []

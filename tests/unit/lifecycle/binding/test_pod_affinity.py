@@ -40,3 +40,19 @@ def test_anti_affinity_holds_both_ways() -> None:
 def test_a_node_without_the_key_does_not_violate_anti_affinity() -> None:
     placed = PlacedPods(NODES, [web("old", "a1")])
     assert not is_repelled(a_pod("p", anti_affinity=(a_term("rack"),)), NODES[0], placed)
+
+
+def test_every_term_of_an_affinity_must_hold() -> None:
+    """kube-scheduler: each topology key on the node, and a pod in each of the domains."""
+    placed = PlacedPods(NODES, [web("old", "a1")])
+    both = a_pod("p", affinity=(a_term(), a_term(labels.HOSTNAME)))
+    assert [is_attracted(both, node, placed) for node in NODES] == [True, False, False]
+    lacking = web("p", affinity=(a_term(), a_term("rack")))
+    assert not is_attracted(lacking, NODES[0], placed)
+    assert not is_attracted(lacking, NODES[0], PlacedPods(NODES, []))
+
+
+def test_a_group_that_has_begun_somewhere_is_not_begun_again() -> None:
+    """Its second pod would stand alone in another zone."""
+    placed = PlacedPods(NODES, [web("old", "a1")])
+    assert not is_attracted(web("p", affinity=(a_term(),)), NODES[2], placed)
