@@ -57,4 +57,4 @@ def _narrowed(
     """Return the selector narrowed to the pod's own values of the keys `same`, and to other values of the keys `other`."""
     more = [Requirement.one_of(key, labels[key]) for key in same if key in labels]
     more += [Requirement.of(key, "NotIn", (labels[key],)) for key in other if key in labels]
-    return selector if selector is None or not more else LabelSelector((*selector.requirements, *more))
+    return None if selector is None else LabelSelector((*selector.requirements, *more))

@@ -45,3 +45,11 @@ def test_a_namespace_selector_selects_all_namespaces() -> None:
     """Labels of namespaces are unknown here: a pod too many is left to the scheduler, which knows them."""
     term = PodAffinityTerm("zone", selector=OF_WEB, namespace_selector=LabelSelector())
     assert affinity_selection(web("p"), (term,)).selects(web("q", namespace="anywhere"))
+
+
+def test_a_rule_without_a_selector_stays_so_whatever_labels_it_names() -> None:
+    pod = a_pod("p", labels={"v": "1"})
+    assert not spread_selection(pod, TopologySpread("zone", 1, match_label_keys=("v",))).selects(pod)
+    assert not affinity_selection(pod, (PodAffinityTerm("zone", match_label_keys=("v",)),)).selects(pod)
+    named = a_spread(match_label_keys=("absent",))
+    assert spread_selection(web("p"), named) == spread_selection(web("p"), a_spread())

@@ -12,6 +12,7 @@ from core.lifecycle.binding.spreading import keeps_skew
 from core.model.pod import IGNORE, SCHEDULE_ANYWAY
 from core.model.values.requirements import Requirement
 from core.model.values.taints import HELD, NO_SCHEDULE, Taint
+from tests.builders import a_pod
 from tests.unit.lifecycle.binding.cases import a_held_node, a_spread, web
 
 IN_A = (Requirement.one_of(labels.ZONE, "a"),)
@@ -54,3 +55,25 @@ def test_a_domain_closed_to_the_pod_does_not_count_if_taints_are_honored() -> No
     nodes = [a_held_node("a1"), a_held_node("b1", zone="b")]
     placed = PlacedPods(nodes, [web("old", "a1")])
     assert not keeps_skew(web("p", spreads=(a_spread(node_taints_policy="Honor"),)), nodes[0], placed)
+
+
+def test_a_node_counts_only_with_the_keys_of_all_constraints() -> None:
+    """kube-scheduler: where one key is missing, the pod cannot go, so its domain is none of the emptiest."""
+    nodes = [a_held_node("a1", labels={labels.ZONE: "a", "rack": "1"}), a_held_node("b1", zone="b")]
+    placed = PlacedPods(nodes, [web("old", "a1")])
+    by_zone, by_rack = a_spread(), a_spread(max_skew=9, key="rack")
+    one, both = web("p", spreads=(by_zone,)), web("q", spreads=(by_zone, by_rack))
+    assert not keeps_skew(one, nodes[0], placed)
+    assert [keeps_skew(both, node, placed) for node in nodes] == [True, False]
+
+
+def test_a_tainted_domain_counts_unless_taints_are_honored() -> None:
+    nodes = [a_held_node("a1"), a_held_node("b1", zone="b", taints=(HELD, Taint("t", NO_SCHEDULE)))]
+    placed = PlacedPods(nodes, [web("old", "a1")])
+    assert not keeps_skew(web("p", spreads=(a_spread(),)), nodes[0], placed)
+
+
+def test_a_pod_that_its_own_rule_does_not_count_may_enter() -> None:
+    nodes = [a_held_node("a1"), a_held_node("b1", zone="b")]
+    placed = PlacedPods(nodes, [web("old", "a1")])
+    assert keeps_skew(a_pod("p", spreads=(a_spread(),)), nodes[0], placed)
