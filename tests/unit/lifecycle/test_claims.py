@@ -21,7 +21,8 @@ from core.lifecycle.claims import (
 )
 from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
 from core.lifecycle.facts import INSTANCE_CHECK_AFTER, ClaimFacts
-from core.lifecycle.records import ClaimPhase, Deletion, Moments
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Moments
+from core.lifecycle.registration import registration_of
 from core.model.node import Node
 from core.model.pod import Owner, Pod
 from core.model.values.taints import DISRUPTED, HELD
@@ -249,3 +250,66 @@ def test_a_node_that_never_became_ready_stays_only_for_pods_that_work(pod: Pod, 
     facts = ClaimFacts(nodes=(a_node(is_ready=False),), pods=(pod,))
     step = next_claim_step(late, facts, NOW)
     assert isinstance(step, steps.BeginTermination) is not stays
+
+
+LEAVING = Deletion(reason="Expired", asked_at=NOW)
+ENDED = Deletion(reason="Expired", asked_at=NOW, terminated_at=NOW)
+OLD = INSTANCE_CHECK_AFTER
+
+
+@pytest.mark.parametrize(
+    ("record", "node", "needed"),
+    [
+        (a_record(ClaimPhase.REQUESTED), None, False),
+        (a_record(ClaimPhase.REQUESTED, attempts=1), None, True),
+        (a_record(ClaimPhase.REQUESTED, deletion=LEAVING), None, True),
+        (a_record(deletion=LEAVING), a_node(), False),
+        (a_record(deletion=LEAVING), a_node(is_ready=False), True),
+        (a_record(deletion=LEAVING), None, True),
+        (a_record(deletion=ENDED), a_node(), True),
+        (a_record(ClaimPhase.LAUNCHED, age=OLD), a_node(), False),
+        (a_record(ClaimPhase.LAUNCHED, age=OLD), None, True),
+        (a_record(ClaimPhase.LAUNCHED), None, False),
+        (a_record(ClaimPhase.REGISTERED), None, True),
+        (a_record(ClaimPhase.REGISTERED), a_node(is_ready=False), False),
+        (a_record(), None, True),
+        (a_record(), a_node(), False),
+    ],
+)
+def test_the_instance_is_looked_up_only_where_the_next_step_depends_on_it(
+    record: ClaimRecord, node: Node | None, *, needed: bool
+) -> None:
+    """Each call is slow, and counts towards EC2's limit: one a check of each node would be throttled."""
+    assert needs_instance(record, node, NOW) is needed
+
+
+@pytest.mark.parametrize(
+    ("phase", "changes", "is_late"),
+    [
+        (ClaimPhase.REGISTERED, {}, True),
+        (ClaimPhase.REGISTERED, {"deletion": LEAVING}, False),
+        (ClaimPhase.LAUNCHED, {}, False),
+        (ClaimPhase.INITIALIZED, {}, False),
+    ],
+)
+def test_only_a_node_that_has_joined_and_stays_is_late(
+    phase: ClaimPhase, changes: dict[str, Deletion], *, is_late: bool
+) -> None:
+    record = a_record(phase, age=2 * INITIALIZATION_TIMEOUT, **changes)
+    assert is_late_to_initialize(record, NOW) is is_late
+
+
+def test_a_node_is_looked_for_only_for_a_claim_that_has_none() -> None:
+    """Of one that has joined and is gone, the name is known."""
+    assert not may_have_joined(a_record(age=OLD, node_name=""), NOW)
+    assert may_have_joined(a_record(age=OLD, node_name="", deletion=LEAVING), NOW)
+
+
+@pytest.mark.parametrize("binds", [False, True])
+def test_a_node_that_was_made_again_is_registered_again(*, binds: bool) -> None:
+    """Its kubelet has lost our labels; whether it is held depends on who binds pods."""
+    record = a_record(age=MINUTE)
+    again = a_node(booting=True)
+    assert next_claim_step(record, ClaimFacts(nodes=(again,)), NOW, binds=binds) == registration_of(
+        record, again, binds=binds
+    )
