@@ -28,7 +28,7 @@ from core.model.pod import Owner, Pod
 from core.model.values.taints import DISRUPTED, HELD
 from core.reasons.claim import ClaimReason
 from tests.builders import NOW, a_pod
-from tests.unit.lifecycle.records_for_tests import a_node, a_record
+from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
 
 MINUTE = timedelta(minutes=1)
 SMALL = "node n has 1 of cpu where 2 was expected"
@@ -313,3 +313,44 @@ def test_a_node_that_was_made_again_is_registered_again(*, binds: bool) -> None:
     assert next_claim_step(record, ClaimFacts(nodes=(again,)), NOW, binds=binds) == registration_of(
         record, again, binds=binds
     )
+
+
+@pytest.mark.parametrize("binds", [False, True])
+def test_a_node_that_joins_is_registered(*, binds: bool) -> None:
+    record, joined = a_record(ClaimPhase.LAUNCHED, age=MINUTE), a_node(booting=True)
+    step = next_claim_step(record, ClaimFacts(nodes=(joined,)), NOW, binds=binds)
+    assert step == registration_of(record, joined, binds=binds)
+
+
+@pytest.mark.parametrize(
+    ("is_gone", "reason", "message"),
+    [(True, "InstanceGone", "instance i-1 is gone"), (False, "NodeDeleted", "node n was deleted")],
+)
+def test_a_node_that_is_gone_goes_with_its_instance_or_was_deleted(is_gone: bool, reason: str, message: str) -> None:
+    """Where EC2 took the instance, its offering may be short; a person who deletes a Node means it."""
+    step = next_claim_step(a_record(), ClaimFacts(is_instance_gone=is_gone), NOW)
+    assert step == steps.BeginTermination(reason, message)
+
+
+def test_a_late_node_is_reported_with_its_pods_before_it_goes() -> None:
+    late = a_record(ClaimPhase.REGISTERED, age=INITIALIZATION_TIMEOUT)
+    message = "node n is not ready for pods in 15 minutes: the node is not ready"
+    facts = ClaimFacts(nodes=(a_node(is_ready=False),))
+    assert next_claim_step(late, facts, NOW) == steps.ReportNode(
+        "n", ClaimReason.INITIALIZATION_TIMEOUT, message, ("default/p",)
+    )
+    told = msgspec.structs.replace(late, reason=ClaimReason.INITIALIZATION_TIMEOUT, message=message)
+    assert next_claim_step(told, facts, NOW) == steps.BeginTermination("InitializationTimeout", message)
+    runs, done = a_pod("runs", phase="Running"), a_pod("done", phase="Succeeded")
+    for pods in ((runs, done), (done, runs)):
+        kept = next_claim_step(told, ClaimFacts(nodes=(a_node(is_ready=False),), pods=pods), NOW)
+        assert isinstance(kept, steps.Wait)
+
+
+def test_a_held_node_without_planned_pods_opens_as_one_whose_pods_are_bound() -> None:
+    """No turn comes for it; it would be held for ever."""
+    held = msgspec.structs.replace(a_node(), taints=(HELD,))
+    bare = a_record(ClaimPhase.REGISTERED, plan=a_plan(pods=()))
+    assert next_claim_step(bare, ClaimFacts(nodes=(held,)), NOW, binds=True) == steps.MarkInitialized("n")
+    planned = a_record(ClaimPhase.REGISTERED)
+    assert next_claim_step(planned, ClaimFacts(nodes=(held,)), NOW, binds=True) == steps.NoteUsable("n")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
+import msgspec
 import pytest
 
-from core.manifests.partial import explained, located, readable_rest
-from core.manifests.wire.pod import WirePod
+from core.manifests.partial import PARTS_MAX, explained, located, readable_rest
+from core.manifests.wire.pod import WirePod, WirePodSpec
 
 
 def test_an_unreadable_field_is_dropped_and_the_object_kept() -> None:
@@ -66,3 +69,22 @@ def test_the_first_of_several_faults_is_named() -> None:
         "spec.containers: must be a list, not text",
     }
     assert found.spec.containers == ()
+
+
+def test_the_object_that_could_not_be_read_stays_as_it_is() -> None:
+    """It is shown to its author, and read again by the next run."""
+    obj = {"metadata": {"name": "p"}, "spec": {"nodeName": 5, "containers": []}, "status": 7}
+    before = copy.deepcopy(obj)
+    assert readable_rest(WirePod, obj) is not None
+    assert obj == before
+
+
+def test_an_object_with_very_many_faults_is_none_of_its_kind() -> None:
+    """Sixteen may be left out; beyond, nothing says that it is a pod at all."""
+
+    def readable(faults: int) -> bool:
+        names = [field.encode_name for field in msgspec.structs.fields(WirePodSpec)][:faults]
+        return readable_rest(WirePod, {"metadata": {"name": "p"}, "spec": dict.fromkeys(names, 1.5)}) is not None
+
+    assert readable(PARTS_MAX - 1)
+    assert not readable(PARTS_MAX)

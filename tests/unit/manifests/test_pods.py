@@ -109,3 +109,32 @@ def test_every_field_of_a_pod_is_read() -> None:
     pod, bare = translated(status=status, meta=meta, **WHOLE), translated()
     lost = [name for name in Pod.__struct_fields__ if getattr(pod, name) == getattr(bare, name)]
     assert lost == ["unschedulable_since", "unreadable"]  # a bound pod keeps no times, and everything could be read
+
+
+@pytest.mark.parametrize(
+    ("conditions", "is_ready"),
+    [
+        ([], None),
+        ([{"type": "Ready", "status": "True"}], True),
+        ([{"type": "Ready", "status": "False"}], False),
+        ([{"type": "Ready", "status": "Unknown"}], None),
+        ([{"type": "Initialized", "status": "True"}], None),
+    ],
+)
+def test_a_pod_of_a_lost_kubelet_is_neither_ready_nor_unready(
+    conditions: list[dict[str, str]], is_ready: bool | None
+) -> None:
+    assert translated(status={"conditions": conditions}).is_ready is is_ready
+
+
+def test_only_the_schedulers_own_report_marks_a_pod() -> None:
+    """A pod that is gated has the same condition with another reason."""
+    time = "2026-03-01T10:00:00Z"
+
+    def marked(reason: str) -> tuple[bool, datetime | None]:
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "lastTransitionTime": time}
+        pod = translated(status={"conditions": [condition]})
+        return pod.is_marked_unschedulable, pod.unschedulable_since
+
+    assert marked("Unschedulable") == (True, datetime(2026, 3, 1, 10, tzinfo=UTC))
+    assert marked("SchedulingGated") == (False, None)

@@ -73,3 +73,16 @@ def test_a_name_has_at_most_63_characters_beside_its_domain(name: str, is_valid:
     else:
         with pytest.raises(ValidationError):
             TypeAdapter(fields.QualifiedName).validate_python(name)
+
+
+@pytest.mark.parametrize(("length", "is_valid"), [(316, True), (317, False)])
+def test_a_name_with_its_domain_is_as_long_as_karpenters_definitions_let_it_be(length: int, *, is_valid: bool) -> None:
+    """One character less than Kubernetes allows: a manifest that Karpenter refuses is refused here, too."""
+    domain = ".".join(["d" * 63] * 3 + ["d" * 61])
+    name = f"{domain}/{'n' * 63}"[: length - 317 or None]
+    assert len(name) == length
+    if is_valid:
+        assert TypeAdapter(fields.QualifiedName).validate_python(name) == name
+    else:
+        with pytest.raises(ValidationError, match="at most 316 characters"):
+            TypeAdapter(fields.QualifiedName).validate_python(name)
