@@ -70,14 +70,14 @@ class RunCoordination:
         Nodes that are disruptable together go in the same waves; later ones need further waves, each with its validation. A
         decision is never postponed twice in a row: if pods change all the time, some node is always about to be disruptable.
         """
-        now = self._clock.now()
         moment = next_run_at(snapshot, GATHERED)
-        is_soon = moment is not None and moment - now <= GATHERED
-        self._is_postponed = is_soon and not self._is_postponed
-        if self._is_postponed and moment is not None:
-            self._requests.ask("soon more", moment)
-            report.count("postponedRuns")
-        return self._is_postponed
+        if self._is_postponed or moment is None or moment - self._clock.now() > GATHERED:
+            self._is_postponed = False
+            return False
+        self._is_postponed = True
+        self._requests.ask("soon more", moment)
+        report.count("postponedRuns")
+        return True
 
     def ended(self, view: ClusterState, *, is_new: bool, found: bool) -> None:
         """Request a run for the next time at which a node may become disruptable without any event.

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from adapters.messages import work_on_claim
+from adapters.ports import DeniedError, PortError, TransientError
 from core import labels
 from core.lifecycle.draining.surge import RESTARTED_FOR
 from core.manifests.wire import api_resources as kinds
@@ -115,3 +116,26 @@ def test_a_replica_set_that_a_deployment_does_not_control_restarts_nothing() -> 
     lab.kubernetes.amend(kinds.REPLICA_SETS, "web-1", {"metadata": {"ownerReferences": owners}}, "default")
     assert reasons(lab, 2) == ["PodDisruptionBudget", "SurgeRefused"]
     assert restarted_for(lab) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (DeniedError("kube:patch deployments", "403"), "SurgeDenied"),
+        (TransientError("kube:patch deployments", "500"), "SurgeFailed"),
+    ],
+)
+def test_a_restart_that_is_denied_or_fails_stops_no_drain(error: PortError, reason: str) -> None:
+    """Without the permission an operator must act; after a failure the next round tries again."""
+    lab = a_lab()
+    reasons(lab, 1)
+
+    def fail(call: str) -> None:
+        if call == "patch deployments":
+            raise error
+
+    lab.kubernetes.before_call = fail
+    assert reasons(lab, 1) == [reason]
+    assert restarted_for(lab) is None
+    lab.kubernetes.before_call = lambda _: None
+    assert "SurgeRestart" in reasons(lab, 3)
