@@ -34,6 +34,7 @@ DAEMON = {"metadata": {"ownerReferences": [{"kind": "DaemonSet"}]}, "spec": {"no
         (an_entry("delete", part="", user=KUBELET), "n1"),
         (an_entry("delete", part="", user={"username": "me"}, responseObject={"spec": {"nodeName": "n2"}}), "n2"),
         (an_entry("delete", part="", user={"username": "me"}), ""),
+        (an_entry("delete", part="", user={"username": "me"}, responseObject={"spec": {"nodeName": 7}}), ""),
         (an_entry("delete", part="", user=KUBELET, responseObject=DAEMON), ""),
         (an_entry("delete", part="", user=KUBELET, responseObject=OLD), ""),
         (an_entry("delete", part="", user=KUBELET, responseObject=YOUNG), "n1"),
