@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -89,7 +89,8 @@ def made_of(names: Sequence[str], path: str) -> tuple[str, ...]:
     found = list(names)
     for one in found:
         says = re.compile(rf"\b{re.escape(one)}\b")
-        users = [made for module in _modules() if module.path == path or one in module.known for made in module.made]
+        modules = [_module(file, text) for file, text in _code() if one in text]
+        users = [made for module in modules if module.path == path or one in module.known for made in module.made]
         found += dict.fromkeys(
             name for defines, text in users if says.search(text) for name in defines if name not in found
         )
@@ -106,11 +107,7 @@ class _Module(msgspec.Struct, frozen=True):
     made: tuple[tuple[tuple[str, ...], str], ...]
 
 
-@lru_cache(maxsize=1)
-def _modules() -> tuple[_Module, ...]:
-    return tuple(_module(path, text) for path, text in _code())
-
-
+@cache
 def _module(path: str, text: str) -> _Module:
     body = ast.parse(text).body
     imported = {name.asname or name.name for one in body if isinstance(one, ast.ImportFrom) for name in one.names}

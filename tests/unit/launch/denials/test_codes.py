@@ -27,3 +27,31 @@ def test_every_rule_can_match_and_says_what_to_do() -> None:
     """A rule after one that matches its codes would promise on the page what never happens."""
     assert [rule.code for rule in RULES if rule_of(rule.code) is not rule] == []
     assert all(rule.advice.endswith((".", "amazonaws.com")) for rule in (*RULES, OTHER))
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        ("InvalidAMIID.NotFound", "InvalidAMIID."),
+        ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId."),
+        ("InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId."),
+        ("InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateName."),
+        ("InvalidSubnetID.NotFound", "InvalidSubnet"),
+        ("InvalidGroup.NotFound", "InvalidGroup"),
+        ("InvalidSecurityGroupID.NotFound", "InvalidSecurityGroup"),
+        ("InvalidPlacementGroup.Unknown", "InvalidPlacementGroup."),
+        ("InvalidSnapshot.NotFound", "InvalidSnapshot."),
+        ("InvalidUserData.Malformed", "InvalidUserData."),
+        ("InvalidParameterValue", "InvalidParameter"),
+        ("AccessDeniedException", "AccessDenied"),
+        ("VcpuLimitExceeded.More", OTHER.code),
+        ("UnsupportedOperation.More", OTHER.code),
+    ],
+)
+def test_a_code_of_a_family_has_its_advice(code: str, rule: str) -> None:
+    """EC2 appends what is wrong; other codes count as a whole."""
+    assert rule_of(code).code == rule
+
+
+def test_rules_for_families_are_those_that_ec2_appends_to() -> None:
+    assert all(rule.begins for rule in RULES if rule.code.endswith("."))
