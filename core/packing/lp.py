@@ -19,16 +19,15 @@ Int32s = NDArray[np.int32]
 UNBOUNDED = highspy.kHighsInf
 """A bound that never binds."""
 
-_BOUND_ONLY: Final = (
-    ("mip_heuristic_effort", 0.0),
-    ("mip_heuristic_run_feasibility_jump", False),
-    ("mip_heuristic_run_rins", False),
-    ("mip_heuristic_run_rens", False),
-    ("mip_heuristic_run_root_reduced_cost", False),
-    ("mip_detect_symmetry", False),
-    ("mip_allow_restart", False),
+_SEARCHES: Final = (
+    "mip_heuristic_run_feasibility_jump",
+    "mip_heuristic_run_rins",
+    "mip_heuristic_run_rens",
+    "mip_heuristic_run_root_reduced_cost",
+    "mip_detect_symmetry",
+    "mip_allow_restart",
 )
-"""Options of HiGHS without which it looks for solutions of an integer program."""
+"""Options of HiGHS by which it looks for solutions of an integer program."""
 
 
 class LpRows(msgspec.Struct, frozen=True, eq=False):
@@ -146,8 +145,10 @@ class LinearProgram:
             model.integrality_ = [highspy.HighsVarType.kInteger] * len(columns.costs)
             self._solver.setOptionValue("mip_rel_gap", integer.gap_relative)
             self._solver.setOptionValue("mip_max_nodes", integer.nodes_max)
-            for option, value in () if integer.seeks_solutions else _BOUND_ONLY:
-                self._solver.setOptionValue(option, value)
+            if not integer.seeks_solutions:
+                self._solver.setOptionValue("mip_heuristic_effort", 0.0)
+                for option in _SEARCHES:
+                    self._solver.setOptionValue(option, False)
         self._solver.passModel(model)
 
     def add_columns(self, columns: LpColumns) -> None:
@@ -177,8 +178,12 @@ class LinearProgram:
         """Solve to optimality, without a time limit: with one, the clock would decide the result."""
         self._solver.run()
 
+    def has_solution(self) -> bool:
+        """Whether the constraints can be met; if not, `column_values` may still return where the solver ended."""
+        return bool(self._solver.getSolution().value_valid)
+
     def column_values(self) -> Floats:
-        """[column], the solution; empty where none was found."""
+        """[column], the solution."""
         return np.array(self._solver.getSolution().col_value)
 
     def row_duals(self) -> Floats:

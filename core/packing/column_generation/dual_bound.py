@@ -115,9 +115,9 @@ def _knapsack(
         LpRows.at_most(np.full(len(requested), settings.knapsack_row_scale)), columns, integer=limits
     )
     program.solve()
-    load, found = np.zeros(len(problem.counts), dtype=np.int64), program.column_values()
-    if len(found):
-        load[taken] = np.floor(found + 1e-6).astype(np.int64)
+    load = np.zeros(len(problem.counts), dtype=np.int64)
+    if program.has_solution():
+        load[taken] = np.floor(program.column_values() + 1e-6).astype(np.int64)
     if not (load @ problem.requests <= problem.capacity[type_index]).all():  # within the solver's tolerances only
         load[:] = 0
     return -program.integer_bound() * (1 + gap), load

@@ -61,7 +61,9 @@ def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: Fle
     pays = np.full((len(asked), len(prices)), np.inf)
     for weights in known:
         total = capacity @ weights
-        factor = np.where(total > 0, prices / np.maximum(total, 1e-300), 0.0)
+        factor = prices / np.maximum(
+            total, 1e-300
+        )  # what needs nothing of a resource that a type lacks pays nothing for it
         paid = np.where(fits, (asked @ weights)[:, None] * factor, np.inf)
         least = (paid / np.maximum(values, 1e-12)[:, None]).min(axis=0, initial=np.inf)
         better = least > shares
@@ -89,5 +91,4 @@ def _host_values(problem: FleetProblem, found: Floats) -> tuple[Floats, Floats]:
     values = np.where(problem.counts > problem.host_room, found, 0.0)
     worth = (values * problem.host_caps) @ problem.fits
     share = float((prices / np.maximum(worth, 1e-300)).min(initial=1.0))
-    values = values * min(1.0, share)
-    return values, np.maximum(prices - worth * min(1.0, share), 0.0)
+    return values * share, np.maximum(prices - worth * share, 0.0)

@@ -58,12 +58,8 @@ class FleetProblem(msgspec.Struct, frozen=True, eq=False):
     @property
     def counts(self) -> Ints:
         """[item], pods on all the nodes."""
-        return np.asarray(self.loads.sum(axis=0), dtype=np.int64)
-
-    @property
-    def pods(self) -> Ints:
-        """[node], pods that would move."""
-        return np.asarray(self.loads.sum(axis=1), dtype=np.int64)
+        counts: Ints = self.loads.sum(axis=0)
+        return counts
 
     def hosts(self, items: Ints, caps: Ints) -> Ints:
         """[item, node], how many pods of some items a node holds as long as it stays, by caps along hostnames.
@@ -78,7 +74,7 @@ class FleetProblem(msgspec.Struct, frozen=True, eq=False):
     @property
     def scale(self) -> Floats:
         """[resource], a typical amount of each resource: the mean room of a machine or node, at least one."""
-        sizes = np.concatenate([self.capacity, np.maximum(self.free, 0)]) if len(self.capacity) else self.free
+        sizes = np.concatenate([self.capacity, np.maximum(self.free, 0)])
         return np.maximum(sizes.mean(axis=0), 1.0) if len(sizes) else np.ones(self.requests.shape[1])
 
 
@@ -99,16 +95,15 @@ class PodCells(msgspec.Struct, frozen=True, eq=False):
         # Items share a cell if they may run in the same places and ⌊steps · log₂ request[r]⌋ is equal for every resource: their
         # requests then differ by less than a factor 2^(1 / steps). Steps become coarser until there are few enough cells.
         places = np.column_stack([problem.fits, problem.group_suits])
-        pattern = np.unique(places, axis=0, return_inverse=True)[1].ravel() if len(places) else np.zeros(0)
+        pattern = np.unique(places, axis=0, return_inverse=True)[1].ravel()
         sizes = np.where(problem.requests > 0, np.log2(np.maximum(problem.requests, 1)), -1.0)
-        cell = np.arange(len(problem.requests), dtype=np.int64)
+        cell: Ints = np.arange(len(problem.requests))
         for steps in _SETTINGS.size_steps_per_doubling:
-            if len(cell) == 0 or cell.max() < _SETTINGS.cells_max:
+            if cell.max(initial=-1) < _SETTINGS.cells_max:
                 break
             keys = np.column_stack([pattern, np.floor(sizes * steps)])
             cell = np.unique(keys, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
-        count = int(cell.max()) + 1 if len(cell) else 0
-        members = np.zeros((count, len(cell)))
+        members = np.zeros((int(cell.max(initial=-1)) + 1, len(cell)))
         members[cell, np.arange(len(cell))] = 1
         return cls(cell, members)
 

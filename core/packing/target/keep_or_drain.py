@@ -72,7 +72,7 @@ class KeepOrDrain:
         )
         nodes, resources = problem.free.shape
         sizes = [nodes, len(types), len(self._into_cell), len(self._new_cell)]
-        self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        self._starts = np.cumsum([0, *sizes])
         self._resource = np.arange(resources)
         self._room_row = len(cells.members)
         self._type_row = self._room_row + problem.group_free.shape[0] * resources
@@ -102,10 +102,15 @@ class KeepOrDrain:
         top[:nodes] = np.where(problem.must_go, 0.0, 1.0)
         program = LinearProgram(LpRows(lower, upper), entries.columns(costs, top))
         program.solve()
-        values, duals = program.column_values(), program.row_duals()
-        if len(values) < len(costs):  # no solution: pods that nothing could hold; all stay
-            values, duals = np.concatenate([np.ones(nodes), np.zeros(len(costs) - nodes)]), np.zeros(len(lower))
-        return self._target(values, duals, rules)
+        if not program.has_solution():
+            # More nodes must go than may, or nothing else holds their pods: those nodes may stay, but for a price above that of
+            # all nodes together. That all nodes stay is a solution.
+            costs[:nodes] += np.where(problem.must_go, problem.prices.sum() * DOLLARS, 0.0)
+            top[:nodes] = 1.0
+            program.set_costs(costs)
+            program.set_upper(top)
+            program.solve()
+        return self._target(program.column_values(), program.row_duals(), rules)
 
     def _rows(self, rules: TargetRules) -> tuple[Floats, Floats]:
         """Lower and upper bounds of all rows."""

@@ -104,14 +104,16 @@ class SlotFilling:
         """[item, group], as much of `wanted` as `most` of each item allows, group by group."""
         # taken[i, g] = clip(most[i] - Σ_{h < g} wanted[i, h], 0, wanted[i, g]).
         before = np.cumsum(wanted, axis=1) - wanted
-        return np.asarray(np.clip(most[:, None] - before, 0, wanted), dtype=np.int64)
+        taken: Ints = np.clip(most[:, None] - before, 0, wanted)
+        return taken
 
     def _open_hosts(self, item: int) -> Ints:
         """Nodes where a rule along hostnames admits one more pod of the item."""
         rooms, cap = self._rooms, int(self._problem.host_caps[item])
         here = np.flatnonzero((rooms.groups >= 0) & rooms.suits[item])
         is_open = np.array([rooms.present[item].get(int(node), 0) < cap for node in here], dtype=bool)
-        return np.asarray(here[is_open], dtype=np.int64)
+        found: Ints = here[is_open]
+        return found
 
     def _put(self, item: int, pods: int, here: Ints, alike: float, *, once: bool = False) -> list[NodeSlots]:
         """Put pods of an item on the nodes whose free room is most like their requests; `once`: one pod per node."""
@@ -155,7 +157,8 @@ def _places(free: Floats, request: Ints) -> Ints:
     asked = request.nonzero()[0]
     if not asked.size:
         return np.full(len(free), np.iinfo(np.int32).max, dtype=np.int64)
-    return np.asarray((free[:, asked] // request[asked]).min(axis=1), dtype=np.int64)
+    places: Ints = (free[:, asked] // request[asked]).min(axis=1).astype(np.int64)
+    return places
 
 
 def _cut(amounts: Ints, pods: int) -> Ints:

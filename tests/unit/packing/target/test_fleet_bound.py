@@ -5,10 +5,15 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
+from msgspec.structs import replace
 
 from core.packing.target.fleet_bound import fleet_bound
-from core.packing.target.fleet_problem import FleetProblem
+from core.packing.target.fleet_problem import NO_GROUP, FleetProblem
+from core.packing.target.keep_or_drain import TargetRules
+from tests.unit.packing.small_worlds import a_small_fleet
 from tests.unit.packing.target.fleets import DOLLAR, a_fleet
+from tests.unit.packing.target.naive_program import least_objective
 
 
 def cheapest(fleet: FleetProblem) -> int:
@@ -91,3 +96,36 @@ def test_hosts_are_worth_fractions_of_a_dollar() -> None:
     apart = {"host_caps": np.array([1]), "required_host_caps": np.array([1])}
     fleet = a_fleet([[1], [1], [1]], free=[9, 9, 9], prices=[5, 5, 5], machines={9: 0.25}, **apart)
     assert 0.749 * DOLLAR <= fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= 0.75 * DOLLAR
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_bound_is_the_optimum_if_machines_and_pods_may_be_split(seed: int) -> None:
+    """Strong duality: a value that is too low at any place proves less, one that is too high proves what is not true."""
+    fleet = a_small_fleet(seed)
+    free = {"move_prices": np.zeros_like(fleet.prices), "must_go": np.zeros_like(fleet.must_go)}
+    least = least_objective(replace(fleet, **free, required_host_caps=fleet.host_caps), TargetRules(fill=1.0))
+    assert least is not None
+    for first in range(len(fleet.type_prices)):
+        found = fleet_bound(replace(fleet, required_host_caps=fleet.host_caps), np.array([first]))
+        assert least * DOLLAR * (1 - 1e-8) - 1 <= found <= least * DOLLAR
+    only = replace(fleet, **free, host_caps=np.where(fleet.required_host_caps == fleet.host_caps, fleet.host_caps, 0))
+    least = least_objective(only, TargetRules(fill=1.0))
+    assert least is not None
+    assert least * DOLLAR * (1 - 1e-8) - 1 <= fleet_bound(fleet, np.array([0])) <= least * DOLLAR
+
+
+def test_fleets_without_pods_types_or_room_have_a_bound_too() -> None:
+    """A fleet that is being emptied, one whose NodePools offer no type any more, and one whose nodes are all closed."""
+    fleet = a_fleet([[2], [1]], free=[1, 0], prices=[3, 2], machines={4: 9})
+    nothing = fleet_bound(a_fleet([[], []], free=[1, 0], prices=[3, 2], machines={4: 9}), np.array([0]))
+    assert nothing == 0
+    none = np.zeros((1, 0), dtype=np.int64)
+    alone = replace(fleet, capacity=none.T, type_prices=none[0], fits=none > 0)
+    assert fleet_bound(alone, none[0]) == pytest.approx(3 * DOLLAR, rel=1e-6), (
+        "the second node's pod has room on the first"
+    )
+    closed = replace(fleet, room_groups=np.full(2, NO_GROUP), group_suits=none > 0, group_free=none.T)
+    assert fleet_bound(replace(closed, capacity=none.T, type_prices=none[0], fits=none > 0), none[0]) == pytest.approx(
+        5 * DOLLAR, rel=1e-6
+    )
+    assert fleet_bound(closed, np.array([0])) == pytest.approx(5 * DOLLAR, rel=1e-6)
