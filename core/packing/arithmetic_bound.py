@@ -6,6 +6,7 @@ This module imports no numpy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 import msgspec
 
@@ -60,11 +61,9 @@ def _least_parts(requests: Sequence[int], offers: Sequence[Offer], steps: int) -
 
 def _weightings(resources: int, steps: int) -> list[tuple[int, ...]]:
     """Return weights of resources in multiples of 1 / `steps`: all on one, or divided between two of them."""
-    found = []
-    for one in range(resources):
-        found.append(_weights(resources, {one: steps}))
-        for other in range(one + 1, resources):
-            found += [_weights(resources, {one: part, other: steps - part}) for part in range(1, steps)]
+    found = [_weights(resources, {one: steps}) for one in range(resources)]
+    for one, other in combinations(range(resources), 2):
+        found += [_weights(resources, {one: part, other: steps - part}) for part in range(1, steps)]
     return found
 
 

@@ -238,7 +238,7 @@ class TargetDecision:
         if claims is None:
             return (by_choice if by_choice.any() else ~found.keeps), ()
         spent = _price_without(drifted, claims)
-        if by_choice.any() and spent and (price - spent) * WORTHWHILE < price:
+        if by_choice.any() and (price - spent) * WORTHWHILE < price:
             return by_choice, ()
         pool = rejecting_pool(going, price - spent, self._pass.totals)
         if pool:

@@ -24,4 +24,5 @@ def separate_packing(problem: PackingProblem) -> Packing:
 def _cheapest_types(problem: PackingProblem) -> Ints:
     """[item], the cheapest type that holds one pod of it, ties to the lower index."""
     prices = np.where(problem.fit > 0, problem.prices[None, :], np.iinfo(np.int64).max)
-    return np.array(prices.argmin(axis=1), dtype=np.int64)
+    types: Ints = prices.argmin(axis=1)
+    return types

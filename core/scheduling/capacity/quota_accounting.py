@@ -120,8 +120,8 @@ def quotas_left(
         admitted = {r.key: r.values for r in claim.requirements if not r.complement}
         kinds = admitted.get(labels.CAPACITY_TYPE, (labels.ON_DEMAND,))
         if kinds != (labels.RESERVED,) and admitted.get(labels.INSTANCE_TYPE):
-            largest = max(admitted[labels.INSTANCE_TYPE], key=lambda name: (vcpus.get(name, 0), name))
-            _take(left, largest, labels.SPOT if labels.SPOT in kinds else labels.ON_DEMAND, vcpus.get(largest, 0))
+            amount, largest = max((vcpus.get(name, 0), name) for name in admitted[labels.INSTANCE_TYPE])
+            _take(left, largest, labels.SPOT if labels.SPOT in kinds else labels.ON_DEMAND, amount)
     return left
 
 

@@ -76,9 +76,9 @@ class GreedyScheduler:
         """Return the pods of the queue that run on nodes which the plan removes."""
         if not self.vanished:
             return NO_DEPARTURES
-        at = self.context.positions.get
+        at = self.context.positions
         pods = ((group.pod_group.signature, pod) for group in self.pending_groups for pod in group.pods)
-        found = ((signature, pod, at(pod.node_name, -1)) for signature, pod in pods if pod.node_name)
+        found = ((signature, pod, at[pod.node_name]) for signature, pod in pods if pod.node_name in at)
         return Departures.of(self.vanished, (one for one in found if one[2] in self.vanished))
 
     def _domain_choice(self, domain_counts: DomainCounts) -> DomainChoice:

@@ -77,7 +77,7 @@ def test_text_that_is_not_code_is_not_changed() -> None:
         ("core/m.py", "TYPES_REMEMBERED: Final = 16", "cache size"),
         ("core/m.py", "found = ByIdentity(read, size=8)", "cache size"),
         ("core/m.py", "class One(Struct, frozen=True): ...", "option"),
-        (SETTINGS, "class FluidSettings(Struct):\n    rounds_max: int = 12", "tuning"),
+        *((path, "class FluidSettings(Struct):\n    rounds_max: int = 12", "tuning") for path in SETTINGS),
     ],
 )
 def test_a_kind_of_code_whose_faults_nobody_sees_is_left_out_and_counted(path: str, source: str, kind: str) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from core.packing.optimize import OptimizedPacking, improve, is_coarse, round_only
-from core.packing.problem import Packing, PackingProblem
+from core.packing.problem import Packing, PackingProblem, right_sized
 from core.packing.relaxation.preparation import prepared
 from core.packing.search_budget import SearchBudget
 from tests.unit.packing.problems import (
@@ -113,3 +114,58 @@ def test_column_generation_begins_with_known_loads() -> None:
         for loads in (None, thorough.loads)
     )
     assert with_loads < afresh
+
+
+def test_a_machine_for_each_pod_is_the_start_where_it_costs_less() -> None:
+    """Small machines are the better bargain here: an incumbent on large ones is not worth improving step by step."""
+    problem = PackingProblem.of(
+        requests=np.array([[1]]),
+        counts=np.array([2]),
+        capacity=np.array([[1], [2]]),
+        prices=np.array([10, 50]),
+        allowed=np.ones((1, 2), dtype=np.bool_),
+    )
+    large = Packing(np.array([1]), np.array([[2]]))
+    assert improved(problem, steps=0, start=large).packing.cost(problem) == 20
+    assert improved(problem, steps=0, start=one_pod_per_machine(problem)).packing.cost(problem) == 20
+
+
+def test_rounding_stops_where_column_generation_will_do_better() -> None:
+    """Each rounding is a step that column generation could use; where machines hold many pods, all are tried."""
+    problem, steps = with_small_pods(2), []
+    ready, start = prepared(problem, SETTINGS), one_pod_per_machine(problem)
+    for pods_max in (SETTINGS.stages.coarse_pods_per_machine_max, 1):
+        settings = replace(SETTINGS, stages=replace(SETTINGS.stages, coarse_pods_per_machine_max=pods_max))
+        budget = SearchBudget(50)
+        found = round_only(ready, start, seed=0, budget=budget, settings=settings, pairs=False)
+        steps.append(budget.steps)
+        assert len(found.known) == (1 if len(steps) == 1 else 0)
+        assert found.loads.shape == (0, len(problem.counts))
+        assert found.lower_bound == ready.fluid.lower_bound
+    assert steps[0] == 1 < steps[1]
+
+
+def test_a_known_packing_is_never_forgotten() -> None:
+    """Without a step left, the cheapest of what is known is the result, in whichever order it is known."""
+    problem = with_large_pods(1)
+    good, start = improved(problem, steps=60), one_pod_per_machine(problem)
+    ready = prepared(problem, SETTINGS)
+    kept = {int(kind): number for number, kind in enumerate(ready.kept)}
+    best = Packing(np.array([kept[int(kind)] for kind in good.packing.types]), good.packing.loads)
+    poor = right_sized(ready.reduced, start)
+    for known in ([best, poor], [poor, best]):
+        found = improve(ready, start, seed=0, budget=SearchBudget(0), settings=SETTINGS, known=known)
+        assert found.packing.cost(problem) == good.packing.cost(problem) < start.cost(problem)
+
+
+def test_with_loads_rounding_is_left_to_the_time_after_the_search() -> None:
+    """With time, loads are columns at once; without, a plan that was not even rounded would be launched."""
+    problem = with_large_pods(1)
+    ready, start = prepared(problem, SETTINGS), one_pod_per_machine(problem)
+    loads = improve(ready, start, seed=0, budget=SearchBudget(20), settings=SETTINGS).loads
+    assert len(loads)
+    costs = [
+        improve(ready, start, seed=0, budget=budget, settings=SETTINGS, loads=loads).packing.cost(problem)
+        for budget in (SearchBudget(0), SearchBudget(9, lambda: 1.0), SearchBudget(9))
+    ]
+    assert costs == sorted(set(costs), reverse=True)

@@ -70,3 +70,16 @@ def test_no_column_is_worth_less_than_asked_for_its_price(ratio: float) -> None:
     columns = found(problem, values, ratio=ratio)
     assert set(columns.types.tolist()) == set(worth.tolist())
     assert (columns.loads @ values > problem.prices[columns.types] * ratio).all()
+
+
+def test_a_resource_that_only_single_pods_request_is_counted() -> None:
+    """One accelerator and two pods for it: together they would be worth the machine, which holds but one of them."""
+    problem = PackingProblem.of(
+        requests=np.array([[1, 1], [1, 1]]),
+        counts=np.array([1, 1]),
+        capacity=np.array([[4, 1]]),
+        prices=np.array([10]),
+        allowed=np.ones((2, 1), dtype=np.bool_),
+    )
+    assert len(found(problem, np.array([8.0, 8.0]))) == 0
+    assert found(problem, np.array([11.0, 8.0])).loads.tolist() == [[1, 0]]

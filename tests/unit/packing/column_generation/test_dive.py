@@ -98,3 +98,20 @@ def test_dives_that_keep_most_machines_pack_every_pod_and_never_cost_more_than_t
     found.check(problem)
     first = Diving(problem, np.random.default_rng(0), SearchBudget(120), replace(settings, diving=NO_MORE_DIVES))
     assert found.cost(problem) <= first.packing([], fluid).cost(problem)
+
+
+@pytest.mark.parametrize(("seed", "near"), [(0, 0.08), (1, 0.06)])
+def test_later_dives_generate_columns_even_if_the_program_is_near_enough(seed: int, near: float) -> None:
+    """The first dive was not near enough: with the same columns, the next ones would hardly be."""
+    problem = with_large_pods(seed)
+    bound = relax(problem, SETTINGS).lower_bound
+    generation = replace(SETTINGS.column_generation, stop_gap_relative=near)
+
+    def loads(**limits: int) -> int:
+        diving = replace(SETTINGS.diving, beam_items_max=0, **limits)
+        settings = replace(SETTINGS, column_generation=generation, diving=diving)
+        search = Diving(problem, np.random.default_rng(0), SearchBudget(60), settings)
+        search.packing([], bound)
+        return len(search.loads(0.0))
+
+    assert loads() > loads(pricing_rounds=0)

@@ -46,3 +46,23 @@ def test_items_that_fit_different_types_are_never_merged() -> None:
     may = [[True] * len(SIZES), [size < 4 for size in range(len(SIZES))]]
     problem = a_problem([(1, 4), (1, 4)], [3, 5], allowed=may)
     assert JoinedItems.of(problem, ScaledProblem.of(problem), ONE_PAIR).joint.tolist() in ([0, 1], [1, 0])
+
+
+def test_items_are_merged_no_more_than_the_number_of_pairs_requires() -> None:
+    """Two items on eight types are sixteen pairs: with one pair fewer allowed, the coarser step merges all three."""
+    problem = a_problem([(1.1, 3), (1.111, 3.03), (1.9, 3.9)], [3, 5, 2])
+    scaled = ScaledProblem.of(problem)
+    numbers = []
+    for pairs_max in (24, 23, 16, 15):
+        settings = replace(SETTINGS.fluid, pairs_max=pairs_max, size_steps_per_doubling=(8, 1))
+        joint = JoinedItems.of(problem, scaled, settings).joint
+        numbers.append((len(set(joint.tolist())), bool(joint[0] == joint[1])))
+    assert numbers == [(3, False), (2, True), (2, True), (1, True)]
+
+
+def test_of_many_types_only_as_many_count_as_the_program_is_expected_to_use() -> None:
+    problem = a_problem([(1.1, 3), (1.111, 3.03), (1.9, 3.9)], [3, 5, 2])
+    few = replace(SETTINGS.fluid, pairs_max=6, size_steps_per_doubling=(8, 1), types_expected=2)
+    assert JoinedItems.of(problem, ScaledProblem.of(problem), few).joint.tolist() == [0, 1, 2]
+    more = replace(few, types_expected=3)
+    assert len(set(JoinedItems.of(problem, ScaledProblem.of(problem), more).joint.tolist())) == 2
