@@ -78,6 +78,12 @@ def test_the_least_needed_node_goes_first() -> None:
     assert [claim.node_name for claim in found] == ["n-3", "n-2", "n-1", "n-0"]
 
 
+def test_an_empty_node_goes_before_one_with_pods_however_cheap_to_move() -> None:
+    """A negative deletion cost orders nodes with pods, and says nothing against one that has none."""
+    cheap = pod_on("n-0", annotations={labels.POD_DELETION_COST: "-1000000000"})
+    assert [claim.node_name for claim in surplus(fleet(3, 0, pods=(cheap,)))] == ["n-1", "n-2", "n-0"]
+
+
 def test_a_node_that_a_command_replaces_is_neither_surplus_nor_counted() -> None:
     """Otherwise, the replacement counts as surplus, or is launched twice."""
     snapshot = fleet(3, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.wave_budgets import WaveBudgets
 from core.model.node_pool import Budget, Disruption
@@ -155,3 +156,17 @@ def test_what_a_wave_leaves_is_counted_once() -> None:
         budgets.end()
     assert budgets.has_room_for([new] * 3, fleet.candidates[2])
     assert not budgets.has_room_for([new] * 4, fleet.candidates[2])
+
+
+def test_a_node_without_a_claim_counts_in_no_limits() -> None:
+    """Someone started it by hand with the NodePool's label: Karpenter's limits count what the NodePool launches."""
+    snapshot = cluster(pool={"limits": {"nodes": 5}})
+    foreign = a_node_of(MIDDLE, "foreign")[1]
+    joined = msgspec.structs.replace(snapshot, nodes=(*snapshot.nodes, foreign))
+    budgets, fleet = WaveBudgets(DisruptionPass(joined)), fleet_of(joined)
+    other = msgspec.structs.replace(
+        fleet.candidates[0], pool=msgspec.structs.replace(fleet.candidates[0].pool, name="other")
+    )
+    assert foreign.labels[labels.NODEPOOL] == "default"
+    assert budgets.has_room_for([a_plan(instance_types=("t-4",))], other)
+    assert not budgets.has_room_for([a_plan(instance_types=("t-4",))] * 2, other)

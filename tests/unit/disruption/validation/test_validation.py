@@ -299,6 +299,29 @@ class TestSeveral:
         validation.carry_out(first)
         assert isinstance(validation.check(second), Refusal)
 
+    @pytest.mark.parametrize("method", ["drift", "repack"])
+    def test_a_node_that_an_earlier_drift_removes_has_no_room_for_the_pods_of_a_later_one(self, method: str) -> None:
+        """Both are checked in one world, in which the first node still runs."""
+        nodes = [drifted(a_node_of(MIDDLE, "a")), drifted(a_node_of(MIDDLE, "b")), a_node_of(MIDDLE, "c")]
+        pods = (pod_on("a", cpu="100m"), pod_on("b", cpu="3"), pod_on("c", cpu="3"))
+        no_more = a_pool("default", ON_DEMAND, disruption=OPEN, limits={"nodes": 1})
+        snapshot = world(*nodes, pods=pods, node_pools=(no_more,))
+        first, second = (
+            Command(
+                reason="Drifted",
+                method=method,
+                nodes=(name,),
+                claims=(f"default-{name}",),
+                moves=(Move(f"default/on-{name}", to),),
+            )
+            for name, to in (("a", "c"), ("b", "a"))
+        )
+        apart = msgspec.structs.replace(second, moves=())
+        validation = Validation([first, apart], snapshot)
+        assert validation.check(first) == ValidCommand(first)
+        validation.carry_out(first)
+        assert isinstance(validation.check(apart), Refusal)
+
     def test_budgets_count_what_was_carried_out_before(self) -> None:
         one = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
         snapshot, (first, second) = self.drifted_pair(node_pools=(one,))

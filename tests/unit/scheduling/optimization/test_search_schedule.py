@@ -88,6 +88,14 @@ def test_zones_that_wait_for_loads_are_packed_when_time_ends(calls: int) -> None
     assert cost(interrupted) <= 1.25 * cost(whole)
 
 
+def test_zones_that_wait_when_the_steps_are_used_up_are_only_rounded() -> None:
+    """The budget is over: each of them may take the few steps of rounding, but generates no columns."""
+    searches = search(three_zones(), seed=1, budget=SearchBudget(1), settings=LARGE)
+    assert all(sum(len(claim.pods) for claim in one.claims()) == 96 for one in searches)
+    assert [one.loads for one in searches[1:]] == [None, None]
+    assert not any(one.waits for one in searches)
+
+
 def searched(**constants: float) -> tuple[int, int, int]:
     """The cost of a large zone's plan, the steps of sixty that its search takes, and how many loads it passes on."""
     few_types = replace(DEFAULT_SETTINGS.ruin_and_recreate, promising_types=1)

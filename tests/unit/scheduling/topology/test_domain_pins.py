@@ -85,6 +85,16 @@ def test_a_second_spread_of_its_own_that_is_even_holds_it() -> None:
     assert pin(a_world(*pods), pods[0]) is not None
 
 
+def test_a_preference_that_counts_it_and_a_rule_along_another_key_do_not_hold_it() -> None:
+    """kube-scheduler may ignore the one, and the other does not ask in which zone it is."""
+    front = a_selector(tier="front")
+    rather = TopologySpread(labels.ZONE, 3, selector=front, when_unsatisfiable="ScheduleAnyway")
+    by_host = TopologySpread(labels.HOSTNAME, 9, selector=front)
+    for other in (rather, by_host):
+        pods = a_service((4, 2, 2), labels={"app": "web", "tier": "front"}, spreads=(EVEN, other))
+        assert pin(a_world(*pods), pods[0]) is None
+
+
 def test_a_pod_with_a_slot_in_another_domain_is_not_held() -> None:
     """Its zone had too many pods when the slot was chosen; a command that came first has moved another one since."""
     pods = a_service((3, 3, 2))
