@@ -83,3 +83,19 @@ def test_a_resource_that_only_single_pods_request_is_counted() -> None:
     )
     assert len(found(problem, np.array([8.0, 8.0]))) == 0
     assert found(problem, np.array([11.0, 8.0])).loads.tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize("values", [(5.0, 4.0, 3.0), (3.0, 5.0, 4.0), (4.0, 3.0, 5.0)])
+def test_the_narrowest_beam_keeps_the_best_partial_load(values: tuple[float, ...]) -> None:
+    """Two pods of each kind, of which four fit: those of the two kinds that are worth most."""
+    problem = PackingProblem.of(
+        requests=np.ones((3, 1), dtype=np.int64),
+        counts=np.array([2, 2, 2]),
+        capacity=np.array([[4], [4]]),
+        prices=np.array([10, 11]),
+        allowed=np.ones((3, 2), dtype=np.bool_),
+    )
+    narrow = replace(SETTINGS.beam_pricing, states_max=2, states_per_type_max=1, columns_per_type_max=1)
+    columns = found(problem, np.array(values), narrow)
+    assert columns.types.tolist() == [0, 1]
+    assert columns.loads.tolist() == [[2 * (value > 3) for value in values]] * 2

@@ -1,0 +1,43 @@
+"""What a plan builds is told apart by identity: two groups of pods with equal fields are two, and comparing takes long."""
+
+from __future__ import annotations
+
+import pkgutil
+
+import pytest
+
+CLASSES = (
+    "capacity.claim_profile:ClaimProfile",
+    "capacity.daemon_overhead:DaemonPod",
+    "capacity.existing_node:ExistingNode",
+    "capacity.existing_node:NodeRoom",
+    "capacity.in_flight_claim:InFlightClaim",
+    "capacity.nodeclaim_template:NodeClaimTemplate",
+    "fleet.fleet_rows:DrainableNode",
+    "greedy.plan_state:PlanState",
+    "greedy.scheduler:GreedyScheduler",
+    "greedy.solution:Solution",
+    "optimization.drained_fleet:DrainedFleet",
+    "optimization.items.item_extraction:RepackScope",
+    "optimization.repacker:_Replaceable",
+    "optimization.repacker:_Task",
+    "optimization.subproblems.packing_columns:_MachineTypes",
+    "optimization.subproblems.zone_loads:ZoneLoads",
+    "pods.pod_group:PendingGroup",
+    "pods.pod_group:PodGroup",
+    "pods.pod_group:PodSignature",
+    "pods.pod_group:RelaxationStep",
+    "pods.pod_group:TopologyRule",
+    "pods.pod_signatures:SizedSignature",
+    "replanning.variation_search:VariationSearch",
+    "topology.departures:Departures",
+    "topology.domain_choice:_PreferenceGroups",
+)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_an_object_of_a_plan_equals_itself_alone(name: str) -> None:
+    """Otherwise, groups with equal fields would be one in a set, and a memo by object would compare their masks."""
+    found = pkgutil.resolve_name(f"core.scheduling.{name}")
+    config = getattr(found, "__struct_config__", None)
+    assert found.__eq__ is object.__eq__ if config is None else not config.eq
