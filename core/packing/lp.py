@@ -141,6 +141,7 @@ class LinearProgram:
         model.a_matrix_.start_, model.a_matrix_.index_ = columns.starts, columns.rows
         model.a_matrix_.value_ = columns.coefficients
         self._solver = _solver(presolve=presolve)
+        self._is_primal = False
         if integer is not None:
             model.integrality_ = [highspy.HighsVarType.kInteger] * len(columns.costs)
             self._solver.setOptionValue("mip_rel_gap", integer.gap_relative)
@@ -174,8 +175,18 @@ class LinearProgram:
         index = np.arange(len(upper), dtype=np.int32)
         self._solver.changeColsBounds(len(index), index, np.zeros(len(upper)), upper)
 
-    def solve(self) -> None:
-        """Solve to optimality, without a time limit: with one, the clock would decide the result."""
+    def solve(self, *, is_feasible: bool = False) -> None:
+        """Solve to optimality, without a time limit: with one, the clock would decide the result.
+
+        `is_feasible`: whether the last solution still is one, as after `add_columns`. The primal simplex then continues from
+        it, without perturbed bounds. The dual simplex, which is used otherwise, cannot: the duals are no longer feasible.
+        """
+        if is_feasible != self._is_primal:
+            self._is_primal = is_feasible
+            strategies = highspy.simplex_constants.SimplexStrategy
+            strategy = strategies.kSimplexStrategyPrimal if is_feasible else strategies.kSimplexStrategyDual
+            self._solver.setOptionValue("simplex_strategy", int(strategy))
+            self._solver.setOptionValue("primal_simplex_bound_perturbation_multiplier", 0.0 if is_feasible else 1.0)
         self._solver.run()
 
     def has_solution(self) -> bool:

@@ -17,6 +17,7 @@ from core.packing.size_settings import (
     KeptMachineSettings,
     LargeZoneSettings,
     LoadExchangeSettings,
+    MasterProblemSettings,
     TargetSettings,
     WholeMachineBoundSettings,
 )
@@ -312,6 +313,7 @@ class SearchSettings(msgspec.Struct, frozen=True):
     beam_pricing: BeamPricingSettings = msgspec.field(default_factory=BeamPricingSettings)
     column_generation: ColumnGenerationSettings = msgspec.field(default_factory=ColumnGenerationSettings)
     diving: DivingSettings = msgspec.field(default_factory=DivingSettings)
+    master_problem: MasterProblemSettings = msgspec.field(default_factory=MasterProblemSettings)
     load_exchange: LoadExchangeSettings = msgspec.field(default_factory=LoadExchangeSettings)
     kept_machines: KeptMachineSettings = msgspec.field(default_factory=KeptMachineSettings)
     dual_bound: DualBoundSettings = msgspec.field(default_factory=DualBoundSettings)

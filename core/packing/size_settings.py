@@ -51,6 +51,14 @@ class GreedyPricingSettings(msgspec.Struct, frozen=True):
     columns_max: int = 80
 
 
+class MasterProblemSettings(msgspec.Struct, frozen=True):
+    """The master problem of column generation (`column_generation.master_problem`, ADR 276)."""
+
+    # Whether the primal simplex continues from the last solution where only columns were added: it takes two fifths of the
+    # time. Only targets use it.
+    continues_primal: bool = False
+
+
 class LoadExchangeSettings(msgspec.Struct, frozen=True):
     """Exchanges of single pods in the loads of greedy knapsacks (`column_generation.load_exchange`, ADR 275)."""
 
@@ -100,8 +108,9 @@ class TargetSettings(msgspec.Struct, frozen=True):
     coarse_pods_per_machine_max: int = 100
     # … and rounding is further than this above the bound: its nodes stay for long, and nobody waits for them (ADR 269).
     coarse_gap_relative: float = 0.004
-    # … with loads whose rest is filled, and dives that keep most machines, in fleets of at least this many nodes (ADR 275).
+    # … with loads whose rest is filled, and dives that keep most machines, in fleets of at least so many nodes (ADR 275, 276).
     improved_loads_nodes_min: int = 50
+    master_problem: MasterProblemSettings = MasterProblemSettings(continues_primal=True)
     load_exchange: LoadExchangeSettings = LoadExchangeSettings(loads=12)
     kept_machines: KeptMachineSettings = KeptMachineSettings(share=0.75)
     # Likeness compares only CPU and memory: places for pods are hardly ever short.

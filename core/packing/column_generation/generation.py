@@ -46,7 +46,7 @@ class ColumnGeneration:
         self._greedy_finds_none = False
         self.shadow_prices = ShadowPrices(self._filled)
         self.substitutions = Substitutions.of(problem)
-        self.master = MasterProblem(problem, self.substitutions)
+        self.master = MasterProblem(problem, self.substitutions, settings.master_problem)
         self.master.add(Columns.of_single_items(problem))
 
     def run(self, lower_bound: int, budget: SearchBudget, *, with_beam: bool = True) -> bool:

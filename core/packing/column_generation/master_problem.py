@@ -9,6 +9,7 @@ from core.packing.column_generation.columns import Columns
 from core.packing.column_generation.substitution_columns import Substitutions
 from core.packing.lp import LinearProgram, LpColumns, LpRows
 from core.packing.problem import Floats, Ints, Packing, PackingProblem, distinct_loads
+from core.packing.size_settings import MasterProblemSettings
 
 
 class MasterSolution(msgspec.Struct, frozen=True, eq=False):
@@ -36,8 +37,12 @@ class MasterProblem:
     Prices are scaled to at most one for the solver.
     """
 
-    def __init__(self, problem: PackingProblem, substitutions: Substitutions) -> None:
+    def __init__(
+        self, problem: PackingProblem, substitutions: Substitutions, settings: MasterProblemSettings | None = None
+    ) -> None:
         self._problem = problem
+        self._settings = settings or MasterProblemSettings()
+        self._demand: Ints | None = None
         self._price_unit = float(problem.prices.max())
         self._substitutions = len(substitutions.pairs)
         self._keys: dict[tuple[int, bytes], None] = {}
@@ -68,9 +73,14 @@ class MasterProblem:
         return len(new)
 
     def solved(self, demand: Ints) -> MasterSolution:
-        """Return the optimum for this many pods of each item; the solver starts from its last basis."""
+        """Return the optimum for this many pods of each item; the solver starts from its last basis.
+
+        If only columns were added since, that is a solution already, and the primal simplex may continue (docs/adr/0276).
+        """
+        is_feasible = self._demand is not None and np.array_equal(demand, self._demand)
+        self._demand = demand.copy()
         self._program.set_rows(LpRows.at_least(demand.astype(float)))
-        self._program.solve()
+        self._program.solve(is_feasible=is_feasible and self._settings.continues_primal)
         amounts = np.maximum(self._program.column_values(), 0)
         item_values = np.maximum(self._program.row_duals(), 0) * self._price_unit
         flows, machines = amounts[: self._substitutions], amounts[self._substitutions :]

@@ -99,7 +99,12 @@ def _ways(settings: SearchSettings, nodes: int) -> tuple[SearchSettings, SearchS
     )
     settings = replace(settings, repack=whole, stages=stages)
     if nodes >= target.improved_loads_nodes_min:
-        settings = replace(settings, load_exchange=target.load_exchange, kept_machines=target.kept_machines)
+        settings = replace(
+            settings,
+            master_problem=target.master_problem,
+            load_exchange=target.load_exchange,
+            kept_machines=target.kept_machines,
+        )
     return settings, replace(settings, repack=replace(whole, hostname_resources_max=0))
 
 

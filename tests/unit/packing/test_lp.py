@@ -34,6 +34,22 @@ def test_columns_and_bounds_change_between_solutions() -> None:
     assert program.column_values().tolist() == pytest.approx([0, 4, 0])
 
 
+def test_the_primal_simplex_continues_where_only_columns_were_added() -> None:
+    """Otherwise, a solution from another start is worse, or the next change of rows is solved wrongly."""
+    programs = [LinearProgram(LpRows.at_least(np.zeros(2)), presolve=False) for _ in range(2)]
+    for program in programs:
+        program.add_columns(LpColumns.dense(COSTS, COEFFICIENTS))
+    found = []
+    for demand, cost, is_feasible in ((4.0, 9.0, False), (4.0, 1.0, True), (4.0, 0.5, True), (7.0, 0.25, False)):
+        for number, program in enumerate(programs):
+            program.set_rows(LpRows.at_least(np.array([demand, 1.0])))
+            program.add_columns(LpColumns.dense(np.array([cost]), np.array([[1.0, 0.0]])))
+            program.solve(is_feasible=bool(number) and is_feasible)
+        found.append([program.row_duals().tolist() for program in programs])
+    assert all(primal == pytest.approx(dual) for dual, primal in found)
+    assert found[-1][0] == pytest.approx([0.25, 1.375])
+
+
 def test_upper_bounds_change_between_solutions() -> None:
     program = LinearProgram(LpRows.at_most(np.array([3.0])), LpColumns.dense(np.array([-5.0]), np.array([[2.0]])))
     for upper, most in ((1.0, 1.0), (9.0, 1.5)):

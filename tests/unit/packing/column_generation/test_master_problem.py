@@ -8,6 +8,7 @@ import pytest
 from core.packing.column_generation.columns import Columns
 from core.packing.column_generation.master_problem import MasterProblem
 from core.packing.column_generation.substitution_columns import Substitutions
+from core.packing.size_settings import MasterProblemSettings
 from tests.unit.packing.problems import MILLS, a_problem
 
 PROBLEM = a_problem([(1.5, 3), (1, 2)], [3, 3])
@@ -28,6 +29,20 @@ def test_it_buys_the_cheapest_mix_of_known_columns() -> None:
     assert solution.cost == pytest.approx(340 * MILLS)  # the second item uses a place of the first
     assert solution.machines.tolist() == pytest.approx([0, 0, 1])
     assert solution.flows.tolist() == pytest.approx([1])
+
+
+def test_it_continues_from_its_solution_where_only_columns_are_added() -> None:
+    """Otherwise, a target's search pays for fewer rounds in the same time, or stops at a solution that is not optimal."""
+    masters = [
+        MasterProblem(PROBLEM, Substitutions.of(PROBLEM), MasterProblemSettings(continues_primal=continues))
+        for continues in (False, True)
+    ]
+    for columns in (Columns(np.array([0, 0]), np.eye(2, dtype=np.int64)), Columns(np.array([3]), np.array([[4, 2]]))):
+        for demand in (PROBLEM.counts, PROBLEM.counts - 1, PROBLEM.counts):
+            for master in masters:
+                master.add(columns)
+            costs = [master.solved(demand).cost for master in masters]
+            assert costs[1] == pytest.approx(costs[0])
 
 
 def test_a_known_column_is_not_added_again() -> None:

@@ -76,13 +76,16 @@ def test_new_nodes_of_a_target_are_packed_with_exchanges_and_dives_that_keep_mac
     """Plans for waiting pods have neither, nor have small fleets."""
     assert not DEFAULT_SETTINGS.load_exchange.loads
     assert not DEFAULT_SETTINGS.kept_machines.share
+    assert not DEFAULT_SETTINGS.master_problem.continues_primal
     few = DEFAULT_SETTINGS.target.improved_loads_nodes_min - 1
     for way in _ways(DEFAULT_SETTINGS, few + 1):
         assert way.load_exchange.loads
         assert way.kept_machines.share
+        assert way.master_problem.continues_primal
     for way in _ways(DEFAULT_SETTINGS, few):
         assert not way.load_exchange.loads
         assert not way.kept_machines.share
+        assert not way.master_problem.continues_primal
 
 
 def test_a_restart_takes_nothing_apart_again(monkeypatch: pytest.MonkeyPatch) -> None:
