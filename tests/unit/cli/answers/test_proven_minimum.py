@@ -19,3 +19,8 @@ def test_a_minimum_is_compared_with_what_was_spent_in_the_same_time() -> None:
 
 def test_without_a_proof_there_is_none() -> None:
     assert minimum_answer(None) is None
+
+
+def test_dollars_have_six_digits_and_hours_four() -> None:
+    found = minimum_answer(ProvenMinimum(cost=1_234_567_891, spent=2_000_000_449, over=timedelta(hours=1) / 3))
+    assert found == {"dollars": 1.234568, "spentMeanwhile": 2.0, "hours": 0.3333}
