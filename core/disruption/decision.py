@@ -132,9 +132,12 @@ def run(
         decision = TargetDecision(disruption_pass, budget)
         commands = decision.commands()
         disruption_pass.adopt(commands)
-        disruption_pass.target, disruption_pass.target_reason = decision.kept, decision.reason or ""
         if not commands and not snapshot.options.ignore_budgets:
-            disruption_pass.carry_out(drift.find_left(disruption_pass))
+            commands = drift.find_left(disruption_pass)
+            disruption_pass.carry_out(commands)
+        if not commands:
+            disruption_pass.adopt(decision.single())
+        disruption_pass.target, disruption_pass.target_reason = decision.kept, decision.reason or ""
     elif not karpenter_only:
         disruption_pass.target = snapshot.stored_target  # the next run may have the time
     return disruption_pass

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -12,13 +11,11 @@ import numpy as np
 
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
-from core.disruption.consolidation.domain_change import with_domain_change
 from core.disruption.consolidation.payback import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.command_check import valid_commands
 from core.disruption.target.new_nodes import narrowed_claims
 from core.disruption.target.realization import Realization
-from core.disruption.target.slot_assignment import SlotAssignment
+from core.disruption.target.single_command import single_command
 from core.disruption.target.stored_target_check import (
     awaited_budgets,
     awaited_until,
@@ -37,9 +34,9 @@ from core.disruption.target.target_refusals import (
     waits_for_budgets,
 )
 from core.disruption.target.target_search import SMALL, FoundTarget, TargetSearch
-from core.disruption.target.waves import WAVES_MAX, WavePlanner
+from core.disruption.target.target_waves import Target, target_waves
 from core.model.plan import Command, PlannedClaim, StoredTarget
-from core.packing.problem import Bools, Floats
+from core.packing.problem import Bools
 from core.packing.search_budget import SearchBudget
 from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
@@ -49,23 +46,6 @@ CHANGES_MAX: Final = 8
 
 CHANGE_SHARE: Final = 0.5
 """Share of the remaining search budget for the new packing after each change."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Target:
-    """A complete target that can be carried out.
-
-    Attributes:
-        fleet: The candidates.
-        realization: The nodes that go, and where the pods go.
-        claims: New nodes under their final names.
-        worth: [node], its price less the cost of its pods elsewhere, in nano-dollars per hour.
-    """
-
-    fleet: TargetFleet
-    realization: Realization
-    claims: tuple[PlannedClaim, ...]
-    worth: Floats
 
 
 class TargetDecision:
@@ -82,6 +62,7 @@ class TargetDecision:
         self._pass = disruption_pass
         self._budget = budget
         self._objections: dict[str, WaveObjection] = {}
+        self._without_wave: TargetFleet | None = None
         self._is_gated = spot_is_gated(disruption_pass)
 
     def commands(self) -> list[Command]:
@@ -104,6 +85,7 @@ class TargetDecision:
                     return []
                 search = TargetSearch(fleet, options.moves, is_gated=self._is_gated)
             target, found, keeps = self._made(fleet, search)
+            self._without_wave = None if found else fleet
         left = TargetWaveResult(
             keeps=keeps,
             worth=target.worth if target is not None else None,
@@ -111,6 +93,14 @@ class TargetDecision:
             goes_on=bool(found) and not options.ignore_budgets,
         )
         refuse_the_rest(self._pass, search, left)
+        return found
+
+    def single(self) -> list[Command]:
+        """Return a command by Karpenter's methods if no part of the target that `commands` made for a small fleet may begin."""
+        fleet = self._without_wave
+        found = single_command(self._pass, fleet) if fleet is not None and len(fleet.candidates) <= SMALL else []
+        if found:
+            self.kept = None
         return found
 
     def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command], Bools | None]:
@@ -183,32 +173,11 @@ class TargetDecision:
         return max(len(self._pass.survey.candidates) if number is None else number for number in left)
 
     def _first_commands(self, target: Target) -> list[Command]:
-        slots = SlotAssignment(target.fleet, target.realization, target.claims, is_gated=self._is_gated)
-        planner = WavePlanner(self._pass, target.fleet, target.realization, slots, target.worth)
-        found = planner.commands(waves_max=WAVES_MAX if self._pass.snapshot.options.ignore_budgets else 1)
-        self._objections = dict(planner.objections)
-        if len(target.fleet.candidates) > SMALL:
-            return found
-        found, objections = self._valid(found)
-        self._objections |= objections
-        return found
-
-    def _valid(self, commands: list[Command]) -> tuple[list[Command], dict[str, WaveObjection]]:
-        """Return the valid commands, one with a cheaper new node in another domain if no node of another has to stay for that.
-
-        The stored target gets that node's price. The second result is node → why it stays.
-        """
-        check = partial(valid_commands, disruption_pass=self._pass, worthwhile=WORTHWHILE)
-        changed = with_domain_change(commands, self._pass)
-        found, objections = check(changed)
-        if changed != commands and objections:
-            without_change = check(commands)
-            if len(without_change[1]) < len(objections):
-                return without_change
-        saved = sum(command.savings for command in changed) - sum(command.savings for command in commands)
-        if saved and self.kept is not None:
-            self.kept = msgspec.structs.replace(self.kept, new_price=self.kept.new_price - saved)
-        return found, objections
+        found = target_waves(target, self._pass, is_gated=self._is_gated)
+        self._objections = dict(found.objections)
+        if found.saved and self.kept is not None:
+            self.kept = msgspec.structs.replace(self.kept, new_price=self.kept.new_price - found.saved)
+        return found.commands
 
     def _target(
         self, fleet: TargetFleet, search: TargetSearch, found: FoundTarget, before: StoredTarget | None = None

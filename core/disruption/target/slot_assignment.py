@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 
+import msgspec
+
 from core import labels
 from core.disruption.consolidation.consolidation import FLEXIBLE_TYPES
 from core.disruption.prices import ReplacementOptions
@@ -39,6 +41,7 @@ class SlotAssignment:
         """
         self.claims = tuple(claims)
         self.launched: set[int] = set()
+        self._wide = found.claims
         self._fleet = fleet
         self._is_gated = is_gated
         self._snapshot = fleet.planner.context.snapshot
@@ -93,10 +96,11 @@ class SlotAssignment:
         if slack is not None and slack <= 0:
             return False
         for position, claim in claims.items():
-            options = ReplacementOptions.of(claim, self._snapshot)
+            is_flexible = flexible and labels.SPOT in claim.capacity_types
+            options = self._spot_options(position) if is_flexible else ReplacementOptions.of(claim, self._snapshot)
             if slack is not None:
                 options = options.below(claim.price + slack // len(claims))
-            if flexible and labels.SPOT in claim.capacity_types:
+            if is_flexible:
                 if len(options.types) < FLEXIBLE_TYPES:
                     return False
                 options = options.first(max(FLEXIBLE_TYPES, options.needed_for_min_values()))
@@ -105,6 +109,11 @@ class SlotAssignment:
             claims[position] = options.planned()
         self.claims = tuple(claims.get(position, claim) for position, claim in enumerate(self.claims))
         return True
+
+    def _spot_options(self, position: int) -> ReplacementOptions:
+        """Return all spot types that a new node may have. The planned ones are fewer: their launch costs about as planned."""
+        wide = msgspec.structs.replace(self._wide[position], name=self.claims[position].name)
+        return ReplacementOptions.of(wide, self._snapshot).restricted_to(labels.SPOT)
 
     def release(self, node: int, moves: Sequence[Move], launched: Sequence[int]) -> None:
         """Release the slots that `take` gave a node, and the new nodes that it launched."""

@@ -36,13 +36,21 @@ class WaveBudgets:
     def begin(self) -> None:
         """Begin a wave: the pods of the previous one run again."""
         self._wave += 1
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Begin the same wave once more, after all its nodes were released."""
         self._taken.clear()
+        self._rate = self._pass.budgets.rate_left()
         self._evictions = self._pass.budgets.evictions_left(is_first=self._wave == 1)
 
-    def admits(self, candidate: Candidate, reason: str) -> bool:
-        """Whether one more node may go in this wave; records a refusal if a ceiling on evictions keeps it."""
+    def admits(self, candidate: Candidate, reason: str, *, counts_nodes: bool = True) -> bool:
+        """Whether one more node may go in this wave; records a refusal if a ceiling on evictions keeps it.
+
+        `counts_nodes`: whether the NodePool's budgets limit the wave.
+        """
         pool = candidate.pool.name
-        top = self._top(pool, reason)
+        top = self._top(pool, reason) if counts_nodes else None
         if (top is not None and self._taken[pool] >= top) or not self._evictions.allows_together(
             [candidate.state.pods]
         ):
@@ -58,6 +66,11 @@ class WaveBudgets:
         self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)
         self._going.append(candidate)
+
+    def release(self, candidate: Candidate) -> None:
+        """Take back a node that does not go after all; its pods still count until the wave begins again."""
+        self._taken[candidate.pool.name] -= 1
+        self._going.remove(candidate)
 
     def has_room_for(self, claims: Iterable[PlannedClaim], beside: Candidate) -> bool:
         """Whether the NodePools' limits leave room for new nodes, counting the room that the leaving node `beside` frees.
@@ -81,6 +94,12 @@ class WaveBudgets:
         for name in self._pools[claim.node_pool].limits:
             self._capacity[claim.node_pool, name] += self._most(claim, name)
         self._present[claim.node_pool] = self._present.get(claim.node_pool, 0) + 1
+
+    def cancel(self, claim: PlannedClaim) -> None:
+        """Take back a new node."""
+        for name in self._pools[claim.node_pool].limits:
+            self._capacity[claim.node_pool, name] -= self._most(claim, name)
+        self._present[claim.node_pool] -= 1
 
     def end(self) -> None:
         """End the wave: its nodes are gone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -75,12 +75,19 @@ class WavePlanner:
         self._worth = worth
         self._needs = [Counter(fleet.rows.row_of_pod[pod.key] for pod in pods) for pods in fleet.rows.pods]
 
-    def commands(self, *, waves_max: int = WAVES_MAX) -> list[Command]:
-        """Return the commands of this many waves, in order."""
+    def commands(
+        self, *, waves_max: int = WAVES_MAX, must_pay: bool = False, together: Collection[str] = ()
+    ) -> list[Command]:
+        """Return the commands of this many waves, in order.
+
+        Args:
+            waves_max: The most waves.
+            must_pay: Whether nodes that share new nodes must pay for them by themselves; else those of later waves may, too.
+            together: Nodes that are the first wave, however few NodePools' budgets let go at one time.
+        """
         found: list[Command] = []
         for number in range(1, waves_max + 1):
-            wave = self._next()
-            self._remove_unpaid(wave, must_pay=waves_max == 1)
+            wave = self._paid(must_pay=must_pay or waves_max == 1, only=together if number == 1 else ())
             if not wave.moves:
                 break
             self._left = [node for node in self._left if node not in wave.moves]
@@ -88,16 +95,35 @@ class WavePlanner:
             found += wave_commands(self._fleet, self._slots.claims, wave.moves, used, number)
         return found
 
-    def _next(self) -> Wave:
-        """Return the next wave: nodes in the order of their saving per move, as many as all budgets let go together."""
+    def _paid(self, *, must_pay: bool, only: Collection[str]) -> Wave:
+        """Return the next wave; if its nodes do not pay for their new nodes, one of others. It is empty if there is none."""
+        too_dear: dict[str, WaveObjection] = {}
         self._budgets.begin()
+        while True:
+            wave = self._next(besides=too_dear, only=only)
+            planned = set(wave.moves)
+            self._remove_unpaid(wave, must_pay=must_pay)
+            if wave.moves or not planned:
+                self.objections |= too_dear
+                self._budgets.end()
+                return wave
+            too_dear |= {name: why for name, why in self.objections.items() if why == TOO_DEAR}
+            self._budgets.begin_again()
+
+    def _next(self, *, besides: Collection[str], only: Collection[str]) -> Wave:
+        """Return nodes in the order of their saving per move, as many as all budgets let go together, without `besides`.
+
+        If `only` names any, NodePools' budgets let all of these go, and no others.
+        """
         self.objections.clear()
         wave, wanted = Wave(), Counter[int]()
         open_slots = self._slots.open_slots()
         order = sorted(self._left, key=lambda node: (self._rank(node, open_slots), self._fleet.candidates[node].name))
         for node in order:
             candidate = self._fleet.candidates[node]
-            if self._fleet.held[node] or not self._budgets.admits(candidate, self._fleet.reason(node)):
+            if candidate.name in besides or self._fleet.held[node] or (only and candidate.name not in only):
+                continue
+            if not self._budgets.admits(candidate, self._fleet.reason(node), counts_nodes=not only):
                 continue
             before = set(self._slots.launched)
             moves = self._slots.take(node, wanted + self._needs[node])
@@ -115,7 +141,6 @@ class WavePlanner:
                 self._budgets.launch(self._slots.claims[position])
             wave.moves[node] = moves
             wave.launched += launched
-        self._budgets.end()
         return wave
 
     def _remove_unpaid(self, wave: Wave, *, must_pay: bool) -> None:
@@ -125,7 +150,7 @@ class WavePlanner:
 
         Args:
             wave: The wave.
-            must_pay: Whether nodes that share new nodes must pay for them by themselves; in a later wave others may contribute.
+            must_pay: Whether nodes that share new nodes must pay for them by themselves.
         """
         problem, used = self._fleet.rows.problem, self._used(wave)
         alone = [node for node, positions in used.items() if not positions and not problem.must_go[node]]
@@ -148,7 +173,10 @@ class WavePlanner:
             spare = [*partners, *spare]
             for node in reversed(nodes):
                 self._slots.release(node, wave.moves.pop(node), positions)
+                self._budgets.release(self._fleet.candidates[node])
                 self.objections[self._fleet.candidates[node].name] = TOO_DEAR
+            for position in positions:
+                self._budgets.cancel(self._slots.claims[position])
             wave.launched = [position for position in wave.launched if position not in positions]
 
     def _may_replace(self, nodes: Sequence[int], positions: Sequence[int], *, must_pay: bool) -> bool:

@@ -11,7 +11,7 @@ from core import labels
 from core.disruption import disrupt
 from core.disruption.consolidation.domain_change import with_domain_change
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target import decide
+from core.disruption.target import target_waves
 from core.disruption.target.command_check import valid_commands
 from core.disruption.target.target_refusals import NO_SAVING, WaveObjection
 from core.model.catalogue import InstanceType
@@ -134,7 +134,7 @@ def test_a_node_that_stays_in_any_case_costs_no_cheaper_zone(monkeypatch: pytest
         asked.append(sorted(name for command in found for name in command.nodes))
         return [command for command in found if command.nodes != ("other",)], {**objections, "other": NO_SAVING}
 
-    monkeypatch.setattr(decide, "valid_commands", refusing)
+    monkeypatch.setattr(target_waves, "valid_commands", refusing)
     plan = disrupt(cluster(spread_pod("home", 1), pod_on("other", cpu="1500m")))
     assert asked[0] == ["home", "other"]
     assert [(command.nodes, launches((command,))) for command in plan.commands] == [(("home",), [(AWAY,)])]

@@ -55,6 +55,7 @@ class Leaving:
         slots: Sequence[str] = (),
         new: Sequence[int] = (),
         claims: Sequence[PlannedClaim] = (),
+        instance_types: tuple[str, ...] = (),
         spot: str = "",
         has_drifted: str = "",
         is_gated: bool = False,
@@ -66,6 +67,7 @@ class Leaving:
             slots: Names of the nodes that exist, one for each slot there.
             new: How many pods each new node is for.
             claims: What the new nodes may become.
+            instance_types: The fewer types that the target launches, if there are others.
             spot: The one node that is a spot node.
             has_drifted: The one node that must go.
             is_gated: Whether pods of spot nodes may not take slots on new spot nodes.
@@ -88,7 +90,9 @@ class Leaving:
         results = SchedulingResults(plan=Plan(now=NOW, bindings=bindings), displaced=tuple(keys))
         keeps = np.array([candidate.name not in pods for candidate in fleet.candidates])
         found = Realization(keeps, results, tuple(planned), cost=0, moves=0, unmoved=0, displaces=False)
-        self.slots = SlotAssignment(fleet, found, planned, is_gated=is_gated)
+        changes = {"instance_types": instance_types} if instance_types else {}
+        narrowed = [msgspec.structs.replace(claim, **changes) for claim in planned]
+        self.slots = SlotAssignment(fleet, found, narrowed, is_gated=is_gated)
 
     def moves(self, node: str, wanted: int = 0) -> list[Move] | None:
         """Take slots for a node's pods, where the wave moves so many others."""
@@ -283,6 +287,19 @@ class TestLimits:
         assert self.types(few[14]) == [14]
         many = Requirement(labels.INSTANCE_TYPE, True, (), min_values=20)
         assert self.types(msgspec.structs.replace(spot, requirements=(many,)), flexible=True) == [20]
+
+    def test_a_lone_spot_node_has_all_types_that_cost_less(self) -> None:
+        """The target's own are close to the planned price, and mostly fewer than fifteen: such a node never went."""
+        spot = a_new_node(CENT * 2 // 5, capacity_types=(labels.ON_DEMAND, labels.SPOT))
+        few = spot.instance_types[:3]
+        leaving = Leaving({"a": 1}, new=[1], claims=[spot], instance_types=few)
+        assert leaving.slots.narrow_to([0], 8 * CENT, flexible=True)
+        (claim,) = leaving.slots.claims
+        assert (len(claim.instance_types), claim.capacity_types, claim.price) == (15, (labels.SPOT,), spot.price)
+        assert claim.name == "new-0"
+        assert not Leaving({"a": 1}, new=[1], claims=[spot], instance_types=few).slots.narrow_to(
+            [0], 5 * CENT, flexible=True
+        )
 
 
 def test_slots_of_a_real_plan() -> None:

@@ -59,7 +59,7 @@ def going(commands: Iterable[Command]) -> list[tuple[int, str]]:
 
 def test_the_number_of_waves_is_bounded() -> None:
     assert WAVES_MAX >= 300
-    assert WavePlanner.commands.__kwdefaults__ == {"waves_max": WAVES_MAX}
+    assert (WavePlanner.commands.__kwdefaults__ or {})["waves_max"] == WAVES_MAX
     whole = half_full(4, at_once=1, options=WHOLE_WAY)
     assert going(cutter(whole, "n1", "n2", "n3").commands(waves_max=2)) == [(1, "n1"), (2, "n2")]
     assert going(cutter(whole, "n1", "n2", "n3").commands()) == [(1, "n1"), (2, "n2"), (3, "n3")]
@@ -185,3 +185,32 @@ def test_at_most_three_partners_help_to_pay(price: float, *, goes: bool) -> None
     partners = {name for command in found for name in command.nodes if "x" in command.nodes} - {"x"}
     assert len(partners) == {0.79: 0, 0.84: 1, 0.94: 3, 0.97: 0}[price]
     assert planner.objections == ({} if goes else {"x": TOO_DEAR})
+
+
+def two_groups(**changes: Any) -> Snapshot:
+    """Nodes `a` and `b` become one that costs more than either; `c` becomes one that costs less. One may go at a time."""
+    one = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+    old, both, cheap = a_type("old", cpu="4", price=0.4), a_type("both", cpu="8", price=0.5), a_type("cheap", price=0.1)
+    pairs = [a_node_of(old, name) for name in "abc"]
+    pods = tuple(pod_on(name, cpu="3500m", **only_on(both)) for name in "ab")
+    fields = {"node_pools": (one,), "options": WHOLE_WAY, "catalogue": Catalogue(default=(old, both, cheap)), **changes}
+    return world(*pairs, pods=(*pods, pod_on("c", cpu="200m", **only_on(cheap))), **fields)
+
+
+def test_a_node_that_does_not_pay_now_does_not_hold_back_others() -> None:
+    """The wave had the node that saves most per move, which pays together with another only, and nothing began."""
+    planner = cutter(two_groups(), "a", "b", "c", worth={"a": 10**9, "b": 10**9, "c": 1})
+    assert going(planner.commands(waves_max=1)) == [(1, "c")]
+    assert planner.objections == {"a": TOO_DEAR, "b": TOO_DEAR}
+
+
+def test_what_did_not_go_leaves_its_budgets_to_others() -> None:
+    """Two may go, of which the first does not pay; limits have room for one new node beside it."""
+    two = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)), limits={"nodes": 4})
+    planner = cutter(two_groups(node_pools=(two,)), "a", "b", "c", worth={"a": 10**9, "b": 10**9, "c": 1})
+    assert going(planner.commands(must_pay=True)) == [(1, "c")]
+
+
+def test_nodes_that_only_pay_together_go_together_whatever_budgets_allow() -> None:
+    planner = cutter(two_groups(), "a", "b", "c", worth={"a": 10**9})
+    assert going(planner.commands(must_pay=True, together=("a", "b"))) == [(1, "a"), (1, "b"), (2, "c")]

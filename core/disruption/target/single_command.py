@@ -1,0 +1,57 @@
+"""Finds one command by Karpenter's methods for a small fleet whose target has no part that may go now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.consolidation.consolidation import consolidated
+from core.disruption.consolidation.payback import WORTHWHILE
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.leaving_nodes import leaving_later
+from core.disruption.target.target_fleet import TargetFleet
+from core.disruption.target.wave_budgets import WaveBudgets
+from core.model.plan import Command
+from core.reasons.refusal import Refusal
+from core.reasons.termination import TerminationReason
+
+_BY_CHOICE: Final = TerminationReason.UNDERUTILIZED
+
+
+def single_command(disruption_pass: DisruptionPass, fleet: TargetFleet) -> list[Command]:
+    """Return the command that saves the most beyond the price of its moves; none if no command does.
+
+    It deletes or replaces one node, or replaces several by one. A new node is only launched if that saves a share of the cost
+    of the nodes that go (`WORTHWHILE`).
+    """
+    prices = dict(zip((c.name for c in fleet.candidates), fleet.rows.problem.move_prices.tolist(), strict=True))
+    closed, limits = leaving_later(disruption_pass), WaveBudgets(disruption_pass)
+    best: tuple[int, Command] | None = None
+    for going in _choices(disruption_pass, fleet):
+        method = "multi" if len(going) > 1 else "single"
+        command = consolidated(going, disruption_pass, method=method)
+        if isinstance(command, Refusal) or not closed.isdisjoint(move.to for move in command.moves):
+            continue
+        if command.replacements:
+            is_dear = command.savings * WORTHWHILE < sum(candidate.price for candidate in going)
+            if is_dear or not any(limits.has_room_for(command.replacements, candidate) for candidate in going):
+                continue
+        net = command.savings - sum(prices[candidate.name] for candidate in going)
+        if net > (best[0] if best is not None else 0):
+            best = net, command
+    return [best[1]] if best is not None else []
+
+
+def _choices(disruption_pass: DisruptionPass, fleet: TargetFleet) -> Iterator[Sequence[Candidate]]:
+    """Yield groups of nodes that budgets let go together: the first ones by price for disruption, then each node alone."""
+    by_choice = [c for c, must_go in zip(fleet.candidates, fleet.must_go, strict=True) if not must_go]
+    ordered = sorted(by_choice, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
+    together = disruption_pass.budgets.within(ordered, _BY_CHOICE)
+    for count in range(len(together), 1, -1):
+        yield together[:count]
+    for candidate in ordered:
+        if disruption_pass.is_exhausted:
+            return
+        if disruption_pass.budgets.allow([candidate], _BY_CHOICE):
+            yield [candidate]
