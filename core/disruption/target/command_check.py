@@ -1,4 +1,4 @@
-"""Checks the commands of a small fleet in order, each against the snapshot that the earlier ones leave.
+"""Checks the commands of a target: those of a small fleet in order, each against the snapshot that the earlier ones leave.
 
 A target is valid as a whole and every slot is final. This check adds the rules for single commands: Karpenter's, and those for
 a cluster that already violates its own rules. For a small fleet it takes milliseconds.
@@ -6,9 +6,9 @@ a cluster that already violates its own rules. For a small fleet it takes millis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from core.disruption.candidates.balanced_policy import rejecting_pool
+from core.disruption.candidates.balanced_policy import PoolTotals, rejecting_pool
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.domain_change import ACROSS_DOMAINS
 from core.disruption.disruption_pass import DisruptionPass
@@ -35,18 +35,44 @@ def valid_commands(
         worthwhile: Nodes are replaced only if that saves at least 1/`worthwhile` of their cost.
     """
     fresh = DisruptionPass(disruption_pass.snapshot)
+    return _without_denied(commands, lambda command: _objection(command, fresh, worthwhile), fresh.carry_out)
+
+
+def approved_commands(
+    commands: Sequence[Command], disruption_pass: DisruptionPass
+) -> tuple[list[Command], dict[str, WaveObjection]]:
+    """Return the commands of one wave that the policy Balanced approves, and why others stay, as `valid_commands` does.
+
+    The rest of that check is not needed for a fleet of many nodes: validation refuses a command, before it begins, that leaves
+    a pod without a place.
+    """
+    totals = disruption_pass.totals
+    known = {candidate.name: candidate for candidate in disruption_pass.survey.candidates} if totals else {}
+
+    def objection(command: Command) -> WaveObjection | None:
+        by_choice = command.reason == TerminationReason.UNDERUTILIZED
+        return _unbalanced([known[name] for name in command.nodes], command.savings, totals) if by_choice else None
+
+    return _without_denied(commands, objection) if totals else (list(commands), {})
+
+
+def _without_denied(
+    commands: Sequence[Command],
+    objection: Callable[[Command], WaveObjection | None],
+    carry_out: Callable[[Sequence[Command]], None] | None = None,
+) -> tuple[list[Command], dict[str, WaveObjection]]:
     found: list[Command] = []
     objections: dict[str, WaveObjection] = {}
     lost: dict[str, WaveObjection] = {}
     for command in commands:
-        why = next((lost[move.to] for move in command.moves if move.to in lost), None)
-        why = why or _objection(command, fresh, worthwhile)
+        why = next((lost[move.to] for move in command.moves if move.to in lost), None) or objection(command)
         if why is not None:
             objections |= dict.fromkeys(command.nodes, why)
             lost |= {claim.name: why for claim in command.replacements}
             continue
         found.append(command)
-        fresh.carry_out([command])
+        if carry_out is not None:
+            carry_out([command])
     return found, objections
 
 
@@ -75,7 +101,11 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
     price = sum(candidate.price for candidate in going)
     if command.replacements and command.savings * worthwhile < price:
         return NO_SAVING
-    pool = rejecting_pool(going, command.savings, fresh.totals)
+    return _unbalanced(going, command.savings, fresh.totals)
+
+
+def _unbalanced(going: Sequence[Candidate], savings: int, totals: Mapping[str, PoolTotals]) -> WaveObjection | None:
+    pool = rejecting_pool(going, savings, totals)
     text = f"the policy Balanced of NodePool {pool} asks for more saving per moved pod"
     return WaveObjection(NodeReason.BALANCED, text) if pool else None
 

@@ -9,7 +9,7 @@ from functools import partial
 from core.disruption.consolidation.domain_change import with_domain_change
 from core.disruption.consolidation.payback import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.command_check import valid_commands
+from core.disruption.target.command_check import approved_commands, valid_commands
 from core.disruption.target.realization import Realization
 from core.disruption.target.slot_assignment import SlotAssignment
 from core.disruption.target.target_fleet import TargetFleet
@@ -72,7 +72,11 @@ def target_waves(target: Target, disruption_pass: DisruptionPass, *, is_gated: b
     is_whole = disruption_pass.snapshot.options.ignore_budgets
     waves_max = WAVES_MAX if is_whole else 1
     if len(target.fleet.candidates) > SMALL:
-        return _planned(target, disruption_pass, is_gated=is_gated, waves_max=waves_max)
+        planned = _planned(target, disruption_pass, is_gated=is_gated, waves_max=waves_max)
+        if is_whole:
+            return planned
+        approved, denied = approved_commands(planned.commands, disruption_pass)
+        return TargetWaves(approved, {**planned.objections, **denied})
     found = _valid(target, disruption_pass, is_gated=is_gated, waves_max=waves_max)
     if not is_whole:
         return found
