@@ -37,8 +37,7 @@ ROLLOUT: Final[tuple[Method, ...]] = (drift.find, terminate_first.find)
 
 STEPS_LEAST: Final = 40
 STEPS_MOST: Final = 104
-NODES_PER_STEP: Final = 4
-"""Default number of search steps for cheaper new nodes: one per `NODES_PER_STEP` nodes, from `STEPS_LEAST` to `STEPS_MOST`.
+"""Default number of search steps for cheaper new nodes: one per node, from `STEPS_LEAST` to `STEPS_MOST` (docs/adr/0279).
 
 The clock only ends the search early (docs/adr/0059). With more steps, new nodes cost hardly less (docs/adr/0275).
 """
@@ -145,7 +144,7 @@ def run(
 
 def default_steps(nodes: int) -> int:
     """Return the number of search steps for cheaper new nodes in a fleet of so many nodes."""
-    return max(STEPS_LEAST, min(STEPS_MOST, nodes // NODES_PER_STEP))
+    return max(STEPS_LEAST, min(STEPS_MOST, nodes))
 
 
 def _floor(disruption_pass: DisruptionPass) -> int:
