@@ -12,10 +12,10 @@ import numpy as np
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.payback import WORTHWHILE
+from core.disruption.consolidation.single_command import single_command
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.new_nodes import narrowed_claims
 from core.disruption.target.realization import Realization
-from core.disruption.target.single_command import single_command
 from core.disruption.target.stored_target_check import (
     awaited_budgets,
     awaited_until,
@@ -35,6 +35,7 @@ from core.disruption.target.target_refusals import (
 )
 from core.disruption.target.target_search import SMALL, FoundTarget, TargetSearch
 from core.disruption.target.target_waves import Target, target_waves
+from core.disruption.target.wave_budgets import WaveBudgets
 from core.model.plan import Command, PlannedClaim, StoredTarget
 from core.packing.problem import Bools
 from core.packing.search_budget import SearchBudget
@@ -98,7 +99,12 @@ class TargetDecision:
     def single(self) -> list[Command]:
         """Return a command by Karpenter's methods if no part of the target that `commands` made for a small fleet may begin."""
         fleet = self._without_wave
-        found = single_command(self._pass, fleet) if fleet is not None and len(fleet.candidates) <= SMALL else []
+        if fleet is None or len(fleet.candidates) > SMALL:
+            return []
+        by_choice = [c for c, must_go in zip(fleet.candidates, fleet.must_go, strict=True) if not must_go]
+        moves = fleet.rows.problem.move_prices.tolist()
+        prices = dict(zip((c.name for c in fleet.candidates), moves, strict=True))
+        found = single_command(self._pass, by_choice, prices, WaveBudgets(self._pass).has_room_for)
         if found:
             self.kept = None
         return found

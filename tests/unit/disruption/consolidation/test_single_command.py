@@ -9,8 +9,9 @@ import pytest
 
 from core import labels
 from core.disruption import disrupt
+from core.disruption.consolidation.single_command import single_command
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.single_command import single_command
+from core.disruption.target.wave_budgets import WaveBudgets
 from core.model.catalogue import Catalogue
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command
@@ -25,7 +26,10 @@ THOROUGH: Final = Options(moves="thorough")
 
 def found(snapshot: Snapshot) -> Command | None:
     """The one command."""
-    commands = single_command(DisruptionPass(snapshot), fleet_of(snapshot))
+    this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
+    chosen = [candidate for candidate in fleet.candidates if not candidate.drift]
+    prices = dict(zip((c.name for c in fleet.candidates), fleet.rows.problem.move_prices.tolist(), strict=True))
+    commands = single_command(this_pass, chosen, prices, WaveBudgets(this_pass).has_room_for)
     assert len(commands) <= 1
     return commands[0] if commands else None
 

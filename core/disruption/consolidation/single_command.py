@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from core.disruption.candidates.candidate import Candidate
@@ -10,32 +10,40 @@ from core.disruption.consolidation.consolidation import consolidated
 from core.disruption.consolidation.payback import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.leaving_nodes import leaving_later
-from core.disruption.target.target_fleet import TargetFleet
-from core.disruption.target.wave_budgets import WaveBudgets
-from core.model.plan import Command
+from core.model.plan import Command, PlannedClaim
 from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
 
 _BY_CHOICE: Final = TerminationReason.UNDERUTILIZED
 
 
-def single_command(disruption_pass: DisruptionPass, fleet: TargetFleet) -> list[Command]:
+def single_command(
+    disruption_pass: DisruptionPass,
+    candidates: Sequence[Candidate],
+    prices: Mapping[str, int],
+    has_room_for: Callable[[Sequence[PlannedClaim], Candidate], bool],
+) -> list[Command]:
     """Return the command that saves the most beyond the price of its moves; none if no command does.
 
     It deletes or replaces one node, or replaces several by one. A new node is only launched if that saves a share of the cost
     of the nodes that go (`WORTHWHILE`).
+
+    Args:
+        disruption_pass: The pass.
+        candidates: The nodes that may go.
+        prices: Node → price of moving its pods, in nano-dollars per hour.
+        has_room_for: Whether the limits of NodePools have room for new nodes beside a candidate that goes for them.
     """
-    prices = dict(zip((c.name for c in fleet.candidates), fleet.rows.problem.move_prices.tolist(), strict=True))
-    closed, limits = leaving_later(disruption_pass), WaveBudgets(disruption_pass)
+    closed = leaving_later(disruption_pass)
     best: tuple[int, Command] | None = None
-    for going in _choices(disruption_pass, fleet):
+    for going in _choices(disruption_pass, candidates):
         method = "multi" if len(going) > 1 else "single"
         command = consolidated(going, disruption_pass, method=method)
         if isinstance(command, Refusal) or not closed.isdisjoint(move.to for move in command.moves):
             continue
         if command.replacements:
             is_dear = command.savings * WORTHWHILE < sum(candidate.price for candidate in going)
-            if is_dear or not any(limits.has_room_for(command.replacements, candidate) for candidate in going):
+            if is_dear or not any(has_room_for(command.replacements, candidate) for candidate in going):
                 continue
         net = command.savings - sum(prices[candidate.name] for candidate in going)
         if net > (best[0] if best is not None else 0):
@@ -43,10 +51,9 @@ def single_command(disruption_pass: DisruptionPass, fleet: TargetFleet) -> list[
     return [best[1]] if best is not None else []
 
 
-def _choices(disruption_pass: DisruptionPass, fleet: TargetFleet) -> Iterator[Sequence[Candidate]]:
+def _choices(disruption_pass: DisruptionPass, candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
     """Yield groups of nodes that budgets let go together: the first ones by price for disruption, then each node alone."""
-    by_choice = [c for c, must_go in zip(fleet.candidates, fleet.must_go, strict=True) if not must_go]
-    ordered = sorted(by_choice, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
+    ordered = sorted(candidates, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
     together = disruption_pass.budgets.within(ordered, _BY_CHOICE)
     for count in range(len(together), 1, -1):
         yield together[:count]
