@@ -42,8 +42,8 @@ def single_command(
         if isinstance(command, Refusal) or not closed.isdisjoint(move.to for move in command.moves):
             continue
         if command.replacements:
-            is_dear = command.savings * WORTHWHILE < sum(candidate.price for candidate in going)
-            if is_dear or not any(has_room_for(command.replacements, candidate) for candidate in going):
+            saves_too_little = command.savings * WORTHWHILE < sum(candidate.price for candidate in going)
+            if saves_too_little or not any(has_room_for(command.replacements, candidate) for candidate in going):
                 continue
         net = command.savings - sum(prices[candidate.name] for candidate in going)
         if net > (best[0] if best is not None else 0):

@@ -11,10 +11,10 @@ import numpy as np
 
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
+from core.disruption.consolidation.new_nodes import narrowed_claims
 from core.disruption.consolidation.payback import WORTHWHILE
 from core.disruption.consolidation.single_command import single_command
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.new_nodes import narrowed_claims
 from core.disruption.target.realization import Realization
 from core.disruption.target.stored_target_check import (
     awaited_budgets,

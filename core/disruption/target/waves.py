@@ -97,17 +97,17 @@ class WavePlanner:
 
     def _paid(self, *, must_pay: bool, only: Collection[str]) -> Wave:
         """Return the next wave; if its nodes do not pay for their new nodes, one of others. It is empty if there is none."""
-        too_dear: dict[str, WaveObjection] = {}
+        unpaid: dict[str, WaveObjection] = {}
         self._budgets.begin()
         while True:
-            wave = self._next(besides=too_dear, only=only)
+            wave = self._next(besides=unpaid, only=only)
             planned = set(wave.moves)
             self._remove_unpaid(wave, must_pay=must_pay)
             if wave.moves or not planned:
-                self.objections |= too_dear
+                self.objections |= unpaid
                 self._budgets.end()
                 return wave
-            too_dear |= {name: why for name, why in self.objections.items() if why == TOO_DEAR}
+            unpaid |= {name: why for name, why in self.objections.items() if why == TOO_DEAR}
             self._budgets.begin_again()
 
     def _next(self, *, besides: Collection[str], only: Collection[str]) -> Wave:

@@ -9,9 +9,9 @@ import msgspec
 from core import labels
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
+from core.disruption.consolidation.new_nodes import narrowed_claims
 from core.disruption.consolidation.payback import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.new_nodes import narrowed_claims
 from core.model.plan import Command, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot

@@ -61,8 +61,8 @@ def test_budgets_let_one_node_go() -> None:
 
 def test_moves_cost_what_they_cost_in_a_target() -> None:
     """At a price above the node's, nothing goes."""
-    dear = msgspec.structs.replace(THOROUGH, move_price=2_000_000_000)
-    assert found(three(options=dear)) is None
+    high = msgspec.structs.replace(THOROUGH, move_price=2_000_000_000)
+    assert found(three(options=high)) is None
 
 
 def test_a_new_node_saves_a_twentieth_at_least() -> None:

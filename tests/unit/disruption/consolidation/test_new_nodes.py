@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from core import labels
+from core.disruption.consolidation.new_nodes import narrowed_claims
 from core.disruption.prices import ReplacementOptions, worst_price
-from core.disruption.target.new_nodes import narrowed_claims
 from core.model.catalogue import InstanceType
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
