@@ -20,7 +20,7 @@ POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
 DO_NOT_DISRUPT = "DoNotDisrupt"
 
 
-class BrokenRule(msgspec.Struct, frozen=True, order=True):
+class BrokenRule(msgspec.Struct, frozen=True):
     """A rule that a command would have violated: which rule, of which object, and when."""
 
     at: datetime
@@ -77,5 +77,5 @@ def _protected(commands: Iterable[Command], snapshot: Snapshot) -> Iterable[tupl
             if name in nodes and nodes[name].blocks_disruption(snapshot.now):
                 yield DO_NOT_DISRUPT, f"node {name}"
         for pod in snapshot.pods:
-            if pod.node_name in command.nodes and pod.is_active and pod.blocks_disruption(snapshot.now):
+            if pod.node_name in command.nodes and pod.blocks_disruption(snapshot.now):
                 yield DO_NOT_DISRUPT, f"pod {pod.key}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -137,3 +138,19 @@ def test_a_budget_without_a_number_breaks_nothing() -> None:
     world = a_world()
     unknown = msgspec.structs.replace(world.budgets[0], disruptions_allowed=None)
     assert broken_rules(both(world), msgspec.structs.replace(world, budgets=(unknown,))) == ()
+
+
+@pytest.mark.parametrize(
+    ("budget", "holds"),
+    [
+        (Budget("0", reasons=("Drifted",)), True),
+        (Budget("0", reasons=("Underutilized",)), False),
+        (Budget("0", schedule="@yearly", duration=timedelta(minutes=1)), True),
+        (Budget("0", schedule="* * * * *", duration=timedelta(hours=1)), False),
+    ],
+)
+def test_only_a_budget_of_this_reason_and_of_this_hour_is_broken(budget: Budget, *, holds: bool) -> None:
+    world = a_world()
+    pool = msgspec.structs.replace(world.node_pools[0], disruption=Disruption(budgets=(budget,)))
+    changed = msgspec.structs.replace(world, node_pools=(pool,))
+    assert (broken_rules(both(changed), changed) == ()) is holds

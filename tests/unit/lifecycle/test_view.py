@@ -5,6 +5,7 @@ from datetime import timedelta
 import msgspec
 
 from core import labels
+from core.lifecycle.claims import INITIALIZATION_TIMEOUT
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.lifecycle.view import node_claim, requested_claim
 from core.model.catalogue import Offering
@@ -119,3 +120,12 @@ def test_the_end_is_announced_only_where_ec2_takes_the_instance() -> None:
         "RebalanceRecommended": None,
         "Expired": None,
     }
+
+
+def test_a_late_node_says_since_when_it_is_late() -> None:
+    """From the end of its time on, not from its beginning."""
+    late = a_record(ClaimPhase.REGISTERED, age=INITIALIZATION_TIMEOUT + HOUR)
+    found = node_claim(late, None, NOW).conditions[INITIALIZED]
+    assert (found.status, found.reason, found.changed_at) == ("False", "InitializationTimeout", NOW - HOUR)
+    young = a_record(ClaimPhase.REGISTERED, age=INITIALIZATION_TIMEOUT - HOUR / 60)
+    assert INITIALIZED not in node_claim(young, None, NOW).conditions

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.manifests.assemble import ObjectProblem, assemble
-from core.manifests.buffers import needed_kinds
+from core.manifests.buffers import PODS_MAX, needed_kinds
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.model.catalogue import Catalogue
@@ -148,3 +148,26 @@ def test_only_the_kinds_that_buffers_name_are_listed() -> None:
     )
     assert set(needed_kinds((by_template,))) == {kinds.POD_TEMPLATES}
     assert set(needed_kinds((by_cart,))) == {kinds.DEPLOYMENTS}
+
+
+def test_a_buffer_may_have_as_many_pods_as_a_workload() -> None:
+    """One more is a typing error."""
+    (found,), problems = read(**BY_TEMPLATE, replicas=PODS_MAX)
+    assert (found.pods, problems) == (PODS_MAX, ())
+    none, (problem,) = read(**BY_TEMPLATE, replicas=PODS_MAX + 1)
+    assert (none, problem.field) == ((), "spec.replicas")
+
+
+def test_a_fault_of_the_template_is_named_in_the_template() -> None:
+    wrong = {"metadata": {"name": "shape"}, "template": {"spec": {"tolerations": [{"operator": "Like"}]}}}
+    objects = {
+        kinds.POD_TEMPLATES: [wire.from_object(kinds.POD_TEMPLATES, wrong)],
+        kinds.CAPACITY_BUFFERS: [
+            wire.from_object(
+                kinds.CAPACITY_BUFFERS, {"metadata": {"name": "spare"}, "spec": {**BY_TEMPLATE, "replicas": 1}}
+            )
+        ],
+    }
+    _, (problem,) = assemble(objects, now=NOW, catalogue=Catalogue())
+    assert problem.field.endswith("template.spec.tolerations[0].operator")
+    assert problem.field != "spec.tolerations[0].operator"

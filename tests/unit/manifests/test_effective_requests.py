@@ -105,3 +105,16 @@ def test_a_bad_amount_names_requests_or_limits(kind: str, other: dict[str, Any])
     with pytest.raises(InvalidInputError) as caught:
         requests(containers=[{"name": "c", "resources": resources}])
     assert caught.value.field == f"spec.containers[0].resources.{kind}.cpu"
+
+
+def test_one_container_with_a_status_is_enough_to_ask_for_the_others() -> None:
+    """The kubelet reports them one by one; an init container's counts, too."""
+    known = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    for statuses, states in (
+        ({"containerStatuses": [{"name": "d"}, known]}, True),
+        ({"containerStatuses": [{"name": "d"}], "initContainerStatuses": [known]}, True),
+        ({"containerStatuses": [{"name": "d"}]}, False),
+        ({}, False),
+    ):
+        pod = wire.from_object(kinds.PODS, {"metadata": {"name": "p"}, "status": statuses})
+        assert effective_requests.states_resources(pod.status) is states

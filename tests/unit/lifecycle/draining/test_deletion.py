@@ -10,6 +10,7 @@ from core.lifecycle.draining.deletion import (
     drain_cancelled,
     emptied,
     expedited,
+    is_stopped,
     leaving,
     reclaimed_at,
     staying,
@@ -148,3 +149,15 @@ def test_only_time_under_brakes_since_the_last_progress_is_left_out_of_the_escal
     assert (released.deletion.held_since_progress, released.deletion.held_for) == (5 * MINUTE, 30 * MINUTE)
     moved = after_tries(released.deletion, (), {}, NOW + HOUR, moved=True)
     assert (moved.held_since_progress, moved.held_for) == (timedelta(0), 30 * MINUTE)
+
+
+def test_a_drain_is_stopped_while_a_brake_holds_it() -> None:
+    """Not before it has begun, and not after it is over."""
+    for changes, stopped in (
+        ({}, False),
+        ({"held_at": NOW}, True),
+        ({"held_at": NOW, "tainted": None}, False),
+        ({"held_at": NOW, "terminated_at": NOW}, False),
+    ):
+        assert is_stopped(a_leaving(**changes)) is stopped
+    assert not is_stopped(a_record())
