@@ -21,6 +21,9 @@ from core.packing.problem import Floats
 WAVES_MAX: Final = 400
 """The most waves of one target; a budget of one node lets one go at a time."""
 
+TRIES_MAX: Final = 40
+"""The most tries to make a wave of other nodes, because those before did not pay: in a large fleet, each orders all nodes."""
+
 PARTNERS_MAX: Final = 3
 """The most partners: nodes that join others which alone do not pay for their new nodes, or a spot node with few types."""
 
@@ -99,16 +102,17 @@ class WavePlanner:
         """Return the next wave; if its nodes do not pay for their new nodes, one of others. It is empty if there is none."""
         unpaid: dict[str, WaveObjection] = {}
         self._budgets.begin()
-        while True:
+        for _ in range(TRIES_MAX):
             wave = self._next(besides=unpaid, only=only)
             planned = set(wave.moves)
             self._remove_unpaid(wave, must_pay=must_pay)
             if wave.moves or not planned:
-                self.objections |= unpaid
-                self._budgets.end()
-                return wave
+                break
             unpaid |= {name: why for name, why in self.objections.items() if why == TOO_DEAR}
             self._budgets.begin_again()
+        self.objections |= unpaid
+        self._budgets.end()
+        return wave
 
     def _next(self, *, besides: Collection[str], only: Collection[str]) -> Wave:
         """Return nodes in the order of their saving per move, as many as all budgets let go together, without `besides`.
