@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
+import msgspec
 import pytest
 
 from adapters.observation.cluster_reader import UNBOUND
 from adapters.ports import JsonObject, TransientError
+from core import labels
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.manifests.wire import api_resources as kinds
-from lambdas.controllers.provisioning.pending_work import PendingWork, pending_work
+from lambdas.controllers.provisioning.pending_work import (
+    LEAVING_ASKED_MAX,
+    PendingWork,
+    displaces_pods,
+    is_unlaunched,
+    pending_work,
+)
 from tests.builders import NOW, a_pod
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.unit.lifecycle.records_for_tests import a_record
@@ -208,3 +219,71 @@ def test_nothing_is_planned_if_every_pending_pod_has_a_node_in_flight(lab: Lab) 
     lab.kubernetes.put(a_pending_pod("other"))
     lab.provision()
     assert len(calls) > 2
+
+
+def a_leaving_claim(number: int = 0, **changes: Any) -> ClaimRecord:
+    deletion = Deletion(**{"reason": "Empty", "asked_at": NOW, **changes})
+    return msgspec.structs.replace(a_record(deletion=deletion), name=f"c{number}", node_name=f"n{number}")
+
+
+def displaced(*records: ClaimRecord, pods: Iterable[JsonObject] = ()) -> tuple[bool, list[str]]:
+    """Whether leaving nodes have pods that must move, and what was asked."""
+    lab, calls = Lab(), list[str]()
+    lab.kubernetes.put(*pods)
+    lab.kubernetes.before_call = calls.append
+    return displaces_pods(lab.app.shared.observer, records, NOW), calls
+
+
+def on_node(name: str, node: str = "n0", **metadata: Any) -> JsonObject:
+    pod = a_pending_pod(name, nodeName=node, metadata={"namespace": "default", **metadata})
+    return {**pod, "status": {"phase": "Running"}}
+
+
+DAEMON = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
+PROTECTED = {labels.DO_NOT_DISRUPT: "true"}
+
+
+def test_pods_of_a_leaving_node_must_move() -> None:
+    assert displaced(a_leaving_claim(), pods=[on_node("p")]) == (True, ["list pods spec.nodeName=n0"])
+
+
+def test_daemons_and_pods_of_other_nodes_do_not_move() -> None:
+    pods = [on_node("d", ownerReferences=[DAEMON]), on_node("p", "other")]
+    assert displaced(a_leaving_claim(), pods=pods) == (False, ["list pods spec.nodeName=n0"])
+
+
+@pytest.mark.parametrize(("changes", "moves"), [({}, False), ({"reclaimed_at": NOW}, True)])
+def test_a_protected_pod_moves_only_if_its_instance_is_reclaimed(changes: dict[str, Any], moves: bool) -> None:
+    """Otherwise, the drain waits for it, and a node for it would stand empty."""
+    pods = [on_node("p", annotations=PROTECTED)]
+    assert displaced(a_leaving_claim(**changes), pods=pods)[0] is moves
+
+
+def test_a_reclaimed_instance_without_a_pod_that_moves_displaces_none() -> None:
+    pods = [on_node("d", ownerReferences=[DAEMON])]
+    assert displaced(a_leaving_claim(reclaimed_at=NOW), pods=pods)[0] is False
+
+
+def test_nodes_that_stay_and_claims_without_a_node_are_not_asked_about() -> None:
+    nameless = msgspec.structs.replace(a_leaving_claim(), node_name="")
+    assert displaced(a_record(node_name="n0"), nameless, pods=[on_node("p")]) == (False, [])
+
+
+@pytest.mark.parametrize(("number", "lists"), [(LEAVING_ASKED_MAX, LEAVING_ASKED_MAX), (LEAVING_ASKED_MAX + 1, 0)])
+def test_many_leaving_nodes_are_not_asked_about_one_by_one(number: int, lists: int) -> None:
+    found, calls = displaced(*map(a_leaving_claim, range(number)))
+    assert (found, len(calls)) == (lists == 0, lists)
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (a_record(ClaimPhase.REQUESTED), True),
+        (a_record(ClaimPhase.LAUNCHED), False),
+        (a_record(ClaimPhase.REQUESTED, deletion=Deletion(reason="Empty", asked_at=NOW)), False),
+    ],
+)
+def test_a_stored_claim_is_unlaunched_until_it_has_an_instance_or_leaves(record: ClaimRecord, expected: bool) -> None:
+    assert is_unlaunched(record) is expected
+    assert pending_work([], [record], NOW) == PendingWork(unlaunched=int(expected))
+    assert pending_work([], [record], NOW).is_any is expected

@@ -8,23 +8,28 @@ from typing import Final
 import msgspec
 import pytest
 
-from adapters.messages import wake_up
+from adapters.messages import WokenBy, wake_up
 from adapters.observation.cluster_reader import UNBOUND
 from adapters.ports import JsonObject, TransientError
+from adapters.run_report import RunReport
 from adapters.store import PLANNER
 from core.brakes.brake import Brake, BrakeKind
 from core.disruption.target.move_price import settings_digest
 from core.launch.denials.denial import LaunchDenial
+from core.launch.denials.scope import DenialScope
 from core.ledger.object_keys import read_decision_key
 from core.ledger.reading import LedgerReader
 from core.ledger.replaying import decided_again
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import api_resources as kinds
 from core.model.snapshot import Snapshot
-from installation.metric_names import LAUNCH_DENIALS
+from core.model.values.vcpu_quotas import QUOTAS
+from installation.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
+from lambdas.controllers.provisioning.provisioning import MARGIN
 from tests.builders import NOW, a_pool, a_stored_target
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.provisioning.bursts import a_burst, kinds_of
+from tests.unit.lifecycle.records_for_tests import a_plan, a_record
 
 
 def test_the_intent_is_stored_before_anything_is_launched(lab: Lab) -> None:
@@ -323,3 +328,175 @@ def test_a_lack_of_capacity_is_no_refused_call(lab: Lab, code: str, counted: int
     report = lab.provision()
     assert report.counts.get(LAUNCH_DENIALS, 0) == counted
     assert len(report.refused) == counted
+
+
+def calls_in(lab: Lab) -> list[str]:
+    """What the next runs ask of the API server, the table and EC2."""
+    calls: list[str] = []
+    lab.kubernetes.before_call = lab.rows.before_call = lab.cloud.before_call = calls.append
+    return calls
+
+
+def test_a_second_scheduled_run_of_an_idle_cluster_reads_no_claims(lab: Lab) -> None:
+    """Nothing has changed since the first has found none; a recorded change ends that."""
+    lab.provision()
+    reads = []
+    lab.app.adapters.stores.claims.all = lambda: reads.append("claims") or ()  # type: ignore[method-assign,func-returns-value]
+    lab.clock.advance(minutes=1)
+    lab.provision()
+    assert reads == []
+    lab.rows.changed_at = lab.clock.now()
+    lab.provision()
+    assert reads == ["claims"]
+
+
+def test_a_run_with_news_reads_everything_even_if_nothing_waits(lab: Lab) -> None:
+    calls = calls_in(lab)
+    lab.provision(wake_up("PodUnschedulable"))
+    assert len(calls) > 2
+    assert lab.rows.changed_at is None, "nothing is planned"
+
+
+def test_a_claim_that_an_earlier_run_stored_is_handed_over_by_a_scheduled_run(lab: Lab) -> None:
+    """The earlier run crashed before it launched it; its pod is gone meanwhile, and nobody else looks."""
+    stored = a_record(ClaimPhase.REQUESTED, plan=a_plan(pods=()))
+    lab.app.adapters.stores.claims.restore(stored)
+    report = lab.provision()
+    assert report.counts["handedOver"] == 1
+    assert [message["claim"] for message in lab.work.take()] == [stored.name]
+
+
+def test_a_brake_on_launches_stops_the_run_before_it_plans(lab: Lab) -> None:
+    lab.brakes.hold(Brake(BrakeKind.STOP, "engaged"), lab.clock.now())
+    lab.kubernetes.put(a_pending_pod("p"))
+    report = lab.provision()
+    assert (lab.claims, lab.rows.leases) == ((), {})
+    ((kind, subject),) = [(one.kind, one.subject) for one in report.decisions]
+    assert (kind, subject) == ("skip", "launches")
+
+
+def test_waiting_pods_are_counted_with_those_whose_node_comes(lab: Lab) -> None:
+    lab.kubernetes.put(a_pending_pod("p", cpu="3"))
+    lab.provision()
+    lab.kubernetes.put(a_pending_pod("q", cpu="3"), a_pending_pod("r", cpu="3"))
+    report = lab.provision()
+    assert (report.counts["pendingPods"], report.counts["awaitedPods"]) == (3, 1)
+
+
+def test_a_pod_without_a_verdict_causes_no_further_run_if_others_are_planned(lab: Lab) -> None:
+    """The run that launches for the others sees it too, or the event of its verdict comes."""
+    other = a_pending_pod("q", schedulerName="slow", metadata={"creationTimestamp": NOW.isoformat()})
+    lab.kubernetes.put(a_pending_pod("p"), {**other, "status": {"phase": "Pending"}})
+    lab.provision()
+    assert lab.wake_ups.take() == []
+
+
+@pytest.mark.parametrize(("cause", "launched"), [({"wakeUp": "static"}, 2), (None, 0)])
+@pytest.mark.parametrize("gate", [True, False])
+def test_static_nodes_are_launched_after_an_event_and_not_by_the_schedule(
+    cause: JsonObject | None, launched: int, *, gate: bool
+) -> None:
+    """`reconcile` notices that they are missing and says so; a scheduled run each minute would list all nodes for it."""
+    lab = Lab(feature_gates=f"StaticCapacity={str(gate).lower()}")
+    lab.kubernetes.put(a_node_pool(replicas=2))
+    lab.provision(*([cause] if cause else []))
+    assert len(lab.claims) == (launched if gate else 0)
+
+
+def test_an_event_without_missing_static_nodes_plans_nothing() -> None:
+    lab = Lab(feature_gates="StaticCapacity=true")
+    lab.provision({"wakeUp": "static"})
+    assert (lab.claims, lab.rows.changed_at) == ((), None)
+
+
+def test_a_run_of_its_own_chain_does_not_look_for_static_nodes() -> None:
+    lab = Lab(feature_gates="StaticCapacity=true")
+    lab.kubernetes.put(a_node_pool(replicas=2))
+    lab.provision(wake_up("pods wait", lab.clock.now() + timedelta(minutes=1)))
+    assert lab.claims == ()
+
+
+def test_the_instances_are_listed_in_the_first_round_alone(lab: Lab) -> None:
+    """Lost rows are restored once in a run; each list of EC2 counts against the account's rate."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
+    calls = calls_in(lab)
+    lab.provision()
+    assert calls.count("list nodes") == lab.settings.plan_rounds
+    assert calls.count("instances") == 1
+
+
+def test_the_first_round_restores_a_lost_row(lab: Lab) -> None:
+    """Otherwise, a second node is launched for pods whose first one boots."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    name = lab.claim.name
+    lab.rows.claims.clear()
+    lab.provision()
+    assert name in {claim.name for claim in lab.claims}
+
+
+def test_short_quotas_are_counted_with_the_denials_that_remember_them(lab: Lab) -> None:
+    soon = lab.clock.now() + timedelta(minutes=1)
+    scope = DenialScope(quotas=(QUOTAS[0].name,), capacity_types=("spot",))
+    of_quotas = ("VcpuLimitExceeded", "MaxSpotInstanceCountExceeded")
+    for code in (*of_quotas, "UnauthorizedOperation"):
+        of = scope if code in of_quotas else DenialScope()
+        denial = LaunchDenial(node_class="default", code=code, until=soon, probing_until=soon, scope=of)
+        lab.rows.denials["default", code] = denial
+    lab.kubernetes.put(a_pending_pod("p"))
+    assert lab.provision().counts[QUOTA_DENIALS] == 2
+
+
+def test_a_changed_cluster_is_recorded_once_for_the_other_functions(lab: Lab) -> None:
+    """They skip runs while nothing has changed; a pod that waits for a node that nobody launches is no change."""
+    lab.kubernetes.put(a_pending_pod("large", cpu="400"))
+    lab.provision()
+    first = lab.rows.changed_at
+    assert first is not None
+    lab.clock.advance(minutes=1)
+    lab.provision()
+    assert lab.rows.changed_at == first
+    lab.kubernetes.put(a_pending_pod("larger", cpu="500"))
+    lab.provision()
+    assert lab.rows.changed_at == lab.clock.now()
+
+
+def test_a_pod_that_fits_on_a_node_is_told_and_protects_it(lab: Lab) -> None:
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    lab.kubernetes.put(a_pending_pod("q"))
+    report = lab.provision()
+    node = lab.claim.node_name
+    bound = [(one.subject, one.message) for one in report.decisions if one.kind == "bind"]
+    assert bound == [("default/q", f"expected on {node}")]
+    assert node in lab.rows.nominated
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(10, 2), (30, 1)])
+def test_no_further_round_begins_close_to_the_deadline(lab: Lab, seconds: float, rounds: int) -> None:
+    """A run that is killed half-way reports nothing. Each round asks EC2 once for the one claim."""
+    lab.kubernetes.put(a_pending_pod("p", cpu="1"))
+    lab.settings = msgspec.structs.replace(lab.settings, plan_rounds=2)
+    lab.restart()
+    lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
+
+    def slowly(call: str) -> None:
+        if call == "launch":
+            lab.clock.advance(seconds=seconds)
+
+    lab.cloud.before_call = slowly
+    calls: list[str] = []
+    lab.kubernetes.before_call = calls.append
+    report, now = RunReport(), lab.clock.now()
+    lab.app.provisioning.run(
+        report,
+        owner="r",
+        deadline=now + timedelta(seconds=30) + MARGIN - timedelta(seconds=1),
+        until=now + timedelta(hours=1),
+        cause=WokenBy.SCHEDULE,
+    )
+    assert calls.count("list nodes") == rounds
+    assert [message["wakeUp"] for message in lab.wake_ups.take()] == ["EC2 had no capacity"]
+    assert "unschedulablePods" in report.counts

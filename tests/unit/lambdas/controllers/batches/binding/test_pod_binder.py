@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,12 +15,14 @@ from adapters.store import BINDER
 from core import labels
 from core.lifecycle.binding.eligibility import SEEN_WITHIN, SETTLES_WITHIN
 from core.lifecycle.binding.holding import HOLD_AT_MOST
-from core.lifecycle.records import ClaimPhase
+from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import HELD, UNREGISTERED
+from core.reasons.binding import BindingReason
 from lambdas.controllers.batches.binding import pod_binder
 from lambdas.controllers.batches.binding.binding_writer import REFUSALS
 from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN, STALLED_AFTER, STALLED_TURN, PodBinder, TurnResult
+from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
 
@@ -432,3 +435,102 @@ def test_pods_that_another_bound_first_are_counted(lab: Lab) -> None:
     lab.kubernetes.before_call = bind_first
     (report,) = lab.tick(seconds=SETTLED)
     assert (report.counts["boundByOthers"], report.counts["boundPods"]) == (2, 0)
+
+
+def settled_binder(lab: Lab) -> PodBinder:
+    """A binder of another sandbox, at the moment when the kubelet has seen the held node."""
+    lab.tick(seconds=0)
+    lab.clock.advance(seconds=SETTLED)
+    adapters = lab.app.adapters
+    return PodBinder(lab.kubernetes, adapters.stores.claims, adapters.leases, lab.settings, lab.clock, in_turn)
+
+
+def test_refused_pods_are_counted_and_left_with_their_reason(lab: Lab) -> None:
+    """A pod that a webhook refuses is no pod that waited too long."""
+    refuse(lab, DeniedError("kube:create pods/binding", "no"))
+    report = RunReport()
+    settled_binder(lab).run([lab.claim.name], report)
+    assert (report.counts["refusedBindings"], report.counts["boundPods"]) == (2, 0)
+    told = [(one.kind, one.subject, one.reason, one.message) for one in report.decisions]
+    message = f"left to kube-scheduler, planned for {lab.claim.name}"
+    assert told == [("skip", f"default/{pod}", BindingReason.BINDING_REFUSED, message) for pod in ("a", "b")]
+
+
+def test_pods_that_wait_for_the_end_of_the_hold_are_told_so(lab: Lab) -> None:
+    refuse(lab, TransientError("kube:create pods/binding", "500"))
+    binder = settled_binder(lab)
+    lab.clock.advance(seconds=HOLD_AT_MOST.total_seconds())
+    report = RunReport()
+    binder.run([lab.claim.name], report)
+    assert [(one.subject, one.reason) for one in report.decisions] == [
+        ("default/a", BindingReason.HELD_TOO_LONG),
+        ("default/b", BindingReason.HELD_TOO_LONG),
+    ]
+    assert lab.claim.is_bound
+
+
+def test_no_binding_is_postponed_while_no_node_opens(lab: Lab) -> None:
+    report = RunReport()
+    settled_binder(lab).run([lab.claim.name], report)
+    assert (report.counts["postponedBindings"], report.counts["boundPods"]) == (0, 2)
+    assert report.counts.get("refusedBindings", 0) == 0
+
+
+def test_a_pod_that_has_ended_is_not_bound(lab: Lab) -> None:
+    lab.kubernetes.amend(kinds.PODS, "a", {"status": {"phase": "Failed"}}, "default")
+    report = RunReport()
+    settled_binder(lab).run([lab.claim.name], report)
+    assert (node_of(lab, "a"), report.counts["boundPods"]) == ("", 1)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_cluster_with_as_many_pods_as_permitted_has_turns(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(pod_binder, "PODS_AT_MOST", 2)
+    if number > 2:
+        lab.kubernetes.put(a_pending_pod("c"))
+    report = RunReport()
+    settled_binder(lab).run([lab.claim.name], report)
+    assert report.counts.get("unboundClaims", 0) == (number > 2)
+    assert lab.claim.is_bound
+
+
+def test_a_cluster_that_does_not_tell_its_number_of_pods_has_turns(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server may leave out `remainingItemCount`."""
+    binder = settled_binder(lab)
+    monkeypatch.setattr(lab.kubernetes, "count", lambda _: None)
+    assert len(binder.run([lab.claim.name], RunReport()).bound) == 2
+
+
+@pytest.mark.parametrize("change", [{"deletion": Deletion(reason="Expired", asked_at=NOW)}, {"is_bound": True}])
+def test_a_claim_that_leaves_or_has_had_its_last_turn_gets_no_pod(lab: Lab, change: dict[str, Any]) -> None:
+    binder = settled_binder(lab)
+    lab.app.adapters.stores.claims.change(lab.claim, msgspec.structs.replace(lab.claim, **change))
+    before = lab.claim
+    assert binder.run([before.name], RunReport()) == TurnResult(NEXT_TURN)
+    assert (node_of(lab, "a"), lab.claim) == ("", before)
+
+
+def test_a_turn_in_vain_stands_for_its_own_claims_alone(lab: Lab) -> None:
+    """A claim that it did not serve has a turn of its own; after a turn with bindings everything is read again."""
+    refuse(lab, TransientError("kube:create pods/binding", "500"))
+    binder = settled_binder(lab)
+    assert binder.run([lab.claim.name], RunReport()) == TurnResult(NEXT_TURN)
+    calls: list[str] = []
+    lab.rows.before_call = calls.append
+    lab.clock.advance(seconds=NEXT_TURN.total_seconds() / 4)
+    assert binder.run([lab.claim.name], RunReport()) == TurnResult(NEXT_TURN * 3 / 4)
+    assert calls.count("write") == 0
+    binder.run([lab.claim.name, "another"], RunReport())
+    assert calls.count("write") > 0
+
+
+def test_after_a_turn_with_bindings_the_next_one_reads_everything(lab: Lab) -> None:
+    lab.kubernetes.put(a_pending_pod("c"))
+    binder = settled_binder(lab)
+    assert len(binder.run([lab.claim.name], RunReport()).bound) == 2
+    lists: list[str] = []
+    lab.kubernetes.before_call = lists.append
+    binder.run([lab.claim.name], RunReport())
+    assert "list pods" in lists
