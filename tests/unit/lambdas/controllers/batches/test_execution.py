@@ -9,12 +9,20 @@ from threading import Barrier, Event
 import msgspec
 import pytest
 
-from adapters.messages import WorkItem, check_command, work_on_command
-from adapters.ports import TransientError
+from adapters.messages import (
+    InstanceNotice,
+    WorkItem,
+    check_command,
+    notice_of_instance,
+    work_on_claim,
+    work_on_command,
+)
+from adapters.ports import JsonObject, TransientError
 from adapters.run_report import RunReport
 from adapters.runtime.parallel_tasks import Task, in_threads, in_turn
 from core.lifecycle.binding.eligibility import SETTLES_WITHIN
 from core.manifests.wire import api_resources as kinds
+from core.reasons.termination import TerminationReason
 from installation.wiring import BY_NAME, WORK
 from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN
 from lambdas.controllers.batches.execution import ANSWER_WITHIN, BEGIN_WITHIN, HAND_BACK_AFTER
@@ -331,3 +339,51 @@ def test_a_claim_that_several_messages_name_is_checked_once_by_the_one_that_last
         for name in sent.get("claims") or (sent["claim"],)
     ]
     assert sorted(asked) == [(both[0], long), (both[1], short)]
+
+
+def handled(lab: Lab, *bodies: str) -> RunReport:
+    report = RunReport()
+    records = [{"messageId": f"m{number}", "body": body} for number, body in enumerate(bodies)]
+    lab.app.execution.run(records, report, deadline=lab.clock.now() + timedelta(minutes=1))
+    return report
+
+
+def written(message: JsonObject) -> str:
+    return msgspec.json.encode(message).decode()
+
+
+def test_a_message_that_cannot_be_read_fails_alone(lab: Lab) -> None:
+    """It goes to the dead letters, and the claims of the others must not wait for it."""
+    messages = [written(message) for message in lab.work.take()]
+    report = handled(lab, "not JSON", *messages)
+    assert report.failed_messages == ["m0"]
+    assert report.counts["messages"] == 1 + len(messages)
+    assert all(claim.deletion is not None and claim.deletion.tainted_at is not None for claim in lab.claims)
+
+
+def test_a_notice_comes_before_a_longer_chain_of_checks() -> None:
+    """Nothing repeats a notice; `reconcile` repeats checks."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.work.take()
+    now, claim = lab.clock.now(), lab.claim
+    notice = InstanceNotice(claim.instance_id, TerminationReason.SPOT_INTERRUPTED, now + timedelta(minutes=2))
+    checks = work_on_claim(claim.name, now, checked_for=timedelta(minutes=10))
+    lab.execute(checks, notice_of_instance(claim.name, notice, now))
+    assert lab.claim.deletion is not None
+    assert lab.claim.deletion.reason == TerminationReason.SPOT_INTERRUPTED
+
+
+@pytest.mark.parametrize(("commands", "tasks"), [(0, 3), (1, 4), (2, 4)])
+def test_each_claim_is_a_task_and_all_commands_are_one(lab: Lab, commands: int, tasks: int) -> None:
+    """A command observes the whole cluster: two at once need the memory of two observations."""
+    given: list[int] = []
+
+    def noted(found: Sequence[Task], left: timedelta) -> tuple[bool, ...]:
+        given.append(len(found))
+        return in_turn(found, left)
+
+    lab.app.execution._run_tasks = noted
+    lab.execute(*lab.work.take(), *(check_command(f"command-{number}") for number in range(commands)))
+    assert given == [tasks]

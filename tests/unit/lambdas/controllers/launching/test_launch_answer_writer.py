@@ -18,12 +18,13 @@ from adapters.ports import (
 )
 from adapters.run_report import RunReport
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from core.model.catalogue import Catalogue
+from core.model.catalogue import Catalogue, Offering
 from core.reasons.claim import ClaimReason
+from core.reasons.refusal import Refusal
 from lambdas.controllers.launching.launch_answer_writer import STORE_ATTEMPTS, LaunchAnswerWriter
 from tests.builders import NOW, a_type
 from tests.unit.lambdas.controllers.launching.test_launch_answer import launched
-from tests.unit.lifecycle.records_for_tests import a_record
+from tests.unit.lifecycle.records_for_tests import a_plan, a_record
 
 CATALOGUE = Catalogue(default=(a_type("m5.large"),))
 
@@ -185,3 +186,57 @@ def test_one_claim_whose_answer_cannot_be_stored_hinders_no_other() -> None:
     writer: Any = LaunchAnswerWriter(claims, Tokens())  # type: ignore[arg-type]
     found = writer.settle_each([requested(n) for n in range(3)], launched(2), CATALOGUE, NOW, report)
     assert (found.unclear, [one.name for one in found.launched], found.refused) == (["c0"], ["c1"], ["c2"])
+
+
+def test_what_only_the_launch_needed_is_dropped_with_it() -> None:
+    """Rows are read by every function, each run."""
+    offering = Offering("m5.large", "us-east-1a", "spot", 1)
+    plan = a_plan(instance_types=("m5.large", "m5.xlarge"), pods=("default/p",))
+    found, _, _ = settled(record=requested(plan=plan, offerings=(offering,), subnets={"us-east-1a": "subnet-1"}))
+    assert found is not None
+    assert (found.plan.instance_types, found.offerings, found.subnets) == ((), (), {})
+    assert found.plan.pods == ("default/p",)
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 2])
+def test_an_unclear_answer_keeps_the_launch_shared_however_often_it_comes(attempts: int) -> None:
+    found, _, _ = settled(error=TransientError("ec2:CreateFleet", "500"), record=requested(attempts=attempts))
+    assert found is not None
+    assert (found.token, found.shares, found.attempts) == ("t", 3, attempts + 1)
+
+
+def test_of_two_claims_that_share_a_launch_each_looks_once_for_its_instance() -> None:
+    error = ConflictError("ec2:CreateFleet", "other parameters")
+    found, _, _ = settled(error=error, record=requested(shares=2, first="c0"))
+    assert found is not None
+    assert (found.token, found.shares, found.first) == ("t", 2, "c0")
+
+
+def test_a_throttled_request_keeps_the_first_failure() -> None:
+    """Each further write would meet those of the claims that share the launch."""
+    record = requested(reason=ClaimReason.LAUNCH_FAILED, message="the first")
+    found, claims, _ = settled(error=ThrottledError("ec2:CreateFleet", "slow down"), record=record)
+    assert (found, claims.changed) == (record, [])
+
+
+def test_a_claim_that_another_run_has_launched_gets_no_further_token() -> None:
+    error, conflict = UnfulfilledError("ec2:CreateFleet", "nothing"), ConflictError("store", "changed")
+    claims = Claims(conflict, latest=a_record(ClaimPhase.LAUNCHED))
+    with pytest.raises(ConflictError, match="changed"):
+        settled(error=error, claims=claims, record=requested(first="c0"))
+    assert len(claims.changed) == 1
+    claims = Claims(*[conflict] * STORE_ATTEMPTS, latest=requested(first="c0"))
+    with pytest.raises(ConflictError, match="changed"):
+        settled(error=error, claims=claims, record=requested(first="c0"))
+    assert len(claims.changed) == STORE_ATTEMPTS
+
+
+def test_a_claim_that_is_held_back_is_deleted_with_the_reason_of_the_gate() -> None:
+    claims, report, asked = Claims(), RunReport(), requested()
+    answer = msgspec.structs.replace(launched(3), held_back=Refusal(ClaimReason.LAUNCH_DENIED, "paused"))
+    writer: Any = LaunchAnswerWriter(claims, Tokens())  # type: ignore[arg-type]
+    assert writer.settle(asked, answer, CATALOGUE, NOW, report) is None
+    assert (claims.forgotten, claims.changed, report.counts) == (["c0"], [], {"heldBackLaunches": 1})
+    assert [(one.kind, one.reason, one.message) for one in report.decisions] == [
+        ("forget", ClaimReason.LAUNCH_DENIED, "paused")
+    ]

@@ -12,12 +12,13 @@ from adapters.ports import LostReplyError
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.rebuilding import claim_annotations
-from core.lifecycle.records import ClaimPhase
+from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
 from core.reasons.claim import ClaimReason
 from lambdas.controllers.node_lifecycle import claim_work
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+from tests.unit.lifecycle.records_for_tests import a_record
 
 
 def test_a_claim_with_many_steps_is_checked_again_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,3 +316,14 @@ def test_steps_to_a_node_name_the_decision_that_wanted_it_and_its_removal_does_n
     lab.interrupt()
     ended = [one for report in lab.tick(5) for one in report.decisions if one.kind == "terminate"]
     assert [one.decision_id for one in ended] == [""]
+
+
+def test_a_leaving_claim_that_is_forgotten_with_its_share_of_the_limits_wakes_provision() -> None:
+    """Its instance never came; pods may wait for the share."""
+    lab = Lab()
+    deletion = Deletion(reason="NodeClaimDeleted", asked_at=lab.clock.now())
+    record = a_record(ClaimPhase.REQUESTED, deletion=deletion, reserved={"cpu": 1000, "nodes": 1})
+    lab.app.adapters.stores.claims.restore(record)
+    lab.execute(work_on_claim(record.name, lab.clock.now()))
+    assert lab.claims == ()
+    assert lab.wake_ups.take() == [{"wakeUp": "NodeClaimDeleted"}]
