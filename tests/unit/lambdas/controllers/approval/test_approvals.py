@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from adapters.ports import DeniedError, TooLargeError, TransientError
-from core.approval.proposal import EXPIRES_AFTER, PROPOSALS_MAX, Proposal, ProposalVerdict
+from adapters.run_report import RunReport
+from adapters.runtime.parallel_tasks import in_turn
+from core.approval.proposal import EXPIRES_AFTER, PROPOSALS_MAX, Proposal, ProposalEnd, ProposalVerdict
+from core.approval.rule import ApprovalRule
 from core.ledger.entry import LedgerEntry, decode_entry
 from core.ledger.log import PROPOSED, by_decision, log_entry
 from core.ledger.object_keys import read_decision_key
 from core.ledger.outcome import decode_outcomes
 from core.manifests.wire import api_resources as kinds
+from core.model.plan import Command, DisruptionPlan
+from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.node import NodeReason
 from installation.metric_names import PROPOSALS_WAITING
+from lambdas.controllers.approval.approvals import Approvals, UnapprovedCommand
+from lambdas.controllers.decision_events import DecisionEvents
+from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 BY = "arn:aws:iam::123456789012:user/ada"
@@ -341,3 +351,126 @@ def test_each_run_counts_what_waits(lab: Lab) -> None:
     lab.clock.advance(minutes=1)
     lab.restart()
     assert lab.disrupt().counts[PROPOSALS_WAITING] == 0
+
+
+def a_proposal(number: int = 0, **changes: Any) -> Proposal:
+    command = Command(reason="Empty", method="emptiness", nodes=(f"n{number}",), claims=(f"c{number}",))
+    fields = {"decision": "7f3a", "why": "every command waits", "text": "", "proposed_at": NOW, "announced_at": NOW}
+    return Proposal(**{"id": f"x{number}", "command": command, **fields, **changes})
+
+
+def approvals(lab: Lab, rule: ApprovalRule | None, *, topic: bool = True) -> Approvals:
+    events = DecisionEvents(lab.kubernetes, lab.clock, in_turn)
+    store = lab.app.adapters.proposals
+    return Approvals(rule, store, lab.topic if topic else None, events, cluster="test", clock=lab.clock)
+
+
+def verdict(*, approve: bool) -> ProposalVerdict:
+    return ProposalVerdict(is_approved=approve, by=BY, at=NOW)
+
+
+def told(report: RunReport) -> list[tuple[str, str, str, str]]:
+    return [(one.kind, one.subject, one.reason, one.message) for one in report.decisions]
+
+
+COMMANDS = [("a", a_proposal(0).command), ("b", a_proposal(1).command)]
+PLAN = DisruptionPlan(now=NOW)
+
+
+def test_without_a_rule_no_command_waits_and_no_proposal_is_read() -> None:
+    lab = Lab()
+    lab.rows.proposals["x0"] = a_proposal()
+    off = approvals(lab, None)
+    assert off.open() == ()
+    found = off.by_approval(COMMANDS, [a_proposal()], RunReport())
+    assert (found.startable, found.unapproved) == (COMMANDS, [])
+
+
+def test_ended_proposals_are_open_only_while_a_rejection_keeps_their_nodes() -> None:
+    lab = Lab()
+    end = ProposalEnd(reason=CommandReason.REJECTED, message="", at=NOW)
+    lab.rows.proposals = {
+        "x0": a_proposal(0),
+        "x1": a_proposal(1, end=end),
+        "x2": a_proposal(2, end=end, verdict=verdict(approve=False)),
+    }
+    assert [found.id for found in approvals(lab, ApprovalRule()).open()] == ["x0", "x2"]
+
+
+def test_a_rejected_proposal_ends_with_who_rejected_it_and_stays_in_the_way() -> None:
+    lab, report = Lab(), RunReport()
+    proposals = [lab.app.adapters.proposals.add(a_proposal(n, verdict=verdict(approve=False))) for n in range(2)]
+    found = approvals(lab, ApprovalRule()).end_lapsed(proposals, Snapshot(now=NOW), report)
+    message = f"rejected by {BY}"
+    assert [(one.id, one.end and one.end.message) for one in found.waiting] == [("x0", message), ("x1", message)]
+    assert told(report) == [("abandon", f"x{n}", CommandReason.REJECTED, message) for n in range(2)]
+    ended = [(one.decision, one.part, one.state, one.reason, one.message) for one in report.outcomes]
+    assert ended == [("7f3a", f"x{n}", "abandoned", CommandReason.REJECTED, message) for n in range(2)]
+    assert report.counts[PROPOSALS_WAITING] == 0
+
+
+def test_proposals_whose_nodes_are_gone_lapse_each_with_its_reason() -> None:
+    lab, report = Lab(), RunReport()
+    proposals = [lab.app.adapters.proposals.add(a_proposal(n)) for n in range(2)]
+    found = approvals(lab, ApprovalRule()).end_lapsed(proposals, Snapshot(now=NOW), report)
+    assert (found.waiting, found.approved) == ((), ())
+    assert [(kind, subject) for kind, subject, _, _ in told(report)] == [("abandon", "x0"), ("abandon", "x1")]
+    assert all(found.end is not None for found in lab.rows.proposals.values())
+
+
+def test_a_command_that_is_begun_names_who_approved_it() -> None:
+    lab, report = Lab(), RunReport()
+    proposal = lab.app.adapters.proposals.add(a_proposal(verdict=verdict(approve=True)))
+    assert approvals(lab, ApprovalRule()).begin(proposal, report)
+    assert told(report) == [("approve", "x0", CommandReason.APPROVED, f"approved by {BY}")]
+    (outcome,) = report.outcomes
+    assert (outcome.part, outcome.state, outcome.message) == ("approval/x0", "done", f"approved by {BY}")
+
+
+def test_a_command_whose_proposal_has_changed_is_not_begun() -> None:
+    lab, report = Lab(), RunReport()
+    proposal = lab.app.adapters.proposals.add(a_proposal(verdict=verdict(approve=True)))
+    changed = lab.app.adapters.proposals.change(proposal, proposal)
+    assert not approvals(lab, ApprovalRule()).begin(proposal, report)
+    assert [(kind, subject) for kind, subject, _, _ in told(report)] == [("skip", "x0")]
+    assert (report.outcomes, lab.rows.proposals["x0"]) == ([], changed)
+
+
+def test_what_an_earlier_attempt_has_stored_counts_and_the_others_are_proposed() -> None:
+    lab, report = Lab(), RunReport()
+    lab.app.adapters.proposals.add(a_proposal(id="a"))
+    unapproved = [UnapprovedCommand(name, command, "why") for name, command in COMMANDS]
+    approvals(lab, ApprovalRule()).propose(unapproved, PLAN, report)
+    assert [(kind, subject, reason) for kind, subject, reason, _ in told(report)] == [
+        ("skip", "a", CommandReason.ALREADY_DECIDED),
+        ("propose", "n1", CommandReason.AWAITS_APPROVAL),
+    ]
+    assert report.counts[PROPOSALS_WAITING] == 2
+    assert len(lab.topic.told) == 1
+
+
+def test_a_topic_that_does_not_answer_is_told_and_delays_no_proposal() -> None:
+    lab, report = Lab(), RunReport()
+    lab.topic.broken = TransientError("sns:Publish", "500")
+    unapproved = [UnapprovedCommand(name, command, "why") for name, command in COMMANDS]
+    approvals(lab, ApprovalRule()).propose(unapproved, PLAN, report)
+    assert report.counts["portErrors"] == 2
+    assert [subject for kind, subject, _, _ in told(report) if kind == "skip"] == ["a", "b"]
+    assert [found.announced_at for found in lab.rows.proposals.values()] == [None, None]
+
+
+def test_without_a_topic_proposals_are_stored_all_the_same() -> None:
+    lab, report = Lab(), RunReport()
+    unapproved = [UnapprovedCommand(name, command, "why") for name, command in COMMANDS]
+    approvals(lab, ApprovalRule(), topic=False).propose(unapproved, PLAN, report)
+    assert sorted(lab.rows.proposals) == ["a", "b"]
+    assert lab.topic.told == []
+
+
+def test_room_for_proposals_counts_those_that_wait_and_not_those_that_ended() -> None:
+    report = RunReport()
+    ended = a_proposal(99, end=ProposalEnd(reason=CommandReason.REJECTED, message="", at=NOW))
+    waiting = [a_proposal(number) for number in range(PROPOSALS_MAX - 1)]
+    found = approvals(Lab(), ApprovalRule()).by_approval(COMMANDS, [*waiting, ended], report)
+    assert (found.startable, [one.id for one in found.unapproved]) == ([], ["a"])
+    assert [(kind, subject) for kind, subject, _, _ in told(report)] == [("skip", "n1")]

@@ -76,3 +76,9 @@ def test_each_part_that_could_not_be_read_or_is_old_is_a_problem_of_its_own() ->
         ("catalogue", RunReason.CATALOGUE_NOT_READ, "spot failed"),
         ("catalogue", RunReason.CATALOGUE_NOT_READ, "prices were last read at 2026-11-19 21:00 UTC"),
     ]
+
+
+def test_spot_prices_count_as_unused_unless_it_is_said() -> None:
+    fake = Kept(FACTS, FACTS)
+    CatalogueRefresh(fake, fake, fake).refresh(RunReport())  # type: ignore[arg-type]  # what it uses of each
+    assert fake.asked == [(FACTS, False)]

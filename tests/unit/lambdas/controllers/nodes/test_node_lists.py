@@ -9,7 +9,7 @@ from adapters.messages import work_on_claim
 from adapters.observation.cluster_reader import UNBOUND
 from adapters.run_report import RunReport
 from core.manifests.wire import api_resources as kinds
-from lambdas.controllers.nodes.node_lists import JOINING
+from lambdas.controllers.nodes.node_lists import FRESH_FOR, JOINING, NodeLists
 from tests.fakes.lab import Lab, a_pending_pod
 
 
@@ -118,3 +118,28 @@ def test_a_list_that_ends_a_claim_is_a_fresh_one(lab: Lab, lists: list[str]) -> 
     assert lab.claim.deletion is None
     assert lab.claim.is_registered
     assert len([call for call in lists if JOINING in call]) == 2
+
+
+def test_lists_that_are_too_old_to_be_used_are_dropped() -> None:
+    """Each may have five thousand nodes, and a sandbox lives for hours."""
+    lab = Lab()
+    found = NodeLists(lab.kubernetes, lab.clock)
+    found.recent("old=1")
+    lab.clock.advance(seconds=FRESH_FOR.total_seconds() / 2)
+    found.recent("recent=1")
+    lab.clock.advance(seconds=FRESH_FOR.total_seconds() / 2)
+    found.recent("third=1")
+    assert sorted(found._listed) == ["old=1", "recent=1", "third=1"]
+    lab.clock.advance(milliseconds=1)
+    found.recent("fourth=1")
+    assert sorted(found._listed) == ["fourth=1", "recent=1", "third=1"]
+
+
+def test_a_list_is_used_while_it_is_fresh() -> None:
+    lab, calls = Lab(), list[str]()
+    lab.kubernetes.before_call = calls.append
+    found = NodeLists(lab.kubernetes, lab.clock)
+    for seconds, lists in ((0.0, 1), (FRESH_FOR.total_seconds(), 1), (0.001, 2)):
+        lab.clock.advance(seconds=seconds)
+        found.recent("a=1")
+        assert len(calls) == lists

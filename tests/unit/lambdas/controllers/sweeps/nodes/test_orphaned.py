@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.sweeps.nodes.orphaned import ORPHANED_AFTER
 from tests.fakes.lab import a_joining_node
-from tests.unit.lambdas.controllers.sweeps.one_node import NOT_READY, a_working_node, finalizers
+from tests.unit.lambdas.controllers.sweeps.one_node import NOT_READY, a_round, a_working_node, finalizers, sweep
 
 
 def test_pods_of_a_node_object_that_is_gone_are_evicted_before_its_instance_ends() -> None:
@@ -60,3 +60,23 @@ def test_a_node_object_kept_by_a_foreign_finalizer_is_reported_once() -> None:
     told = [d for _ in range(3) for d in lab.reconcile().decisions if d.reason == "StrayNode"]
     assert len(told) == 1
     assert finalizers(lab) == ["example.com/theirs"]
+
+
+def test_a_node_object_that_becomes_ready_or_is_replaced_meanwhile_stays() -> None:
+    """Its instance was not listed because EC2's answer was old; another object of this name is another node."""
+    for meanwhile in (
+        {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+        {"metadata": {"uid": "another"}},
+    ):
+        lab = a_working_node()
+        name = lab.claim.node_name
+        lab.rows.claims.clear()
+        lab.cloud.terminate([found.instance_id for found in lab.cloud.instances()])
+        lab.clock.advance(seconds=ORPHANED_AFTER.total_seconds())
+        lab.kubernetes.amend(kinds.NODES, name, NOT_READY)
+        lab.kubernetes.delete(kinds.NODES, name)
+        round_ = a_round(lab)
+        lab.kubernetes.amend(kinds.NODES, name, meanwhile)
+        report = sweep(lab, "strayNodes", round_)
+        assert lab.kubernetes.names(kinds.NODES) == [name]
+        assert [one for one in report.decisions if one.reason == "StrayNode"] == []
