@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from adapters.ports import ConflictError
 from adapters.run_report import RunReport
+from core import labels
 from core.brakes.breaker import OPENS_AFTER
 from core.lifecycle.binding.eligibility import SETTLES_WITHIN
 from core.lifecycle.records import ClaimPhase
@@ -149,3 +151,60 @@ def test_a_node_that_is_gone_again_is_looked_for_a_second_later() -> None:
     report = lab.execute()
     assert (lab.claim.phase, report.counts["portErrors"]) == (ClaimPhase.LAUNCHED, 1)
     assert [delay for _, delay in lab.work.sent] == [AFTER_CONFLICT]
+
+
+def in_a_partition_group(lab: Lab, value: str = "") -> None:
+    """Let the claim's machine be of a placement group whose partition is this, unknown if empty."""
+    record = lab.claim
+    assert record.machine is not None
+    own = {**record.machine.labels, labels.PLACEMENT_GROUP_PARTITION: value}
+    machine = msgspec.structs.replace(record.machine, labels=own)
+    lab.app.adapters.stores.claims.change(record, msgspec.structs.replace(record, machine=machine))
+
+
+def node_labels(lab: Lab) -> dict[str, str]:
+    found: dict[str, str] = lab.kubernetes.raw(kinds.NODES, node_of(lab))["metadata"]["labels"]
+    return found
+
+
+def test_a_node_gets_the_partition_that_ec2_chose_and_its_claim_keeps_it() -> None:
+    """Pods select on the label."""
+    lab = joined()
+    in_a_partition_group(lab)
+    (instance,) = lab.cloud.instances()
+    lab.cloud.put(msgspec.structs.replace(instance, placement_group="pg-1", partition=3))
+    lab.execute()
+    machine = lab.claim.machine
+    assert machine is not None
+    assert machine.labels[labels.PLACEMENT_GROUP_PARTITION] == "3"
+    found = node_labels(lab)
+    assert (found[labels.PLACEMENT_GROUP_PARTITION], found[labels.PLACEMENT_GROUP_ID]) == ("3", "pg-1")
+
+
+def test_a_node_whose_partition_is_not_known_yet_is_registered_a_second_later() -> None:
+    lab = joined()
+    in_a_partition_group(lab)
+    report = lab.execute()
+    assert (lab.claim.phase, report.counts["portErrors"]) == (ClaimPhase.LAUNCHED, 1)
+    assert any("partition" in one.message and lab.claim.instance_id in one.message for one in report.decisions)
+    assert [delay for _, delay in lab.work.sent] == [AFTER_CONFLICT]
+
+
+def test_a_known_partition_is_not_asked_for_again() -> None:
+    lab = joined()
+    in_a_partition_group(lab, "2")
+    lab.execute()
+    assert (lab.claim.phase, node_labels(lab)[labels.PLACEMENT_GROUP_PARTITION]) == (ClaimPhase.REGISTERED, "2")
+
+
+def test_a_registered_node_carries_all_our_marks_and_an_initialized_one_says_so() -> None:
+    """Without the finalizer, a deleted node would go before its pods."""
+    lab = joined()
+    lab.execute()
+    metadata = lab.kubernetes.raw(kinds.NODES, node_of(lab))["metadata"]
+    assert labels.TERMINATION_FINALIZER in metadata["finalizers"]
+    assert metadata["annotations"][labels.CLAIM] == lab.claim.name
+    assert metadata["labels"][labels.REGISTERED] == "true"
+    assert labels.INITIALIZED not in metadata["labels"]
+    lab.tick(3, seconds=SETTLES_WITHIN.total_seconds())
+    assert node_labels(lab)[labels.INITIALIZED] == "true"
