@@ -3,7 +3,8 @@
 It is asked in rounds, each of what the one before left alive: of the tests at its module's path, of those that compare whole
 results of its area, of the other tests of its area. A round first notes which of its tests executes which lines (kept in
 build/mutants-lines.json until code or tests change), and asks only those that run the mutant, the cheapest first, up to
-`--seconds` of them; survivors that more tests run are counted. Prints a line for each mutant that survives; all figures go to
+`--seconds` of them; survivors that more tests run are counted. A kill is asked for again; tests that fail without any mutant
+are asked nothing, named at the end and counted. Prints a line for each mutant that survives; all figures go to
 `--json`. Mutants listed as equivalent, and kinds of code in which a fault changes nothing (left_out.py), are not drawn; both
 are counted. `--named` plays the faults of named.toml instead of a sample, those of the areas or modules asked for. `--module`
 asks the mutants of one module of its own tests alone: less than its area would kill, in seconds; `--own` leaves out the last
@@ -25,8 +26,9 @@ from random import Random
 from typing import Any, Final
 
 from tests.mutation import equivalent, named
-from tests.mutation.areas import ROOT, SUITES, area_of, modules, own_tests
-from tests.mutation.fates import Fate, fates_of, used
+from tests.mutation.areas import ROOT, SUITES, area_of, is_under, modules, own_tests
+from tests.mutation.coverage_map import kept_map
+from tests.mutation.fates import Fate, Round, fates_of, used
 from tests.mutation.kept import keep
 from tests.mutation.left_out import LISTED
 from tests.mutation.mutants import BY_TEXT, Mutant, left_out, mutants
@@ -89,7 +91,8 @@ def main() -> int:
         fates.append(fate)
         if not fate.killer:
             _say(f"survived: {fate.mutant.path}:{fate.mutant.line}: {what(fate.mutant)} ({_asked(fate)})")
-    summary = summarised(fates, arguments.seed)
+    failing = failing_without(chosen, rounds)
+    summary = summarised(fates, arguments.seed) | {"failWithoutMutant": len(failing)}
     if arguments.named:
         summary["named"] = noticed(fates, named.named())
     else:
@@ -104,10 +107,19 @@ def main() -> int:
         _say(f"{area}: {score['killed']} of {score['mutants']} killed")
     if summary["notAskedOfAll"]:
         _say(f"{summary['notAskedOfAll']} survivors were not asked of all tests that run them: more take too long")
+    for test in failing:
+        _say(f"fails without any mutant, so it was asked nothing: {test}")
     of = "named faults" if arguments.named else f"seed {arguments.seed}"
     taken = f"{of}, {time.monotonic() - began:.0f} s, {used():.0f} s of a processor"
     _say(f"{summary['killed']} of {summary['mutants']} killed ({summary['percent']} %), {taken}")
     return int(summary["percent"] < arguments.wanted)
+
+
+def failing_without(chosen: Sequence[Mutant], rounds: Sequence[Round]) -> list[str]:
+    """The tests of these rounds that failed while lines were noted, in this run or in one before it."""
+    suites = {suite for suites_of_round in rounds for suite in suites_of_round(chosen)}
+    known = kept_map()
+    return known.failing(test for test in known.names() if is_under(test, suites))
 
 
 def _asked(fate: Fate) -> str:

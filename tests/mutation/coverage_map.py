@@ -20,10 +20,12 @@ class TestRun(msgspec.Struct):
     Attributes:
         seconds: Of processor time, while its lines were noted: about twice as long as without.
         lines: Module → the lines that it executed, bit by bit: line 9 is the second bit of the second byte.
+        fails: It fails without any mutant, so it says nothing about one and is not asked.
     """
 
     seconds: float
     lines: dict[str, bytes]
+    fails: bool
 
 
 class TestFile(msgspec.Struct):
@@ -73,6 +75,16 @@ class CoverageMap(msgspec.Struct):
             for name, run in file.tests.items()
             if path in run.lines and int.from_bytes(run.lines[path], "little") & asked
         )
+
+    def failing(self, tests: Iterable[str]) -> list[str]:
+        """Those of these tests that fail without any mutant."""
+        return [test for test in tests if (run := self._run(test)) is not None and run.fails]
+
+    def names(self) -> list[str]:
+        """All tests that were measured since their file changed."""
+        every = [test for file in self.files.values() for test in file.tests]
+        unknown = set(self.unknown(every))
+        return sorted(test for test in every if test not in unknown)
 
     def runs_at_import(self, path: str, first: int, last: int) -> bool:
         """Whether one of these lines ran while tests were collected."""

@@ -52,6 +52,17 @@ def forked(body: Callable[[Callable[[str], None]], int], seconds_max: float, idl
     return Ended(status, said.decode(errors="replace"), time.monotonic() - began)
 
 
+def sound(ended: Ended) -> Ended:
+    """The same, if the child ended in a way that says something about a mutant.
+
+    Raises:
+        RuntimeError: If what runs the tests raised: that is a defect of this tool, and kills nothing.
+    """
+    if ended.status == _BROKEN:
+        raise RuntimeError(f"a child that plays mutants is broken: {ended.said[-_TAIL:]}")
+    return ended
+
+
 def in_hands(processes: int, body: Callable[[int], None]) -> None:
     """Call `body` with the numbers below `processes`, each in a child of its own, and wait for all."""
     hands = []

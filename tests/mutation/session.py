@@ -108,6 +108,8 @@ class Session:
         import_modules(mutant.path for mutant in self._chosen)
         items = {item.nodeid: item for item in session.items if not is_under(item.nodeid, self._asked.before)}
         self._measure(items)
+        for test in self._known.failing(items):
+            del items[test]
         self._tracing.stop()
         warm = Warm(items, self._known)
 
@@ -130,21 +132,18 @@ class Session:
         sys.stderr.write(f"noted in {sum(os.times()[2:4]) - sum(began[2:4]):.0f} s of a processor\n")
 
     def _measure_part(self, items: dict[str, pytest.Item], unknown: Sequence[str]) -> None:
-        def body(say: Callable[[str], None]) -> int:
+        def body(_: Callable[[str], None]) -> int:
             next(iter(items.values())).config.pluginmanager.register(self._tracing)
             runs, imported = self._tracing.run([items[test] for test in unknown])
             known = kept_map()  # another run may have added to it
             known.note(runs, imported)
             known.save()
-            say("\n".join(self._tracing.failed))
             return 0
 
         # Nothing is broken here: a test that waits for a process of its own on a busy machine is no mutant that hangs.
         ended = forked(body, _TRACING_SECONDS_MAX, idle_max=_TRACING_SECONDS_MAX)
         if ended.status:
             raise pytest.UsageError(f"the tests could not be measured: {ended.status} {ended.said}")
-        if ended.said:
-            sys.stderr.write(f"these fail without any mutant while lines are noted:\n{ended.said}\n")
 
     def _answers(self, warm: Warm, items: dict[str, pytest.Item], first: int) -> Iterator[Answer]:
         for number in range(first, len(self._chosen), self._processes):

@@ -32,7 +32,7 @@ class Tracing:
             config_file=False,
         )
         self._tracers: tuple[Any, Any] = (None, None)
-        self.failed: list[str] = []
+        self._failed: set[str] = set()
         self._seconds: dict[str, float] = {}
 
     def start(self) -> None:
@@ -69,10 +69,10 @@ class Tracing:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember who fails without any mutant."""
         if report.failed:
-            self.failed.append(report.nodeid)
+            self._failed.add(report.nodeid)
 
     def _read(self) -> tuple[dict[str, TestRun], dict[str, bytes]]:
-        runs = {test: TestRun(seconds, {}) for test, seconds in self._seconds.items()}
+        runs = {test: TestRun(seconds, {}, fails=test in self._failed) for test, seconds in self._seconds.items()}
         imported: dict[str, bytes] = {}
         question = (
             "select context.context, file.path, numbits from line_bits "

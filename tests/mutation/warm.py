@@ -11,7 +11,7 @@ import pytest
 from tests.mutation.applied import Functions, NotAppliedError, apply_to_functions, functions
 from tests.mutation.caches import Caches
 from tests.mutation.coverage_map import CoverageMap
-from tests.mutation.forks import KILLED, NOT_APPLIED, SURVIVED, Ended, allow, forked
+from tests.mutation.forks import KILLED, NOT_APPLIED, SURVIVED, Ended, allow, forked, sound
 from tests.mutation.mutants import Mutant
 from tests.mutation.places import Place
 
@@ -44,24 +44,46 @@ class Warm:
         gc.freeze()
 
     def killer_of(self, mutant: Mutant, place: Place, tests: Sequence[str]) -> str:
-        """The first test that fails with the mutant; empty if all pass.
+        """The first test that fails with the mutant, and again when it is asked once more; empty if there is none.
 
         Raises:
             NotAppliedError: If existing functions cannot run it.
         """
+
+        def break_it() -> None:
+            apply_to_functions(mutant, place, self._functions)
+
         left = list(tests)
         while left:
-            ended = self._play(left, lambda: apply_to_functions(mutant, place, self._functions))
+            ended = self._play(left, break_it)
             if ended.status == NOT_APPLIED:
                 raise NotAppliedError(ended.said)
             if ended.status == SURVIVED:
                 return ""
-            last = ended.said.splitlines()[-1] if ended.said else left[0]
-            killer = last if last in self._items else left[0]
-            if self._passes(killer):
-                return killer if ended.status == KILLED else f"{killer} (ended by the clock or a crash: {ended.status})"
+            killer = self._last(ended, left)
+            status = self._confirmed(left[: left.index(killer) + 1], break_it) if self._passes(killer) else SURVIVED
+            if status != SURVIVED:
+                return killer if status == KILLED else f"{killer} (ended twice by the clock or a crash: {status})"
             left = [test for test in left if test != killer]
         return ""
+
+    def _last(self, ended: Ended, asked: Sequence[str]) -> str:
+        """The test in which a run ended."""
+        last = ended.said.splitlines()[-1] if ended.said else ""
+        return last if last in self._items else asked[0]
+
+    def _confirmed(self, tests: Sequence[str], break_it: Callable[[], None]) -> int:
+        """How the last of these ends with the mutant when it is asked again; `SURVIVED` where the mutant is not the reason.
+
+        It fails alone. If it passes alone, it fails after the others again, and passes after them without the mutant: a test
+        that depends on the order of tests kills nothing.
+        """
+        alone = self._play(tests[-1:], break_it).status
+        if alone != SURVIVED or len(tests) == 1:
+            return alone
+        again = self._play(tests, break_it)
+        is_it = again.status != SURVIVED and self._last(again, tests) == tests[-1]
+        return again.status if is_it and self._play(tests, lambda: None).status == SURVIVED else SURVIVED
 
     def _passes(self, test: str) -> bool:
         """Whether a test passes alone without a mutant: one that does not kills nothing."""
@@ -79,7 +101,7 @@ class Warm:
             return self._run(tests, say)
 
         seconds = sum(self._known.seconds(test) for test in tests)
-        return forked(body, _WALL_SECONDS + _WALL_PATIENCE * seconds)
+        return sound(forked(body, _WALL_SECONDS + _WALL_PATIENCE * seconds))
 
     def _run(self, tests: Sequence[str], say: Callable[[str], None]) -> int:
         items = [self._items[test] for test in tests]
@@ -89,7 +111,10 @@ class Warm:
             say(f"{item.nodeid}\n")
             allow(_FIRST_SECONDS + _PATIENCE * self._known.seconds(item.nodeid))
             following = items[number + 1] if number + 1 < len(items) else None
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            try:
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            except (KeyboardInterrupt, SystemExit, pytest.exit.Exception):  # pytest lets these of a test through
+                return KILLED
             if failures.seen:
                 return KILLED
         return SURVIVED

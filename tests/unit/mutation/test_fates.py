@@ -57,7 +57,7 @@ def test_each_round_is_asked_of_what_lives(asked: list[tuple[list[int], Asked]])
 
 def test_the_tests_of_a_mutant_end_at_the_limits() -> None:
     """What is left out can only leave a mutant alive."""
-    runs = {f"t.py::{n}": coverage_map.TestRun(seconds, {}) for n, seconds in enumerate((1.0, 2.0, 3.0))}
+    runs = {f"t.py::{n}": coverage_map.TestRun(seconds, {}, fails=False) for n, seconds in enumerate((1.0, 2.0, 3.0))}
     known, tests = coverage_map.CoverageMap(files={"t.py": coverage_map.TestFile("", runs)}), list(runs)
     assert Limits().within(tests, known) == tests
     assert Limits(tests=2).within(tests, known) == tests[:2]

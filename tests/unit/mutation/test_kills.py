@@ -1,0 +1,181 @@
+"""What counts as a kill: a test that fails with the mutant, because of the mutant, and not because of anything else."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.mutation import __main__, cold, coverage_map
+from tests.mutation.areas import ROOT
+from tests.mutation.coverage_map import CoverageMap
+from tests.mutation.forks import Ended
+from tests.mutation.mutants import Mutant
+from tests.mutation.places import Place
+from tests.mutation.warm import Warm
+
+MUTANT = Mutant("core/launch/request_pace.py", 1, 0, 0, "a", "b")
+PLACE = Place("f", 1, 1, 1, ())
+OWN_TESTS = f"tests/unit/mutation/cases_for_kills_{os.getpid()}.py"
+"""Written for the time of a test; several processes may run these."""
+
+
+def warm_killer(
+    monkeypatch: pytest.MonkeyPatch, tests: Sequence[str], fails: Callable[[str, list[str], bool], int]
+) -> str:
+    """The killer that a warm session finds where `fails` says how a test ends after others, with the mutant or without."""
+    warm = object.__new__(Warm)
+    warm._items = dict.fromkeys(tests)  # type: ignore[arg-type]
+    warm._passes_alone = {}
+    warm._functions = {}
+    monkeypatch.setattr("tests.mutation.warm.apply_to_functions", lambda *_: broken.append(True))
+    broken: list[bool] = []
+
+    def play(asked: Sequence[str], prepare: Callable[[], None]) -> Ended:
+        broken.clear()
+        prepare()
+        said = ""
+        for number, test in enumerate(asked):
+            said += f"{test}\n"
+            status = fails(test, list(asked[:number]), bool(broken))
+            if status:
+                return Ended(status, said, 0.0)
+        return Ended(0, said, 0.0)
+
+    monkeypatch.setattr(warm, "_play", play)
+    return warm.killer_of(MUTANT, PLACE, tests)
+
+
+def test_a_test_that_fails_with_the_mutant_alone_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert warm_killer(monkeypatch, ["a", "b"], lambda test, _, is_broken: int(test == "b" and is_broken)) == "b"
+
+
+def test_a_test_that_depends_on_the_order_kills_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails after another one whatever the code, and passes alone; the test after it is asked."""
+
+    def fails(test: str, before: list[str], is_broken: bool) -> int:
+        return int((test == "b" and "a" in before) or (test == "c" and is_broken))
+
+    assert warm_killer(monkeypatch, ["a", "b"], fails) == ""
+    assert warm_killer(monkeypatch, ["a", "b", "c"], fails) == "c"
+
+
+def test_a_mutant_that_shows_after_another_test_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(test: str, before: list[str], is_broken: bool) -> int:
+        return int(test == "b" and "a" in before and is_broken)
+
+    assert warm_killer(monkeypatch, ["a", "b"], fails) == "b"
+
+
+@pytest.mark.parametrize(("times", "killer"), [(1, ""), (9, "a (ended twice by the clock or a crash: -9)")])
+def test_a_crash_is_asked_twice(monkeypatch: pytest.MonkeyPatch, times: int, killer: str) -> None:
+    left = [times]
+
+    def fails(_: str, __: list[str], is_broken: bool) -> int:
+        left[0] -= is_broken
+        return -signal.SIGKILL if is_broken and left[0] >= 0 else 0
+
+    assert warm_killer(monkeypatch, ["a"], fails) == killer
+
+
+def cold_killer(monkeypatch: pytest.MonkeyPatch, text: str, tests: Sequence[str], breaks: Callable[[], None]) -> str:
+    """The killer among tests of this text, where `breaks` stands for the mutant."""
+    file = ROOT / OWN_TESTS
+    monkeypatch.setattr(cold, "apply_at_import", lambda _: breaks())
+    cold._without_mutant.cache_clear()
+    file.write_text(text)
+    try:
+        return cold.killer_of(MUTANT, [f"{OWN_TESTS}::{test}" for test in tests])
+    finally:
+        file.unlink()
+
+
+TESTS = """
+import os
+
+def test_fails_always():
+    assert False
+
+def test_fails_after_others():
+    assert "RAN" not in os.environ
+    os.environ["RAN"] = "1"
+
+def test_again():
+    assert "RAN" not in os.environ
+
+def test_of_the_mutant():
+    assert "BROKEN" not in os.environ
+
+def test_crashes():
+    if "BROKEN" in os.environ:
+        os.kill(os.getpid(), 9)
+"""
+
+
+def breaks() -> None:
+    os.environ["BROKEN"] = "1"
+
+
+@pytest.mark.parametrize(
+    ("tests", "killer"),
+    [
+        (["test_fails_always"], ""),
+        (["test_fails_after_others", "test_again"], ""),
+        (["test_that_is_gone"], ""),
+        (["test_fails_always", "test_that_is_gone", "test_of_the_mutant"], f"{OWN_TESTS}::test_of_the_mutant"),
+        (["test_crashes"], f"a crash or the clock, twice: -9 in {OWN_TESTS}::test_crashes"),
+    ],
+)
+def test_an_import_is_killed_by_what_passes_without(
+    monkeypatch: pytest.MonkeyPatch, tests: list[str], killer: str
+) -> None:
+    assert cold_killer(monkeypatch, TESTS, tests, breaks) == killer
+
+
+@pytest.mark.parametrize(
+    ("text", "killer"),
+    [
+        ('import os\nassert "BROKEN" not in os.environ\ndef test_a(): pass\n', f"the import of {OWN_TESTS}"),
+        ("raise ValueError\ndef test_a(): pass\n", ""),
+    ],
+)
+def test_a_module_that_cannot_be_imported_kills_if_it_can_without(
+    monkeypatch: pytest.MonkeyPatch, text: str, killer: str
+) -> None:
+    assert cold_killer(monkeypatch, text, ["test_a"], breaks) == killer
+
+
+def test_a_defect_of_the_tool_kills_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot() -> None:
+        raise ValueError("a defect")
+
+    with pytest.raises(RuntimeError, match="ValueError: a defect"):
+        cold_killer(monkeypatch, TESTS, ["test_of_the_mutant"], cannot)
+
+
+def test_tests_that_fail_without_a_mutant_are_remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The next run, which does not measure them again, names and leaves them out, too."""
+    monkeypatch.setattr(coverage_map, "FILE", tmp_path / "lines.json")
+    own = "tests/unit/mutation/test_kills.py"
+    bad, good = f"{own}::bad", f"{own}::good"
+    known = coverage_map.kept_map()
+    known.note({bad: coverage_map.TestRun(0.0, {}, fails=True), good: coverage_map.TestRun(0.0, {}, fails=False)}, {})
+    known.save()
+    again = coverage_map.kept_map()
+    assert again.unknown([bad, good]) == []
+    assert again.failing([bad, good]) == [bad]
+    assert __main__.failing_without([], [lambda _: ["tests/unit/mutation"]]) == [bad]
+    assert __main__.failing_without([], [lambda _: ["tests/unit/launch"]]) == []
+
+
+def test_a_test_of_a_file_that_changed_fails_no_longer() -> None:
+    own = "tests/unit/mutation/test_kills.py"
+    assert (
+        CoverageMap(
+            files={own: coverage_map.TestFile("of before", {f"{own}::a": coverage_map.TestRun(0.0, {}, fails=True)})}
+        ).names()
+        == []
+    )
