@@ -43,7 +43,7 @@ TOGETHER_ONLY: Final = WaveObjection(
 )
 
 
-class TargetWaveResult(msgspec.Struct, frozen=True, kw_only=True):
+class TargetWaveResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The part of a target that does not begin now.
 
     Attributes:

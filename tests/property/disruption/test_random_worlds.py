@@ -12,14 +12,13 @@ import pytest
 
 from core import labels
 from core.codec import encode_disruption_plan
-from core.disruption import Validation, disrupt, expired
+from core.disruption import disrupt, expired
 from core.disruption.target import target_waves
 from core.model.node_claim import Hold
 from core.model.node_pool import Budget, Disruption, NodePool
 from core.model.plan import Command, DisruptionPlan
 from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import Snapshot
-from core.reasons.refusal import Refusal
 from tests.builders import a_selector
 from tests.hash_seeds import lines_that_differ
 from tests.property.naive_disruption.fuzz import METHODS, check
@@ -275,21 +274,6 @@ def test_the_judge_sees_nodes_that_expire_too_late_or_too_early() -> None:
             )
             assert expiry_violations(msgspec.structs.replace(snapshot, node_claims=aged), names[1:])
     assert seen
-
-
-def test_what_is_not_checked_in_a_large_fleet_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rules of a cluster that violates them already are not checked for each command of a large fleet.
-
-    A pod then has a place only once another has left, and its node does not go before.
-    """
-    monkeypatch.setattr(target_waves, "SMALL", 0)
-    snapshot = under_both_policies(random_world(194))[0]
-    plan = disrupt(snapshot)
-    assert [fault.partition(":")[0] for fault in violations(snapshot, plan)] == ["anti-affinity"]
-    (command,) = (command for command in plan.commands if command.moves)
-    found = Validation(plan.commands, snapshot).check(command)
-    assert isinstance(found, Refusal)
-    assert "would find no place" in found.message
 
 
 @pytest.mark.parametrize("seed", [268, 645])

@@ -28,6 +28,7 @@ def test_what_a_function_remembers_is_forgotten() -> None:
     """Otherwise, only the first test that asks it seems to run the code behind it."""
     one, kept = SimpleNamespace(), ByIdentity(by_object, size=KEPT)
     caches = Caches()
+    ASKED.clear()
     for times in (1, 2):
         caches.empty()
         for _ in range(3):

@@ -34,7 +34,7 @@ def test_columns_and_bounds_change_between_solutions() -> None:
     assert program.column_values().tolist() == pytest.approx([0, 4, 0])
 
 
-def test_the_primal_simplex_continues_where_only_columns_were_added() -> None:
+def test_the_primal_simplex_finds_the_optimum_of_the_dual_one() -> None:
     """Otherwise, a solution from another start is worse, or the next change of rows is solved wrongly."""
     programs = [LinearProgram(LpRows.at_least(np.zeros(2)), presolve=False) for _ in range(2)]
     for program in programs:
@@ -48,6 +48,22 @@ def test_the_primal_simplex_continues_where_only_columns_were_added() -> None:
         found.append([program.row_duals().tolist() for program in programs])
     assert all(primal == pytest.approx(dual) for dual, primal in found)
     assert found[-1][0] == pytest.approx([0.25, 1.375])
+
+
+def test_it_needs_fewer_steps_to_continue_than_the_dual_simplex_needs() -> None:
+    """Otherwise, each round of column generation costs more, for which `is_feasible` is there."""
+    dice = np.random.default_rng(2)
+    programs = [LinearProgram(LpRows.at_least(np.full(30, 10.0)), presolve=False) for _ in range(2)]
+    steps = [0, 0]
+    added = LpColumns.dense(np.full(30, 9.0), np.eye(30))
+    for number in range(8):
+        for primal, program in enumerate(programs):
+            program.add_columns(added)
+            program.solve(is_feasible=bool(primal and number))
+            steps[primal] += program._solver.getInfo().simplex_iteration_count
+        assert programs[1].row_duals().sum() == pytest.approx(programs[0].row_duals().sum())
+        added = LpColumns.dense(dice.integers(5, 20, 40).astype(float), dice.integers(0, 4, (40, 30)).astype(float))
+    assert steps[1] < 0.9 * steps[0]
 
 
 def test_upper_bounds_change_between_solutions() -> None:

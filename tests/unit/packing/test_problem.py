@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 import pytest
 
@@ -43,24 +45,6 @@ def test_a_type_that_takes_more_items_is_not_dominated() -> None:
         allowed=np.array([[True, True], [True, False]]),
     )
     assert problem.undominated().tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_each_type_is_compared_with_every_other(seed: int) -> None:
-    """Otherwise, types of one capacity that differ in price or in what fits them hide each other."""
-    problem = a_market(seed)
-    order = sorted(range(len(problem.prices)), key=lambda t: (problem.prices[t], -problem.capacity[t].sum(), t))
-    fits = problem.fit > 0
-    found = [
-        one
-        for number, one in enumerate(order)
-        if fits[:, one].any()
-        and not any(
-            (fits[:, one] <= fits[:, other]).all() and (problem.capacity[one] <= problem.capacity[other]).all()
-            for other in order[:number]
-        )
-    ]
-    assert problem.undominated().tolist() == sorted(found)
 
 
 @pytest.mark.parametrize(
@@ -242,10 +226,17 @@ def test_the_cheapest_type_of_a_load_is_the_first_of_those_that_hold_it() -> Non
         assert problem.cheapest_types(loads).tolist() == wanted
 
 
-def test_of_types_that_offer_as_much_the_cheapest_then_the_largest_then_the_first_is_kept() -> None:
+def some_drawn() -> Iterator[PackingProblem]:
     dice = np.random.default_rng(3)
-    for _ in range(60):
-        problem = drawn(dice)
+    return (drawn(dice) for _ in range(60))
+
+
+@pytest.mark.parametrize("problems", [some_drawn, lambda: map(a_market, range(40))], ids=["few types", "many types"])
+def test_of_types_that_offer_as_much_the_cheapest_then_the_largest_then_the_first_is_kept(
+    problems: Callable[[], Iterator[PackingProblem]],
+) -> None:
+    """Each is compared with every other: types of one capacity that differ in price or in what fits them hide each other."""
+    for problem in problems():
         fits, total = problem.fit > 0, problem.capacity.sum(axis=1)
         order = sorted(range(len(total)), key=lambda kind: (problem.prices[kind], -total[kind], kind))
         kept = [

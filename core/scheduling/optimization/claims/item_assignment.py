@@ -22,7 +22,7 @@ from core.packing.search_settings import RepackSettings
 from core.scheduling.optimization.items.packing_item import HostnameRuleState, PackingItem
 
 
-class AssignedMachine(msgspec.Struct):
+class AssignedMachine(msgspec.Struct, eq=False):
     """One machine and its items.
 
     Attributes:

@@ -10,6 +10,9 @@ from botocore.exceptions import ClientError
 
 from cli.doctor.account import Account
 
+DEPLOYS = "npx --yes aws-cdk@2.1148.1 deploy --all"
+"""What deploys, with the version of the tool that the release is built with."""
+
 ROLE = "arn:aws:iam::123456789012:role/fleetwright-prod-eu-west-1-"
 
 

@@ -10,7 +10,7 @@ import pytest
 from cli.doctor import checks
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN
 from tests.builders import NOW
-from tests.unit.cli.doctor.answering_account import AnsweringAccount
+from tests.unit.cli.doctor.answering_account import DEPLOYS, AnsweringAccount
 
 GROUP = "/aws/eks/prod/cluster"
 AUDIT = {"logging": {"clusterLogging": [{"types": ["api", "audit"], "enabled": True}]}}
@@ -241,7 +241,7 @@ def test_prices_are_looked_for_where_they_are_shared_and_after_the_deployment_al
             (
                 PROBLEM,
                 "the API server is open to 10.0.0.0/8, 172.16.0.0/12 only: functions outside of its VPC cannot reach it",
-                """npx --yes aws-cdk@2.1148.1 deploy --all -c vpc='{"id": "VPC", "subnets": ["SUBNET"]}'""",
+                DEPLOYS + """ -c vpc='{"id": "VPC", "subnets": ["SUBNET"]}'""",
             ),
         ),
         (
@@ -249,10 +249,7 @@ def test_prices_are_looked_for_where_they_are_shared_and_after_the_deployment_al
             (
                 PROBLEM,
                 "the API server is private: functions outside of its VPC cannot reach it",
-                (
-                    "npx --yes aws-cdk@2.1148.1 deploy --all "
-                    """-c vpc='{"id": "vpc-1", "subnets": ["s-1"], "clusterSecurityGroup": "sg-1"}'"""
-                ),
+                DEPLOYS + """ -c vpc='{"id": "vpc-1", "subnets": ["s-1"], "clusterSecurityGroup": "sg-1"}'""",
             ),
         ),
     ],
@@ -288,7 +285,7 @@ def test_an_access_entry_lets_nodes_join() -> None:
     assert found("node-entries", none) == (
         PROBLEM,
         "no access entry of type EC2_LINUX: nodes cannot join, unless the ConfigMap aws-auth has their role",
-        "npx --yes aws-cdk@2.1148.1 deploy --all -c nodeAccessEntries=true",
+        f"{DEPLOYS} -c nodeAccessEntries=true",
     )
     assert found("node-entries", AnsweringAccount()) == (UNKNOWN, "there is no cluster to ask", "")
 

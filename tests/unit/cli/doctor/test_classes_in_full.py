@@ -10,13 +10,12 @@ import pytest
 from cli.doctor import checks
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN
 from tests.builders import NOW
-from tests.unit.cli.doctor.answering_account import AnsweringAccount
+from tests.unit.cli.doctor.answering_account import DEPLOYS, AnsweringAccount
 
 ARN = "arn:aws:iam::123456789012:role/"
 ALLOWED = {"PolicyDocument": {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}}
 ENTRY = {"accessEntry": {"type": "EC2_LINUX"}}
 EKS = {"amiSelectorTerms": [{"alias": "al2023@latest"}]}
-DEPLOYS = "npx --yes aws-cdk@2.1148.1 deploy --all"
 
 
 def node_class(name: str, **spec: Any) -> dict[str, Any]:

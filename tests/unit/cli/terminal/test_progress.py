@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,27 +15,70 @@ from cli.terminal.progress import Steps, progress, progress_held
 CLEAR = "\r\x1b[K"
 
 
-class Terminal(io.StringIO):
-    """Standard error; tells when something was shown."""
+class Stage:
+    """A terminal and a lock that note what happens, and a clock. The thread runs when it is joined: no time passes by itself.
+
+    Attributes:
+        happened: What was written, and when the lock was taken and released, in order.
+        waits: How often the thread waits until the work is done.
+        is_started: Whether there is a thread.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.shown = threading.Event()
+        self.happened: list[str] = []
+        self.waits = 0
+        self.is_started = False
+        self._seconds = 100.0
+        self._run: Callable[[], None] | None = None
 
     def isatty(self) -> bool:
         return True
 
+    def write(self, text: str) -> None:
+        self.happened.append(text)
+
     def flush(self) -> None:
-        if self.getvalue():
-            self.shown.set()
+        pass
+
+    def __enter__(self) -> None:
+        self.happened.append("taken")
+
+    def __exit__(self, *error: object) -> None:
+        self.happened.append("released")
+
+    def monotonic(self) -> float:
+        return self._seconds
+
+    def thread(self, *, target: Callable[..., None], args: tuple[Any, ...], daemon: bool) -> Stage:
+        assert daemon, "a program that is interrupted ends"
+        self._run = lambda: target(*args)
+        return self
+
+    def start(self) -> None:
+        self.is_started = True
+
+    def join(self) -> None:
+        assert self._run is not None
+        self._run()
+
+    def set(self) -> None:
+        """The work is done."""
+
+    def wait(self, seconds: float) -> bool:
+        self.waits -= 1
+        if self.waits < 0:
+            return True
+        self._seconds += seconds
+        return False
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    made = Terminal()
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    made = Stage()
     monkeypatch.setattr(progress_module, "sys", SimpleNamespace(stderr=made))
-    monkeypatch.setattr(progress_module, "_TICK_SECONDS", 0.001)
-    monkeypatch.setattr(progress_module, "QUIET_SECONDS", 0.001)
+    monkeypatch.setattr(progress_module, "time", made)
+    monkeypatch.setattr(progress_module, "threading", SimpleNamespace(Event=lambda: made, Thread=made.thread))
+    monkeypatch.setattr(progress_module, "_WRITES", made)
     return made
 
 
@@ -46,37 +89,42 @@ def test_parts_count_as_done_when_the_next_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("total", "count"), [(0, ""), (1200, "1,100 of 1,200, ")])
-def test_what_takes_a_while_is_shown_and_cleared(terminal: Terminal, total: int, count: str) -> None:
+def test_what_takes_a_while_is_shown_and_cleared(stage: Stage, total: int, count: str) -> None:
+    """After two seconds, twice a second."""
+    stage.waits = 4
     with progress("reading", total) as steps:
         steps.done = 1100
-        terminal.shown.clear()
-        assert terminal.shown.wait(5)
-    parts = terminal.getvalue().split(CLEAR)
-    assert (parts[0], parts[-1]) == ("", "")
-    assert f"reading: {count}0 s" in parts
+    lines = [f"{CLEAR}reading: {count}{seconds} s" for seconds in (2, 3, 4)]  # 2.5, 3.0 and 3.5 are rounded
+    assert [one for one in stage.happened if one not in {"taken", "released"}] == [*lines, CLEAR]
 
 
-def test_quick_work_shows_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_module, "QUIET_SECONDS", 60)
+def test_quick_work_shows_nothing(stage: Stage) -> None:
+    with progress("reading"):
+        assert stage.is_started
+    assert stage.happened == []
+
+
+def test_the_thread_ends_with_the_work() -> None:
+    """Otherwise, a line is written behind the answer."""
+    before = progress_module.threading.active_count()
     with progress("reading"):
         pass
-    assert terminal.getvalue() == ""
-    assert not any(one.name.endswith("(_show)") for one in threading.enumerate())
+    assert progress_module.threading.active_count() == before
 
 
 def test_a_log_gets_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     written: Any = io.StringIO()
     monkeypatch.setattr(progress_module, "sys", SimpleNamespace(stderr=written))
-    monkeypatch.setattr(threading, "Thread", None)
+    monkeypatch.setattr(progress_module, "threading", None)
     with progress("reading", 7) as steps:
         assert steps.total == 7
     assert written.getvalue() == ""
 
 
-def test_a_question_of_another_program_is_not_cleared(terminal: Terminal) -> None:
-    with progress("reading"):
-        assert terminal.shown.wait(5)
-        with progress_held():
-            before = terminal.getvalue()
-            threading.Event().wait(0.02)
-            assert terminal.getvalue() == before
+def test_a_question_of_another_program_is_not_cleared(stage: Stage) -> None:
+    """What holds progress has the lock that each line is written under."""
+    stage.waits = 3
+    with progress("reading"), progress_held():
+        assert stage.happened == ["taken"]
+    line = [f"{CLEAR}reading: {seconds} s" for seconds in (2, 3)]
+    assert stage.happened == ["taken", "released", "taken", line[0], "released", "taken", line[1], "released", CLEAR]

@@ -15,7 +15,7 @@ from core.disruption.validation.validation import Validation, ValidCommand
 from core.model.node import NodeCondition
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command, Move, PlannedClaim
-from core.model.pod import TopologySpread
+from core.model.pod import PodAffinityTerm, TopologySpread
 from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.refusal import Refusal
@@ -206,6 +206,19 @@ class TestValidation:
         else:
             assert isinstance(found, Refusal)
             assert "default/on-a" in found.message
+
+    def test_a_pod_would_meet_one_that_it_avoids(self) -> None:
+        """A target of a large fleet that breaks such rules already may send it there before the other has gone."""
+        apart = PodAffinityTerm(labels.HOSTNAME, a_selector(app="web"))
+        nodes = (a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"))
+        other = pod_on("b", labels={"app": "web"}, cpu="1")
+        pods = (pod_on("a", cpu="1", anti_affinity=(apart,)),)
+        full = (a_pool("default", ON_DEMAND, disruption=OPEN, limits={"nodes": 1}),)
+        command = going_from("a", "b")
+        there = checked(command, world(*nodes, pods=(*pods, other), node_pools=full))
+        assert isinstance(there, Refusal)
+        assert "default/on-a would find no place" in there.message
+        assert checked(command, world(*nodes, pods=pods, node_pools=full)) == command
 
     def test_a_cheaper_type_ran_out(self) -> None:
         """A replacement that is no longer available is not waited for."""

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from adapters.run_report import RunReport
+from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.events.audit_log import AuditLog
 from tests.builders import NOW
-from tests.fakes.lab import Lab, a_pending_pod
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.fakes.world import FakeClock, FakeQueue
 from tests.unit.lambdas.controllers.events.test_audit_log import UNSCHEDULABLE, a_delivery, an_entry, pod_ends, queues
 
@@ -34,13 +35,30 @@ def test_a_plan_counts_pods_denials_and_what_it_costs(lab: Lab) -> None:
     }
 
 
-def test_a_decision_to_disrupt_counts_commands_and_the_drains_of_its_target(lab: Lab) -> None:
-    lab.provision()
+def nearly_empty(nodes: int) -> Lab:
+    """Nodes with one small pod each, of which one at a time may go."""
+    lab = Lab()
+    lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "1"}]}))
+    lab.kubernetes.put(*(a_pending_pod(f"large-{number}", cpu="3") for number in range(nodes)))
     lab.settle()
-    counts = lab.disrupt().counts
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    for number, node in enumerate(lab.kubernetes.names(kinds.NODES)):
+        lab.kubernetes.drop(kinds.PODS, f"large-{number}", "default")
+        pod = a_pending_pod(f"small-{number}", cpu="250m", nodeName=node, metadata={"ownerReferences": [owner]})
+        lab.kubernetes.put({**pod, "status": running})
+    lab.clock.advance(minutes=1)
+    return lab
+
+
+@pytest.mark.parametrize(("nodes", "commands", "drains"), [(1, 0, 0), (3, 1, 1)])
+def test_a_decision_to_disrupt_counts_commands_and_the_drains_of_its_target(
+    nodes: int, commands: int, drains: int
+) -> None:
+    counts = nearly_empty(nodes).disrupt().counts
     assert {name: counts[name] for name in ("commands", "targetDrains", "cutOffDecisions")} == {
-        "commands": 0,
-        "targetDrains": 0,
+        "commands": commands,
+        "targetDrains": drains,
         "cutOffDecisions": 0,
     }
 

@@ -8,6 +8,7 @@ import pytest
 from core.packing.column_generation.columns import Columns
 from core.packing.column_generation.master_problem import MasterProblem
 from core.packing.column_generation.substitution_columns import Substitutions
+from core.packing.lp import LinearProgram
 from core.packing.size_settings import MasterProblemSettings
 from tests.unit.packing.problems import MILLS, a_problem
 
@@ -31,8 +32,16 @@ def test_it_buys_the_cheapest_mix_of_known_columns() -> None:
     assert solution.flows.tolist() == pytest.approx([1])
 
 
-def test_it_continues_from_its_solution_where_only_columns_are_added() -> None:
+def test_it_continues_from_its_solution_where_only_columns_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise, a target's search pays for fewer rounds in the same time, or stops at a solution that is not optimal."""
+    told: dict[LinearProgram, list[bool]] = {}
+    solve = LinearProgram.solve
+
+    def noted(program: LinearProgram, *, is_feasible: bool = False) -> None:
+        told.setdefault(program, []).append(is_feasible)
+        solve(program, is_feasible=is_feasible)
+
+    monkeypatch.setattr(LinearProgram, "solve", noted)
     masters = [
         MasterProblem(PROBLEM, Substitutions.of(PROBLEM), MasterProblemSettings(continues_primal=continues))
         for continues in (False, True)
@@ -43,6 +52,7 @@ def test_it_continues_from_its_solution_where_only_columns_are_added() -> None:
                 master.add(columns)
             costs = [master.solved(demand).cost for master in masters]
             assert costs[1] == pytest.approx(costs[0])
+    assert list(told.values()) == [[False] * 6, [False, False, False, True, False, False]]
 
 
 def test_a_known_column_is_not_added_again() -> None:

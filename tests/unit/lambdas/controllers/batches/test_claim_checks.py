@@ -18,10 +18,11 @@ SOON = timedelta(seconds=3)
 
 
 class Asked:
-    """Notes what each part is asked."""
+    """Notes what a part is asked in one list of all parts: their order counts."""
 
-    def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
+    def __init__(self, calls: list[tuple[Any, ...]], name: str) -> None:
+        self.calls = calls
+        self.name = name
 
     def act(self, notice: Any, report: RunReport) -> None:
         assert report is REPORT
@@ -29,7 +30,7 @@ class Asked:
 
     def check(self, name: str, report: RunReport) -> timedelta:
         assert report is REPORT
-        self.calls.append(("check", name))
+        self.calls.append((self.name, name))
         return SOON
 
     def advance(self, name: str, reader: Any, report: RunReport, **options: Any) -> timedelta:
@@ -38,10 +39,10 @@ class Asked:
         return SOON
 
 
-def checks() -> tuple[ClaimChecks, dict[str, Asked]]:
-    parts = {name: Asked() for name in ("claim_work", "deleted", "hand_made", "notices")}
-    given: Any = parts
-    return ClaimChecks(**given), parts
+def checks() -> tuple[ClaimChecks, list[tuple[Any, ...]]]:
+    calls: list[tuple[Any, ...]] = []
+    parts: Any = {name: Asked(calls, name) for name in ("claim_work", "deleted", "hand_made", "notices")}
+    return ClaimChecks(**parts), calls
 
 
 @pytest.mark.parametrize(
@@ -51,25 +52,28 @@ def checks() -> tuple[ClaimChecks, dict[str, Asked]]:
         (WorkItem(claim="c", is_made=True), True),
         (WorkItem(claim="c", is_deleted=True), True),
         (WorkItem(claim="c", notice=NOTICE), False),
+        (WorkItem(claim="c", notice=NOTICE, is_made=True), True),
     ],
 )
 def test_only_a_node_claim_that_was_made_or_deleted_may_be_a_hand_made_one(item: WorkItem, is_checked: bool) -> None:
-    checked, parts = checks()
+    """And what EC2 says of the instance is acted on before it."""
+    checked, calls = checks()
     assert checked.take_on(item, "c", REPORT) == (SOON if is_checked else None)
-    assert parts["hand_made"].calls == ([("check", "c")] if is_checked else [])
-    assert parts["notices"].calls == ([("notice", NOTICE)] if item.notice is NOTICE else [])
+    notices = [("notice", NOTICE)] if item.notice is NOTICE else []
+    assert calls == [*notices, *([("hand_made", "c")] if is_checked else [])]
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
 def test_a_deletion_is_handled_before_the_next_step(is_deleted: bool) -> None:
-    checked, parts = checks()
+    checked, calls = checks()
     assert checked.take("c", READER, REPORT, WorkItem(claim="c", is_deleted=is_deleted)) == SOON  # type: ignore[arg-type]
-    assert parts["deleted"].calls == ([("check", "c")] if is_deleted else [])
+    step = ("advance", "c", {"until": None, "is_first": True})
+    assert calls == [*([("deleted", "c")] if is_deleted else []), step]
 
 
 @pytest.mark.parametrize(("due", "is_first"), [(None, True), (NOW, False)])
 def test_a_message_that_no_check_asked_for_begins_a_chain(due: Any, is_first: bool) -> None:
     """The first check of a chain gives the instance its name."""
-    checked, parts = checks()
+    checked, calls = checks()
     checked.take("c", READER, REPORT, WorkItem(claim="c", until=NOW, due=due))  # type: ignore[arg-type]
-    assert parts["claim_work"].calls == [("advance", "c", {"until": NOW, "is_first": is_first})]
+    assert calls == [("advance", "c", {"until": NOW, "is_first": is_first})]
