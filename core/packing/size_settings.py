@@ -54,7 +54,7 @@ class GreedyPricingSettings(msgspec.Struct, frozen=True):
 class MasterProblemSettings(msgspec.Struct, frozen=True):
     """The master problem of column generation (`column_generation.master_problem`, ADR 276)."""
 
-    # Whether the primal simplex continues from the last solution where only columns were added: it takes two fifths of the
+    # Whether the primal simplex continues from the last solution where only columns were added: it takes two fifths less
     # time. Only targets use it.
     continues_primal: bool = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from core.disruption.candidates.candidate import Candidate
@@ -52,13 +53,15 @@ def single_command(
 
 
 def _choices(disruption_pass: DisruptionPass, candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
-    """Yield groups of nodes that budgets let go together: the first ones by price for disruption, then each node alone."""
+    """Yield groups of nodes that budgets let go together: the first ones by price for disruption, then each node alone.
+
+    They end where the time of the pass does.
+    """
     ordered = sorted(candidates, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
     together = disruption_pass.budgets.within(ordered, _BY_CHOICE)
-    for count in range(len(together), 1, -1):
-        yield together[:count]
-    for candidate in ordered:
+    groups = [together[:count] for count in range(len(together), 1, -1)]
+    alone = ([candidate] for candidate in ordered if disruption_pass.budgets.allow([candidate], _BY_CHOICE))
+    for group in chain(groups, alone):
         if disruption_pass.is_exhausted:
             return
-        if disruption_pass.budgets.allow([candidate], _BY_CHOICE):
-            yield [candidate]
+        yield group

@@ -97,7 +97,9 @@ class SlotAssignment:
             return False
         for position, claim in claims.items():
             is_flexible = flexible and labels.SPOT in claim.capacity_types
-            options = self._spot_options(position) if is_flexible else ReplacementOptions.of(claim, self._snapshot)
+            # Without a limit on the price, types beside the planned ones could cost more than the nodes that leave.
+            is_wide = is_flexible and slack is not None
+            options = self._spot_options(position) if is_wide else ReplacementOptions.of(claim, self._snapshot)
             if slack is not None:
                 options = options.below(claim.price + slack // len(claims))
             if is_flexible:

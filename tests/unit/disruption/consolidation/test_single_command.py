@@ -81,6 +81,15 @@ def test_no_pod_goes_to_a_node_that_goes_later() -> None:
     assert found(world(*pairs, pods=(pod_on("a", cpu="500m"), full), options=THOROUGH)) is None
 
 
+def test_no_choice_is_simulated_after_the_deadline() -> None:
+    snapshot = three()
+    fleet, prices = fleet_of(snapshot), dict.fromkeys("abc", 0)
+    late = DisruptionPass(snapshot, deadline=lambda: 1.0)
+    assert single_command(late, fleet.candidates, prices, WaveBudgets(late).has_room_for) == []
+    in_time = DisruptionPass(snapshot, deadline=lambda: 0.99)
+    assert single_command(in_time, fleet.candidates, prices, WaveBudgets(in_time).has_room_for)
+
+
 def test_limits_leave_room_for_the_new_node_beside_one_that_goes() -> None:
     for limit, goes in ((1_000, True), (999, False)):
         pool = a_pool("default", disruption=OPEN, limits={"cpu": limit})

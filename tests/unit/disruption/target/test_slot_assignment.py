@@ -301,6 +301,13 @@ class TestLimits:
             [0], 5 * CENT, flexible=True
         )
 
+    def test_without_a_limit_on_the_price_a_lone_spot_node_has_the_planned_types_only(self) -> None:
+        """It could have fifteen of all, most of them dearer than the node that leaves."""
+        spot = a_new_node(CENT * 2 // 5, capacity_types=(labels.SPOT,))
+        few = Leaving({"a": 1}, new=[1], claims=[spot], instance_types=spot.instance_types[:3])
+        assert not few.slots.narrow_to([0], None, flexible=True)
+        assert [len(claim.instance_types) for claim in few.slots.claims] == [3]
+
 
 def test_slots_of_a_real_plan() -> None:
     """Two nodes go: one pod has a place on the third, the other gets a new node."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from core import labels
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target.target_search import SMALL
 from core.disruption.target.target_waves import Target, target_waves
 from core.model.catalogue import Catalogue
 from core.model.node_pool import Budget, Disruption
+from core.model.pod import PodAffinityTerm
 from core.model.snapshot import Options, Snapshot
-from tests.builders import a_node_of, a_pool, a_type
+from core.model.values.requirements import Requirement
+from tests.builders import a_node_of, a_pool, a_selector, a_type
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, drained, fleet_of, half_full
 
@@ -45,3 +50,23 @@ def test_one_wave_within_budgets_and_all_without(options: Options, waves: list[i
     assert [command.wave for command in these.commands] == waves
     assert these.savings == 200_000_000 * len(waves)
     assert (these.objections, these.saved) == ({}, 0)
+
+
+@pytest.mark.parametrize("ignore_budgets", [False, True])
+def test_a_lone_spot_node_of_a_large_fleet_is_not_replaced_by_types_that_cost_more(*, ignore_budgets: bool) -> None:
+    """Karpenter asks for fifteen cheaper types, and here are three; types at up to five times the price do not count."""
+    old = a_type("old", cpu="16", memory="64Gi", price=0.8)
+    cheaper = [a_type(f"cheaper-{n}", cpu="4", memory="16Gi", price=0.2 + n / 1000) for n in range(3)]
+    expensive = [a_type(f"expensive-{n}", cpu="32", memory="128Gi", price=2 + n / 5) for n in range(20)]
+    names = [f"n{n:02}" for n in range(SMALL + 5)]
+    apart = (PodAffinityTerm(labels.HOSTNAME, a_selector(app="web")),)
+    pods = tuple(pod_on(name, cpu="3500m", labels={"app": "web"}, anti_affinity=apart) for name in names)
+    spot = Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT)
+    gates = msgspec.structs.replace(Options().feature_gates, spot_to_spot_consolidation=True)
+    snapshot = world(
+        *(a_node_of(old, name, capacity_type=labels.SPOT) for name in names), pods=pods,
+        node_pools=(a_pool("default", spot, disruption=Disruption(budgets=(Budget("10%"),))),),
+        options=Options(feature_gates=gates, moves="thorough", ignore_budgets=ignore_budgets),
+        catalogue=Catalogue(default=(old, *cheaper, *expensive)),
+    )  # fmt: skip
+    assert disrupt(snapshot).commands == ()
