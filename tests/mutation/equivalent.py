@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -23,8 +23,9 @@ class Equivalent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         file: The module.
         function: The qualified name of the outermost function that holds it; empty for code that runs at import.
-        was, now: The piece of code before and after. All mutants of the function with these two are meant.
+        was, now: The piece of code before and after.
         why: Why no caller can see it.
+        line: Where the function has several mutants with these two: the text of the line, with « before the one that is meant.
     """
 
     file: str
@@ -32,11 +33,16 @@ class Equivalent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     was: str
     now: str
     why: str
+    line: str = ""
 
     @property
     def key(self) -> tuple[str, str, str, str]:
         """What it has in common with its mutants."""
         return self.file, self.function, self.was, self.now
+
+    def means(self, mutant: Mutant, source: str) -> bool:
+        """Whether it is this mutant."""
+        return _key(mutant, source) == self.key and self.line in ("", _marked(mutant, source))
 
 
 def entries() -> list[Equivalent]:
@@ -49,29 +55,43 @@ def entries() -> list[Equivalent]:
 
 
 def stale(listed: Iterable[Equivalent]) -> list[str]:
-    """What is wrong with the list: entries without a mutant in today's code, without a reason, or named twice."""
+    """What is wrong with the list: entries without a mutant in today's code or with several, without a reason, named twice."""
     listed = list(listed)
-    keys = {file: _keys(file) for file in sorted({one.file for one in listed}) if (ROOT / file).is_file()}
-    found = [
-        f"{one.file}: {one.function}: there is no `{one.was}` → `{one.now}`"
-        for one in listed
-        if one.key not in keys.get(one.file, ())
-    ]
+    places = {file: _places(file) for file in sorted({one.file for one in listed}) if (ROOT / file).is_file()}
+    found = []
+    for one in listed:
+        meant = [at for at in places.get(one.file, {}).get(one.key, ()) if one.line in ("", at)]
+        what = f"{one.file}: {one.function}: there is no `{one.was}` → `{one.now}`"
+        if not meant:
+            found.append(what)
+        elif len(meant) > 1:
+            found.append(what.replace("there is no", "several are") + f"; `line` says which: {', '.join(meant)}")
     found += [f"{one.file}: {one.function}: `{one.now}` says no reason" for one in listed if len(one.why.split()) < 4]
-    found += [f"{key}: named twice" for key, count in Counter(one.key for one in listed).items() if count > 1]
+    found += [
+        f"{key}: named twice" for key, count in Counter((*one.key, one.line) for one in listed).items() if count > 1
+    ]
     return found
 
 
 def without(chosen: Sequence[Mutant], listed: Iterable[Equivalent]) -> list[Mutant]:
     """The mutants that can be killed."""
-    keys = {one.key for one in listed}
-    files = {key[0] for key in keys}
-    return [one for one in chosen if one.path not in files or _key(one, (ROOT / one.path).read_text()) not in keys]
+    by_file: dict[str, list[Equivalent]] = defaultdict(list)
+    for entry in listed:
+        by_file[entry.file].append(entry)
+    return [one for one in chosen if not any(e.means(one, (ROOT / one.path).read_text()) for e in by_file[one.path])]
 
 
-def _keys(file: str) -> set[tuple[str, str, str, str]]:
-    source = (ROOT / file).read_text()
-    return {_key(one, source) for one in mutants(file, source)}
+def _places(file: str) -> dict[tuple[str, str, str, str], list[str]]:
+    """What an entry has in common with mutants → the line of each."""
+    source, found = (ROOT / file).read_text(), defaultdict(list)
+    for one in mutants(file, source):
+        found[_key(one, source)].append(_marked(one, source))
+    return found
+
+
+def _marked(mutant: Mutant, source: str) -> str:
+    line = source.splitlines()[mutant.line - 1].encode()
+    return (line[: mutant.column].decode() + "«" + line[mutant.column :].decode()).strip()
 
 
 def _key(mutant: Mutant, source: str) -> tuple[str, str, str, str]:

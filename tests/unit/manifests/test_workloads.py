@@ -71,6 +71,13 @@ def test_a_job_has_as_many_pods_as_may_run_at_once_and_are_needed(spec: dict[str
     assert len(names(expanded(kinds.JOBS, **spec))) == count
 
 
+def test_a_job_without_completions_left_still_has_no_negative_parallelism() -> None:
+    """The field at fault is named although no pod would be needed."""
+    with pytest.raises(InvalidInputError) as caught:
+        expanded(kinds.JOBS, parallelism=-3, completions=0)
+    assert caught.value.field == "spec.parallelism"
+
+
 def test_a_finished_job_has_no_pods() -> None:
     """It needs none."""
     done = {"conditions": [{"type": "Complete", "status": "True"}]}

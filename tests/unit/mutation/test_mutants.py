@@ -9,6 +9,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.mutation import equivalent, named, selection
@@ -242,6 +243,22 @@ def test_a_listed_mutant_is_not_drawn() -> None:
     left = equivalent.without([one, *others], [entry])
     assert one not in left
     assert others[-1] in left
+
+
+def test_an_entry_means_one_mutant() -> None:
+    """Another one of the same text may be a real fault: it must be drawn."""
+    path = "core/price_terms/terms.py"
+    every = [one for one in mutants(path, (ROOT / path).read_text()) if (one.was, one.now) == ("0", "1")]
+    several = Equivalent(path, "charged", "0", "1", "only for this test")
+    (said,) = equivalent.stale([several])
+    assert "several are `0` → `1`" in said
+    line = 'family = found.name.partition(".")[«0]'
+    assert line in said
+    one = msgspec.structs.replace(several, line=line)
+    assert equivalent.stale([one]) == []
+    left = equivalent.without(every, [one])
+    assert len(left) == len(every) - 1
+    assert equivalent.stale([msgspec.structs.replace(one, line="of before")]) != []
 
 
 def test_a_named_fault_is_put_in_by_its_text() -> None:

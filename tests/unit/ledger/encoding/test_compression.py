@@ -27,6 +27,16 @@ def test_a_difference_by_elements_round_trips(raw: bytes, base: bytes) -> None:
     assert decompressed(compressed_by_elements(raw, base), base) == raw
 
 
+def test_the_smallest_base_is_one_for_writer_and_reader() -> None:
+    """Frames of releases that use a base of eight bytes are read by all that do, and such a base does make them smaller."""
+    base = b"bbaaabbb"
+    written = compressed(base * 16, base)
+    assert decompressed(written, base) == base * 16
+    assert written != compressed(base * 16)
+    with pytest.raises(InvalidInputError):
+        decompressed(written)
+
+
 def test_a_document_of_very_many_elements_is_stored_as_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader refuses a difference of so many, so the writer must not write one."""
     raw = b"},{".join([b"a"] * 5000)
