@@ -14,6 +14,7 @@ from core.model.node_claim import Condition, NodeClaim
 from core.model.plan import Command, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from core.model.storage import EBS_DRIVER
 from core.model.values.requirements import Requirement
 
 _READY: Final = (node_claim.LAUNCHED, node_claim.REGISTERED, node_claim.INITIALIZED, node_claim.CONSOLIDATABLE)
@@ -85,6 +86,7 @@ def joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
         allocatable=instance_type.allocatable(),
         created_at=snapshot.now,
         is_ready=True,
+        attach_limits={EBS_DRIVER: instance_type.attach_limit} if instance_type.attach_limit is not None else {},
     )
     return claim, node
 

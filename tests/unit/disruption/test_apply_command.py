@@ -11,11 +11,13 @@ from core.model import node_claim
 from core.model.catalogue import Catalogue
 from core.model.node_claim import Condition
 from core.model.plan import Command, Move
+from core.model.pod import VolumeUse
 from core.model.state_node import state_nodes
+from core.model.storage import EBS_DRIVER, PersistentVolume, PersistentVolumeClaim
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint, Toleration
 from tests.builders import ZONES, a_node_of, a_pool, a_type
-from tests.unit.disruption.nodes_for_tests import LARGE, ON_DEMAND, OPEN, SMALL, pod_on, world
+from tests.unit.disruption.nodes_for_tests import LARGE, ON_DEMAND, OPEN, SMALL, drifted, pod_on, world
 from tests.unit.lifecycle.records_for_tests import a_plan
 
 
@@ -131,3 +133,39 @@ def test_a_replacement_has_the_labels_of_its_requirements_that_admit_one_value_a
     claim, node = joined(a_plan(name="x", requirements=asked, **where), world())
     assert {key: claim.labels[key] for key in ("one", "two", "without", "any") if key in claim.labels} == {"one": "a"}
     assert claim.labels.items() <= node.labels.items()
+
+
+def test_a_replacement_attaches_as_many_volumes_as_its_type() -> None:
+    """Its node has no CSINode yet; without a limit, later commands would move any number of volumes to it."""
+    planned = a_plan(name="x", instance_types=("t",), zones=ZONES, capacity_types=(labels.ON_DEMAND,))
+    for limit, expected in ((2, {EBS_DRIVER: 2}), (0, {EBS_DRIVER: 0}), (None, {})):
+        one = msgspec.structs.replace(a_type("t"), attach_limit=limit)
+        snapshot = msgspec.structs.replace(world(), catalogue=Catalogue(default=(one,)))
+        assert joined(planned, snapshot)[1].attach_limits == expected
+
+
+def test_later_commands_move_no_more_volumes_to_a_replacement_than_it_attaches() -> None:
+    """A drifted node of a static pool is replaced first; the room of the new node serves consolidation in the same pass."""
+    one = msgspec.structs.replace(LARGE, attach_limit=1)
+    static = a_pool("static", ON_DEMAND, disruption=OPEN, replicas=1)
+    names = ("a", "b")
+    snapshot = msgspec.structs.replace(
+        world(
+            drifted(a_node_of(one, "old", pool="static")),
+            *(a_node_of(one, name) for name in names),
+            pods=tuple(pod_on(name, volumes=(VolumeUse(f"data-{name}"),)) for name in names),
+            node_pools=(static, a_pool("default", ON_DEMAND, disruption=OPEN)),
+            volumes=tuple(PersistentVolume(name=f"pv-{name}", driver=EBS_DRIVER) for name in names),
+            volume_claims=tuple(
+                PersistentVolumeClaim(
+                    namespace="default", name=f"data-{name}", volume_name=f"pv-{name}", phase="Bound",
+                    is_bind_completed=True,
+                )
+                for name in names
+            ),
+        ),
+        catalogue=Catalogue(default=(one,)),
+    )  # fmt: skip
+    commands = disrupt(snapshot).commands
+    (new,) = (claim.name for command in commands if command.method == "static-drift" for claim in command.replacements)
+    assert [move.to for command in commands for move in command.moves].count(new) == 1
