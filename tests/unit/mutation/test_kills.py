@@ -128,6 +128,7 @@ def breaks() -> None:
         (["test_fails_always", "test_that_is_gone", "test_of_the_mutant"], f"{OWN_TESTS}::test_of_the_mutant"),
         (["test_crashes"], f"a crash or the clock, twice: -9 in {OWN_TESTS}::test_crashes"),
     ],
+    ids=["fails-always", "fails-after-others", "is-gone", "of-the-mutant", "crashes"],  # the same in all processes
 )
 def test_an_import_is_killed_by_what_passes_without(
     monkeypatch: pytest.MonkeyPatch, tests: list[str], killer: str
@@ -141,6 +142,7 @@ def test_an_import_is_killed_by_what_passes_without(
         ('import os\nassert "BROKEN" not in os.environ\ndef test_a(): pass\n', f"the import of {OWN_TESTS}"),
         ("raise ValueError\ndef test_a(): pass\n", ""),
     ],
+    ids=["with-the-mutant-alone", "in-any-case"],
 )
 def test_a_module_that_cannot_be_imported_kills_if_it_can_without(
     monkeypatch: pytest.MonkeyPatch, text: str, killer: str
