@@ -13,13 +13,11 @@ from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.domain_change import ACROSS_DOMAINS
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.leaving_nodes import short_lived
+from core.disruption.target.slot_check import slot_is_denied
 from core.disruption.target.target_refusals import NO_SAVING, SLOT_DENIED, WaveObjection
-from core.model.plan import Command, Move
+from core.model.plan import Command
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
-from core.scheduling.pods.pod_group import PodGroup, TopologyRule
-from core.scheduling.topology.domain_counts import DomainCounts
-from core.scheduling.topology.topology_group import SPREAD
 
 
 def valid_commands(
@@ -94,7 +92,7 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
         return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
     if len(simulation.claims) > len(command.replacements):
         return NO_SAVING
-    if _slot_is_denied(command.moves, going, fresh):
+    if slot_is_denied(command.moves, going, fresh):
         return SLOT_DENIED
     if not by_choice:
         return None
@@ -108,30 +106,3 @@ def _unbalanced(going: Sequence[Candidate], savings: int, totals: Mapping[str, P
     pool = rejecting_pool(going, savings, totals)
     text = f"the policy Balanced of NodePool {pool} asks for more saving per moved pod"
     return WaveObjection(NodeReason.BALANCED, text) if pool else None
-
-
-def _slot_is_denied(moves: Sequence[Move], going: Sequence[Candidate], fresh: DisruptionPass) -> bool:
-    """Whether a spread over hosts denies a pod its slot on a node that exists or that an earlier command launches.
-
-    Such a pod may take a slot before pods that its selector counts and that have no such spread, not after them. Of one
-    command's pods it is the first.
-    """
-    context = fresh.planner.context
-    pods = {pod.key: pod for candidate in going for pod in candidate.state.pods}
-    slots = [
-        (context.pod_groups.of(pods[move.pod]), context.positions[move.to])
-        for move in moves
-        if move.pod in pods and move.to in context.positions
-    ]
-    counts = DomainCounts(context.topology)
-    for group, position in sorted(slots, key=lambda slot: not _host_spreads(slot[0])):
-        for rule in _host_spreads(group):
-            if not counts.admits(rule, context.node_index.values(rule.key)[position], group.signature):
-                return True
-        counts.record_on_node(group.signature, position)
-    return False
-
-
-def _host_spreads(group: PodGroup) -> tuple[TopologyRule, ...]:
-    """Return the spreads over hosts that the pods obey in any case."""
-    return tuple(rule for step in group.steps[-1:] for rule in step.host_rules if rule.kind == SPREAD)

@@ -29,7 +29,7 @@ NO_SLOTS: Final = WaveObjection(
 )
 SLOT_DENIED: Final = WaveObjection(
     NodeReason.PODS_UNSCHEDULABLE,
-    "a rule denies one of its pods its place once the pods of other nodes have moved there",
+    "a rule denies one of its pods its place: once the pods of other nodes have moved there, or until they have",
 )
 NO_LIMITS: Final = WaveObjection(
     NodeReason.PODS_UNSCHEDULABLE, "limits of NodePools leave no room for new nodes while this one is there"

@@ -65,6 +65,7 @@ def test_seeds_that_once_failed(seed: int) -> None:
         102_637,  # a pod kept the zone that its spread forbids as long as another pod, which returns there, is in it
         102_983,  # a pod was sent to a new node whose other pod, which moved there first, its spread over hosts counts
         300_608,  # pods with three volumes were moved to another command's new node, whose type attaches two
+        301_507,  # a pod was sent to a new node to which the pods that it must be near came with a later command only
     ],
 )
 def test_seeds_that_once_failed_with_the_present_shares(seed: int) -> None:

@@ -10,7 +10,7 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import valid_commands
 from core.disruption.target.target_refusals import SLOT_DENIED
 from core.model.plan import Command, Move, PlannedClaim
-from core.model.pod import NodeSelectorTerm, PreferredTerm, TopologySpread
+from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PreferredTerm, TopologySpread
 from core.model.values.requirements import Requirement
 from core.reasons.node import NodeReason
 from tests.builders import CLASS_REF, ZONES, a_node_of, a_selector
@@ -49,6 +49,45 @@ def test_a_pod_has_its_slot_after_those_of_earlier_commands_moved(prefers: bool)
     assert kept([spread, counted], this_pass) == [spread, counted]
     found, objections = valid_commands([counted, spread], this_pass, worthwhile=20)
     assert (found, objections) == ([counted], {"b": SLOT_DENIED})
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_pod_does_not_come_before_the_pods_that_it_must_be_near(is_new: bool) -> None:
+    """A new node was launched by the command of a pod that may run there only beside a pod of a later command."""
+    near = PodAffinityTerm(labels.HOSTNAME, a_selector(app="web"))
+    pods = (
+        pod_on("a", labels={"app": "web"}),
+        pod_on("b", affinity=(near,)),
+        pod_on("c"),
+        pod_on("d", labels={"app": "web"}),
+    )
+    this_pass = DisruptionPass(world(*(a_node_of(MIDDLE, name) for name in "abcd"), pods=pods))
+    place = "new" if is_new else "c"
+
+    def moving(node: str, *, opens: bool) -> Command:
+        return replacing(node, "new", price=10**8, saves=10**8) if opens and is_new else deleting(node, place)
+
+    company, follower = moving("a", opens=True), moving("b", opens=False)
+    assert kept([company, follower], this_pass) == [company, follower]
+    early = moving("b", opens=True)
+    assert valid_commands([early], this_pass, worthwhile=20) == ([], {"b": SLOT_DENIED})
+    assert kept([deleting("b", "d")], this_pass) == [deleting("b", "d")], "it is there already"
+
+
+@pytest.mark.parametrize(("others", "holds"), [((), True), (("d",), False)])
+def test_the_first_pods_that_must_be_near_each_other_go_together(others: tuple[str, ...], holds: bool) -> None:
+    """Kubernetes lets the first of them run anywhere, and no other."""
+    web = {"app": "web"}
+    near = PodAffinityTerm(labels.HOSTNAME, a_selector(**web))
+    pods = (
+        *(pod_on("a", f"pod-{number}", labels=web, affinity=(near,)) for number in range(2)),
+        pod_on("c"),
+        *(pod_on(name, labels=web) for name in others),
+    )
+    this_pass = DisruptionPass(world(*(a_node_of(MIDDLE, name) for name in ("a", "c", *others)), pods=pods))
+    moves = tuple(Move(pod.key, "c") for pod in pods[:2])
+    command = msgspec.structs.replace(deleting("a", "c"), moves=moves)
+    assert (kept([command], this_pass) == [command]) is holds
 
 
 def test_a_node_that_is_no_candidate_does_not_go() -> None:
