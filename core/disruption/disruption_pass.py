@@ -202,7 +202,7 @@ class DisruptionPass:
                 self.budgets.take(going[name], command.reason)
                 self.refusals.pop(name, None)
             self.names.take(command.replacements)
-            self.commands = widened(self.commands, command)
+            self.commands = widened(self.commands, command, self.snapshot.pods)
 
     def rebuild(self, commands: Sequence[Command]) -> None:
         """Apply these commands, which are already counted, to the snapshot in memory."""

@@ -12,6 +12,7 @@ from core.model.plan import Command, PlannedClaim
 from core.model.pod import DO_NOT_SCHEDULE, LabelSelector, Pod
 from core.model.snapshot import Snapshot
 from core.pools.pool_types import pool_types
+from core.scheduling.topology.topology_group import spread_group
 
 Labels = frozenset[tuple[str, str]]
 
@@ -75,15 +76,17 @@ class Independence:
             yield f"limits of {claim.node_pool}"
 
 
-def widened(commands: Sequence[Command], command: Command) -> list[Command]:
-    """Return the commands with one more.
+def widened(commands: Sequence[Command], command: Command, pods: Iterable[Pod] = ()) -> list[Command]:
+    """Return the commands with one more; `pods` are those of the cluster.
 
     Deletions whose pods the new command would move again are merged into it, so that no pod moves twice. Nothing is merged, and
-    the commands run one after the other, in three cases:
+    the commands run one after the other, in four cases:
 
     - One of those earlier commands has replacements or another reason.
     - The new command has no planned moves, although its nodes have pods (drift of static NodePools, terminate-first).
     - Another command removes a node to which one of the earlier commands moves pods, so it must run between the two.
+    - A later command moves a pod to the same node as one of the earlier commands, whose pod has a spread over hosts that counts
+      it: merged, that pod would come second, and the spread may deny it the node.
     """
     going = set(command.nodes)
     earlier = [c for c in commands if any(move.to in going for move in c.moves)]
@@ -92,7 +95,7 @@ def widened(commands: Sequence[Command], command: Command) -> list[Command]:
     )
     if not earlier or has_unplanned_pods or any(c.replacements or c.reason != command.reason for c in earlier):
         return [*commands, command]
-    if _is_built_upon(earlier, commands):
+    if _is_built_upon(earlier, commands) or _is_counted_after(earlier, commands, command, pods):
         return [*commands, command]
     moves = {move.pod: move for part in (*earlier, command) for move in part.moves}
     nodes = [pair for part in (*earlier, command) for pair in zip(part.nodes, part.claims, strict=True)]
@@ -111,6 +114,37 @@ def _is_built_upon(earlier: Sequence[Command], commands: Sequence[Command]) -> b
     """Whether another of the commands removes a node to which one of the earlier commands moves pods."""
     filled = {move.to for command in earlier for move in command.moves}
     return any(not filled.isdisjoint(c.nodes) for c in commands if c not in earlier)
+
+
+def _is_counted_after(
+    earlier: Sequence[Command], commands: Sequence[Command], last: Command, pods: Iterable[Pod]
+) -> bool:
+    """Whether a command after one of the earlier ones fills a node with a pod that counts for a spread over hosts there.
+
+    Only the spreads of pods that `last` leaves where the earlier command moves them matter.
+    """
+    moved_on = {move.pod for move in last.moves}
+    pairs = [
+        (own.pod, other.pod)
+        for number, command in enumerate(commands)
+        if command in earlier
+        for later in commands[number + 1 :]
+        if later not in earlier
+        for own in command.moves
+        if own.pod not in moved_on
+        for other in later.moves
+        if own.to == other.to
+    ]
+    known = {pod.key: pod for pod in pods} if pairs else {}
+    return any(_counts_on_host(known[own], known[other]) for own, other in pairs if own in known and other in known)
+
+
+def _counts_on_host(owner: Pod, other: Pod) -> bool:
+    """Whether a required spread over hosts of one pod selects another."""
+    spreads = owner.spec.spreads
+    hard = (s for s in spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE)
+    groups = (spread_group(s, spreads, owner.spec, owner.namespace, owner.labels) for s in hard)
+    return any(group.is_hostname and group.selects(other.namespace, other.labels) for group in groups)
 
 
 def _selectors(pods: Iterable[Pod]) -> set[LabelSelector]:

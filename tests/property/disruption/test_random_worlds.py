@@ -66,6 +66,7 @@ def test_seeds_that_once_failed(seed: int) -> None:
         102_983,  # a pod was sent to a new node whose other pod, which moved there first, its spread over hosts counts
         300_608,  # pods with three volumes were moved to another command's new node, whose type attaches two
         301_507,  # a pod was sent to a new node to which the pods that it must be near came with a later command only
+        305_121,  # a merged command came after one that filled a node with a pod which a spread over hosts counts there
     ],
 )
 def test_seeds_that_once_failed_with_the_present_shares(seed: int) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import product
 
+from core.labels import HOSTNAME
 from core.model.plan import Command, DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 from tests.property.naive.places import is_pending
+from tests.property.naive.reading import spread_selects, spreads_of
 from tests.property.naive_disruption.budget_rules import (
     budget_violations,
     counted,
@@ -37,7 +40,7 @@ _ELSEWHERE = ("spread:", "affinity:", "anti-affinity:", "open:", "balanced:", "n
 
 def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
     """The faults of a plan, one line each; the first word names the rule."""
-    found = [*budget_violations(snapshot, plan), *eviction_violations(snapshot, plan), *_moved_twice(plan)]
+    found = [*budget_violations(snapshot, plan), *eviction_violations(snapshot, plan), *_moved_twice(snapshot, plan)]
     found += [*_listed_once(snapshot, plan), *wave_violations(snapshot, plan)]
     world = snapshot
     static: Counter[str] = Counter()
@@ -86,7 +89,7 @@ def _pending_pods(world: Snapshot, command: Command) -> Iterator[str]:
             yield f"nominated: {binding.pod} is about to have {binding.node}"
 
 
-def _moved_twice(plan: DisruptionPlan) -> Iterator[str]:
+def _moved_twice(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
     """A pod moves once, unless it first moved to a node that a later command removes and the two could not be merged."""
     for number, command in enumerate(plan.commands):
         if command.method == "static-drift":
@@ -95,8 +98,23 @@ def _moved_twice(plan: DisruptionPlan) -> Iterator[str]:
         filled = {move.to for one in feeding for move in one.moves}
         is_built_upon = any(filled & set(one.nodes) for one in plan.commands[:number] if one not in feeding)
         is_alike = not any(one.replacements or one.reason != command.reason for one in feeding)
-        if feeding and is_alike and not is_built_upon:
+        if feeding and is_alike and not is_built_upon and not _would_come_late(snapshot, plan, feeding, command):
             yield f"twice: pods move to {command.nodes}, and on when these go"
+
+
+def _would_come_late(snapshot: Snapshot, plan: DisruptionPlan, feeding: Sequence[Command], last: Command) -> bool:
+    """Whether a pod with a spread over hosts would no longer come before one that it counts on its new node."""
+    pods = {pod.key: pod for pod in snapshot.pods}
+    goes_on = {move.pod for move in last.moves}
+    commands = plan.commands[: plan.commands.index(last)]
+    for first in feeding:
+        for later in commands[commands.index(first) + 1 :]:
+            for own, other in product(first.moves, () if later in feeding else later.moves):
+                spreads = spreads_of(snapshot, pods[own.pod]) if own.to == other.to and own.pod not in goes_on else ()
+                hard = [s for s in spreads if (s.topology_key, s.when_unsatisfiable) == (HOSTNAME, "DoNotSchedule")]
+                if any(spread_selects(spread, pods[own.pod], pods[other.pod]) for spread in hard):
+                    return True
+    return False
 
 
 def _listed_once(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:

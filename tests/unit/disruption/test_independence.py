@@ -220,6 +220,40 @@ class TestWidened:
         last = a_deletion("node-2", "node-3")
         assert widened([earlier], last) == [earlier, last]
 
+    @pytest.mark.parametrize(
+        ("spread", "other", "moves_on", "is_merged"),
+        [
+            (TopologySpread(labels.HOSTNAME, 1, selector=BOTH), "host", False, False),
+            (TopologySpread(labels.HOSTNAME, 1, selector=BOTH), "elsewhere", False, True),
+            (TopologySpread(labels.HOSTNAME, 1, selector=BOTH), "host", True, True),
+            (TopologySpread(labels.HOSTNAME, 1, selector=NEITHER), "host", False, True),
+            (TopologySpread(labels.HOSTNAME, 1, "ScheduleAnyway", BOTH), "host", False, True),
+            (TopologySpread(labels.ZONE, 1, selector=BOTH), "host", False, True),
+            (TopologySpread(labels.HOSTNAME, 1, selector=BOTH, match_label_keys=("app",)), "host", False, True),
+        ],
+    )
+    def test_a_deletion_whose_pod_must_come_first_on_its_new_node_keeps_its_place(
+        self, spread: TopologySpread, other: str, moves_on: bool, is_merged: bool
+    ) -> None:
+        """Merged, it would come after a pod that its spread counts; found by seed 305121 of the random worlds."""
+        pods = (
+            pod_on("node-1", name="even", labels={"app": "a"}, spreads=(spread,)),
+            pod_on("node-2", name="counted", labels={"app": "b"}),
+        )
+        even, counted = Move("default/even", "host"), Move("default/counted", other)
+        first = msgspec.structs.replace(
+            a_deletion("node-1", "node-3"), moves=(even, Move("default/on-node-1", "node-3"))
+        )
+        between = msgspec.structs.replace(a_deletion("node-2", other), moves=(counted,))
+        last = a_deletion("node-3", "x")
+        if moves_on:
+            last = msgspec.structs.replace(last, moves=(*last.moves, Move("default/even", "x")))
+        found = widened([first, between], last, pods)
+        assert [command.nodes for command in found] == (
+            [("node-2",), ("node-1", "node-3")] if is_merged else [("node-1",), ("node-2",), ("node-3",)]
+        )
+        assert len(widened([between, first], last, pods)) == 2
+
     def test_one_of_two_earlier_commands_that_cannot_be_merged_keeps_all_apart(self) -> None:
         earlier = [
             a_deletion("node-1", "node-2"),
