@@ -13,8 +13,8 @@ from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.domain_change import ACROSS_DOMAINS
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.leaving_nodes import short_lived
-from core.disruption.target.slot_check import slot_is_denied
 from core.disruption.target.target_refusals import NO_SAVING, SLOT_DENIED, WaveObjection
+from core.disruption.validation.slot_check import slot_is_denied
 from core.model.plan import Command
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
