@@ -36,11 +36,15 @@ def _found() -> list[Callable[[], None]]:
     identity_cache = sys.modules.get("core.identity_cache")
     by_identity = getattr(identity_cache, "ByIdentity", None)
     found: list[Callable[[], None]] = []
+    is_frozen = gc.get_freeze_count() > 0
+    gc.unfreeze()  # objects that are frozen are not listed, and whatever ran before may have frozen them
     for one in gc.get_objects():
         if type(one) is _Caching and _is_ours(one.__wrapped__):
             found.append(one.cache_clear)
         elif type(one) is by_identity:
             found.append(one._known.clear)
+    if is_frozen:
+        gc.freeze()
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import cache
 from types import SimpleNamespace
 
@@ -35,6 +36,16 @@ def test_what_a_function_remembers_is_forgotten() -> None:
             helper(1)
             kept(one)
         assert [1, one] * times == ASKED
+
+
+def test_caches_are_found_whatever_was_frozen_before() -> None:
+    """A command freezes what it has read."""
+    gc.freeze()
+    try:
+        test_what_a_function_remembers_is_forgotten()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
 
 
 def test_objects_are_read_again_which_the_product_does_once() -> None:
