@@ -122,7 +122,10 @@ def test_the_page_counts_what_is_not_drawn_and_says_why() -> None:
     new["figures"]["ownTestsAlone"] = True
     new["figures"]["leftOut"] = {"core/packing": {"tuning": 75, "listed": 3}}
     page = proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": old, "mutants-packing": new}})
-    assert "| tuning | 75 | a number of `core/packing/search_settings.py` plus one" in page
+    assert (
+        "| tuning | 75 | a number of `core/packing/search_settings.py` or `core/packing/size_settings.py` plus one"
+        in page
+    )
     assert "9 of 9 (100 %): fewer than the tests of their area would" in page
     assert "| one by one | 3 | each with its reason in `tests/mutation/equivalent.toml` |" in page
     assert "not drawn" not in proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": old}})
