@@ -72,7 +72,7 @@ def test_it_costs_what_the_same_program_costs_pod_by_pod(seed: int) -> None:
         TargetRules(fill=0.8, is_gated=True),
         TargetRules(keep_discount=0.1, pools=pools, drains_max=np.array([2.0, 1.0])),
     ):
-        free = replace(fleet, must_go=fleet.must_go & (np.arange(len(pools)) == 1) & ~rules.is_gated)
+        free = replace(fleet, must_go=fleet.must_go & (np.arange(len(pools)) == 1) & (not rules.is_gated))
         for same in (free, with_cpu_alone(free)):
             least = least_objective(same, rules)
             assert least is not None
