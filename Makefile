@@ -62,8 +62,8 @@ test-lambda-python: setup ## The core's and the functions' own tests on Python 3
 	$(LAMBDA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	$(LAMBDA_VENV)/bin/python -m pytest $(TESTS) -p no:cacheprovider tests/unit tests/property
 
-nightly: setup ## Everything that is too long for CI, in hours: SEEDS=10000 CASES=20000 SAMPLE=500; all of it in build/nightly.json
-	$(BIN)/python -m tests.nightly --sizes SEEDS=$(NIGHTLY_SEEDS),CASES=$(CASES),SAMPLE=$(SAMPLE)
+nightly: setup ## Everything that is too long for CI, in hours: SEEDS=10000 CASES=20000 SEED=1 SAMPLE=500; all of it in build/nightly.json
+	$(BIN)/python -m tests.nightly --sizes SEEDS=$(NIGHTLY_SEEDS),CASES=$(CASES),SEED=$(SEED),SAMPLE=$(SAMPLE)
 
 WORLDS ?= 4
 e2e: setup ## The functions against real control planes and DynamoDB Local, in WORLDS=4 processes, on Kubernetes 1.35 or KUBERNETES=1.31; builds them at the first run (15 minutes)
@@ -73,11 +73,17 @@ e2e: setup ## The functions against real control planes and DynamoDB Local, in W
 CASES ?= 20000
 SEED ?= 1
 PROCESSES ?= 2
-fuzz: setup ## Random clusters and disruptions against the naive judges: CASES=20000 SEED=1 PROCESSES=2
-	$(BIN)/python -m tests.property.naive.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
-	$(BIN)/python -m tests.property.naive.fuzz --tight --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
-	$(BIN)/python -m tests.property.naive_disruption.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
-	$(BIN)/python -m tests.property.naive_manifests.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
+FUZZED := --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
+.PHONY: fuzz-scheduling fuzz-tight fuzz-disruption fuzz-manifests
+fuzz: fuzz-scheduling fuzz-tight fuzz-disruption fuzz-manifests ## Random clusters and disruptions against the naive judges, or one of them (make fuzz-disruption): CASES=20000 SEED=1 PROCESSES=2
+fuzz-scheduling: setup
+	$(BIN)/python -m tests.property.naive.fuzz $(FUZZED)
+fuzz-tight: setup
+	$(BIN)/python -m tests.property.naive.fuzz --tight $(FUZZED)
+fuzz-disruption: setup
+	$(BIN)/python -m tests.property.naive_disruption.fuzz $(FUZZED)
+fuzz-manifests: setup
+	$(BIN)/python -m tests.property.naive_manifests.fuzz $(FUZZED)
 
 SAMPLE ?= 500
 mutants: setup ## Deliberate faults in core, controllers and command line, asked of the tests of their area: SAMPLE=500 SEED=1; build/mutants.json

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,16 +14,16 @@ from benchmarks.page import figures as benchmark_figures
 from simulator.campaign.page import figures as campaign_figures
 from tests.e2e.peer.page import PICTURE, drawn
 from tests.e2e.peer.page import figures as peer_figures
-from tests.mutation.left_out import KINDS, LISTED
-
-Samples = Mapping[str, tuple[str, Mapping[str, Any]]]
-"""Area → the commit and the figures of its latest sample."""
+from tests.mutation import page as mutants
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 NIGHT: Final = "figures.json"
 PEER: Final = "e2e-peer.json"
 _NAMED: Final = "mutants-named"
+_FUZZ: Final = "fuzz-"
+_SUMMED_UP: Final = ", seeds "
+"""What the last line of a judge has, and what it prints of a single seed or on its way has not."""
 _WRITTEN_BY: Final = "<!-- Written by `make docs` from docs/figures.json. -->"
 _END: Final = "<!-- End of the figures. -->"
 
@@ -86,7 +85,9 @@ def proven(kept: Mapping[str, Any]) -> str:
         how,
         machine_line,
         "\n".join((*head, *_rows(kept))),
-        *_mutants(kept),
+        *_worlds(kept),
+        *_worlds(kept),
+        *mutants.sections(_samples(kept), mutants.words()),
         *_named(kept),
     ]
     return "\n\n".join(parts) + "\n"
@@ -100,72 +101,18 @@ def _rows(kept: Mapping[str, Any]) -> Iterator[str]:
         yield f"| {name} | {run} | {ended} | {step['seconds'] / 60:.1f} | {last} |"
 
 
-def _mutants(kept: Mapping[str, Any]) -> Iterator[str]:
-    """The score by area. A later sample of one area takes the place of its part of the sample of all."""
-    of_area: dict[str, tuple[str, dict[str, Any]]] = {}
-    of_own: dict[str, tuple[str, dict[str, Any]]] = {}
-    for step in _samples(kept):
-        found = of_own if step["figures"].get("ownTestsAlone") else of_area
-        found |= dict.fromkeys(step["figures"]["areas"], (step["commit"][:12], step["figures"]))
-    if of_area:
-        yield "## Faults that the tests of their area kill"
-        yield f"{_sum(of_area)}, drawn by the seed, from the code of the commit, where folders have these names."
-        yield _scores(of_area)
-    if of_own:
-        yield "## Faults that the tests at their module's path kill by themselves"
-        yield (
-            f"{_sum(of_own)}: fewer than the tests of their area would, and other faults than those above (`--own`). Since "
-            f"[ADR 271](../adr/0271-whole-results-are-compared-with-texts.md), the tests of whole results are asked as well; "
-            "older commits have none."
-        )
-        yield _scores(of_own)
-    yield from _left_out(of_area | of_own)
-    yield from _survivors(of_area, "Those that survived the tests of their area")
-    yield from _survivors(of_own, "Those that survived the tests at their module's path")
-
-
-def _sum(of_area: Samples) -> str:
-    scores = [found["areas"][area] for area, (_, found) in of_area.items()]
-    made, killed = (sum(score[key] for score in scores) for key in ("mutants", "killed"))
-    return f"{killed} of {made} ({100 * killed // max(made, 1)} %)"
-
-
-def _scores(of_area: Samples) -> str:
-    rows = (
-        f"| `{area}` | {found['areas'][area]['mutants']} | {found['areas'][area]['killed']} | {found['seed']} | {commit} |"
-        for area, (commit, found) in sorted(of_area.items())
-    )
-    return "\n".join(("| area | faults | killed | seed | commit |", "| --- | --- | --- | --- | --- |", *rows))
-
-
-def _survivors(of_area: Samples, title: str) -> Iterator[str]:
-    rows = [
-        row
-        for area, (_, found) in sorted(of_area.items())
-        for row in found["survivors"]
-        if row["file"].startswith(f"{area}/")
+def _worlds(kept: Mapping[str, Any]) -> Iterator[str]:
+    """What each naive judge was asked, and what it found: shares by rule, method and outcome."""
+    lines = [
+        f"- {name.removeprefix(_FUZZ)}: {line}"
+        for name, step in kept["steps"].items()
+        if name.startswith(_FUZZ)
+        for line in step["lastLines"]
+        if _SUMMED_UP in line
     ]
-    if rows:
-        yield f"{title}; lines and names of modules are those of the commit of the area:"
-        yield "\n".join(f"- `{row['file']}:{row['line']}`: {row['what']}{_not_asked(row)}" for row in rows)
-
-
-def _not_asked(row: Mapping[str, Any]) -> str:
-    """Whether more tests might have noticed a survivor (docs/adr/0274)."""
-    return f" ({row['notAsked']} more tests run it, and take too long to be asked)" if row.get("notAsked") else ""
-
-
-def _left_out(of_area: Samples) -> Iterator[str]:
-    """The faults that are not drawn, by the reason why nobody could see them; none for samples of before they were counted."""
-    counts: Counter[str] = Counter()
-    for area, (_, found) in of_area.items():
-        counts.update(found.get("leftOut", {}).get(area, {}))
-    if not counts:
-        return
-    yield "Faults that are not drawn, since no caller can see them, in the areas whose sample counts them:"
-    rows = [f"| {kind.name} | {counts[kind.name]} | {kind.why} |" for kind in KINDS if counts[kind.name]]
-    rows += [f"| one by one | {counts[LISTED]} | each with its reason in `tests/mutation/equivalent.toml` |"]
-    yield "\n".join(("| kind of code | faults | why |", "| --- | --- | --- |", *rows))
+    if lines:
+        yield "## Random worlds, and what was asked in them"
+        yield "\n".join(lines)
 
 
 def _samples(kept: Mapping[str, Any]) -> list[dict[str, Any]]:

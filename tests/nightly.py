@@ -46,17 +46,20 @@ STEPS: Final = (
     Step("tests", "test-long HYPOTHESIS=nightly"),
     Step("lambda-python", "test-lambda-python"),
     Step("conformance", "conformance"),
-    Step("fuzz", "fuzz CASES={CASES}"),
+    Step("fuzz-scheduling", "fuzz-scheduling CASES={CASES} SEED={SEED}"),
+    Step("fuzz-tight", "fuzz-tight CASES={CASES} SEED={SEED}"),
+    Step("fuzz-disruption", "fuzz-disruption CASES={CASES} SEED={SEED}"),
+    Step("fuzz-manifests", "fuzz-manifests CASES={CASES} SEED={SEED}"),
     Step("sim", "sim SEEDS={SEEDS}", "build/sim.json"),
     Step("replay", "replay REPLAYED={REPLAYED}", "build/replay.json"),
-    Step("mutants", "mutants SAMPLE={SAMPLE}", "build/mutants.json"),
+    Step("mutants", "mutants SAMPLE={SAMPLE} SEED={SEED}", "build/mutants.json"),
     Step("mutants-named", "mutants-named", "build/mutants-named.json"),
     Step("bench", "bench", "build/bench.json"),
     Step("bench-disruption", "bench-disruption", "build/bench-disruption.json"),
     Step("scale", "scale", "build/scale.json"),
     Step("e2e", "e2e", "build/e2e.json", {"FLEETWRIGHT_E2E_WHOLE_CORPUS": "1"}),
 )
-SIZES: Final = {"SEEDS": "10000", "CASES": "20000", "SAMPLE": "500", "REPLAYED": "60"}
+SIZES: Final = {"SEEDS": "10000", "CASES": "20000", "SEED": "1", "SAMPLE": "500", "REPLAYED": "60"}
 
 
 def main() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -50,6 +49,26 @@ def test_the_page_shows_how_each_step_ended(makefile: Path) -> None:
     assert second.endswith("| well | 0.0 | 7 cases |")
 
 
+def test_the_page_shows_what_the_random_worlds_asked(makefile: Path) -> None:
+    lines = [
+        "seed 8: 1 wrong, first: room",
+        "… 500 of 700 in 9 s, 1 failing",
+        "700 worlds, 1 failing {'room': 1}, seeds 1 to 700, 12 s",
+    ]
+    step = {
+        "command": "c",
+        "startedAt": "",
+        "commit": "",
+        "exitCode": 1,
+        "seconds": 1,
+        "lastLines": lines,
+        "figures": None,
+    }
+    page = proven({"machine": {"processors": 2, "python": "3"}, "steps": {"fuzz-disruption": step}})
+    assert "was asked in them\n\n- disruption: 700 worlds, 1 failing {'room': 1}, seeds 1 to 700, 12 s\n" in page
+    assert "wrong, first" not in page
+
+
 def test_the_page_shows_which_test_notices_a_named_fault() -> None:
     rows = [
         {"file": "core/a.py", "what": "the sign", "killer": "tests/unit/test_a.py::test_it[3-x]"},
@@ -78,57 +97,6 @@ def test_a_kept_sample_names_the_code_of_its_commit() -> None:
         for area, score in found.get("areas", {}).items():
             alive = [row for row in found["survivors"] if row["file"].startswith(f"{area}/")]
             assert len(alive) == score["mutants"] - score["killed"], (name, area)
-
-
-def a_sample(started: str, seed: int, survivors: list[str], **areas: tuple[int, int]) -> dict[str, Any]:
-    """A step of mutants: area, with `_` for `/` → faults and those that were killed."""
-    scores = {area.replace("_", "/"): {"mutants": made, "killed": dead} for area, (made, dead) in areas.items()}
-    rows = [{"file": file, "line": 7, "what": "`a` → `b`"} for file in survivors]
-    figures = {"seed": seed, "areas": scores, "survivors": rows}
-    fixed = {"command": "c", "commit": f"{seed}" * 20, "exitCode": 0, "seconds": 1, "lastLines": []}
-    return {**fixed, "startedAt": started, "figures": figures}
-
-
-def test_a_later_sample_of_an_area_takes_the_place_of_its_part_of_the_whole_one() -> None:
-    """The whole sample takes two hours; one of an area tells what its new tests are worth."""
-    steps = {
-        "mutants-cli": a_sample("2026-11-27T02:00", 2, ["cli/new.py"], cli=(20, 19)),
-        "mutants": a_sample("2026-11-27T01:00", 1, ["cli/old.py", "core/model/a.py"], cli=(10, 5), core_model=(10, 9)),
-        "mutants-named": {**a_sample("2026-11-27T03:00", 3, [], cli=(1, 1)), "figures": None},
-    }
-    steps["mutants"]["figures"]["survivors"][1]["notAsked"] = 3
-    page = proven({"machine": {"processors": 2, "python": "3"}, "steps": steps})
-    assert "28 of 30 (93 %)" in page
-    assert "`core/model/a.py:7`: `a` → `b` (3 more tests run it, and take too long to be asked)" in page
-    assert "| `cli` | 20 | 19 | 2 | 222222222222 |" in page
-    assert "| `core/model` | 10 | 9 | 1 | 111111111111 |" in page
-    assert "- `cli/new.py:7`: `a` → `b`\n- `core/model/a.py:7`" in page
-    assert "cli/old.py" not in page
-
-
-def test_a_sample_of_own_tests_alone_takes_the_place_of_no_other() -> None:
-    """It is another measure: the score of an area would fall because fewer of its tests were asked."""
-    whole, own = (a_sample(f"2026-11-27T0{n}:00", n, [f"cli/{n}.py"], cli=(10, 10 - n)) for n in (1, 2))
-    own["figures"]["ownTestsAlone"] = True
-    page = proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": whole, "mutants-cli": own}})
-    assert "9 of 10 (90 %), drawn by the seed" in page
-    assert "8 of 10 (80 %): fewer than the tests of their area would" in page
-    assert page.index("- `cli/1.py:7`") < page.index("- `cli/2.py:7`")
-
-
-def test_the_page_counts_what_is_not_drawn_and_says_why() -> None:
-    """The latest sample of an area says it; one of before it was counted says nothing."""
-    old, new = a_sample("2026-11-27T01:00", 1, [], cli=(9, 9)), a_sample("2026-11-27T02:00", 2, [], core_packing=(9, 9))
-    new["figures"]["ownTestsAlone"] = True
-    new["figures"]["leftOut"] = {"core/packing": {"tuning": 75, "listed": 3}}
-    page = proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": old, "mutants-packing": new}})
-    assert (
-        "| tuning | 75 | a number of `core/packing/search_settings.py` or `core/packing/size_settings.py` plus one"
-        in page
-    )
-    assert "9 of 9 (100 %): fewer than the tests of their area would" in page
-    assert "| one by one | 3 | each with its reason in `tests/mutation/equivalent.toml` |" in page
-    assert "not drawn" not in proven({"machine": {"processors": 2, "python": "3"}, "steps": {"mutants": old}})
 
 
 def test_a_step_that_is_run_alone_leaves_the_others_as_they_were(
@@ -160,6 +128,6 @@ def test_a_malformed_size_is_refused(said: str) -> None:
 
 
 def test_steps_are_chosen_by_name_in_their_own_order() -> None:
-    assert [step.name for step in chosen_steps("sim,fuzz")] == ["fuzz", "sim"]
+    assert [step.name for step in chosen_steps("sim,fuzz-tight")] == ["fuzz-tight", "sim"]
     with pytest.raises(SystemExit, match="there is no step 'sin'"):
         chosen_steps("sin")
