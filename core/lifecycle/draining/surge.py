@@ -29,9 +29,9 @@ def objection(deployment: WireWorkload) -> str:
     if spec.paused:
         return "its rollout is paused"
     rolling = spec.strategy.rolling_update
-    if spec.strategy.type != _ROLLING or not _amount(rolling.max_surge, round_up=True):
+    if spec.strategy.type != _ROLLING or not _is_a_pod(rolling.max_surge, from_percent=1):
         return "its strategy starts no new pod before the old one stops"
-    if _amount(rolling.max_unavailable, round_up=False):
+    if _is_a_pod(rolling.max_unavailable, from_percent=100):
         return "its strategy stops the old pod before the new one is ready"
     if status.observed_generation < deployment.metadata.generation or status.updated_replicas < status.replicas:
         return "a rollout is already in progress"
@@ -44,10 +44,8 @@ def restart(deployment: WireWorkload, claim: str) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": deployment.metadata.resource_version}, "spec": {"template": template}}
 
 
-def _amount(given: int | str, *, round_up: bool) -> int:
-    """Return a number, or a percentage of the one replica (Kubernetes rounds surge up and unavailability down)."""
+def _is_a_pod(given: int | str, *, from_percent: int) -> bool:
+    """Whether a number, or a percentage of the one replica, is a pod: Kubernetes rounds surge up and unavailability down."""
     text = str(given)
-    if not text.endswith("%"):
-        return int(text)
-    percent = int(text.removesuffix("%"))
-    return -(-percent // 100) if round_up else percent // 100
+    least = from_percent if text.endswith("%") else 1
+    return int(text.removesuffix("%")) >= least

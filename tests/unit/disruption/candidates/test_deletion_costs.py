@@ -33,6 +33,13 @@ def test_a_mark_is_written_once_and_undone_when_the_node_stays() -> None:
     assert written(pod_on("a", "p", annotations=MARKED), going=()) == {"p": UNMARKED}
 
 
+def test_a_mark_whose_cost_someone_removed_is_undone_and_ranks_no_pod() -> None:
+    """A cost that is missing is not one that a user set."""
+    left = pod_on("a", "p", annotations={labels.STEERED: LEAVES_FIRST})
+    assert written(left, going=()) == {"p": UNMARKED}
+    assert written(left, pod_on("a", "q")) == {"q": MARKED}
+
+
 def test_costs_of_users_are_kept() -> None:
     own = {labels.POD_DELETION_COST: "100"}
     assert written(pod_on("a", "p", annotations=own), pod_on("a", "q")) == {}

@@ -163,3 +163,8 @@ def test_the_method_finds_one_node_at_a_time() -> None:
     """The next node is judged in the world after the first."""
     (command,) = repair.find(DisruptionPass(world(DEAD)))
     assert (command.method, len(command.nodes)) == ("repair", 1)
+
+
+def test_the_method_finds_nothing_without_the_feature_gate_or_an_unhealthy_node() -> None:
+    assert repair.find(DisruptionPass(world(DEAD, options=Options()))) == []
+    assert repair.find(DisruptionPass(world())) == []

@@ -15,10 +15,12 @@ from core.disruption.methods.terminate_first import objection
 from core.model.catalogue import Catalogue, Offering
 from core.model.node import Node
 from core.model.node_claim import INITIALIZED, NodeClaim
+from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 from core.reasons.node import NodeReason
 from core.reasons.refusal import Refusal
+from core.reasons.termination import TerminationReason
 from tests.builders import ZONES, a_node_of, a_pod, a_pool
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
@@ -68,7 +70,14 @@ def test_one_node_goes_and_the_next_waits_for_its_replacement() -> None:
     """Otherwise, both stay drifted for ever; or both go at once, although one would do."""
     snapshot = a_fleet()
     (command,) = disrupt(snapshot).commands
-    assert (command.method, command.nodes, command.replacements, command.moves) == ("terminate-first", ("a",), (), ())
+    assert command == Command(
+        reason=TerminationReason.DRIFTED,
+        method="terminate-first",
+        nodes=("a",),
+        claims=("default-a",),
+        savings=DisruptionPass(snapshot).survey.candidates[0].price,
+    )
+    assert command.savings > 0
     assert checked(command, snapshot) == command
 
 
@@ -152,3 +161,15 @@ def test_no_second_node_goes_first_in_a_pass_in_which_one_goes_for_drift() -> No
     assert terminate_first.find(this_pass) == []
     this_pass.commands = [msgspec.structs.replace(first, reason="Empty")]
     assert [command.nodes for command in terminate_first.find(this_pass)] == [("a",)]
+
+
+def test_a_type_that_only_the_reservation_offers_is_launched_into_again() -> None:
+    """A block of accelerators may have no other offering in the region."""
+    full = a_full_reservation()
+    alone = tuple(
+        msgspec.structs.replace(one, offerings=one.offerings[-1:]) if one.name == MIDDLE.name else one
+        for one in full.default
+    )
+    (offering,) = next(one.offerings for one in alone if one.name == MIDDLE.name)
+    assert offering.reservation_id == "cr-1"
+    assert objection_to(a_fleet(catalogue=Catalogue(default=alone))) == ""

@@ -170,3 +170,15 @@ def test_a_node_without_a_claim_counts_in_no_limits() -> None:
     assert foreign.labels[labels.NODEPOOL] == "default"
     assert budgets.has_room_for([a_plan(instance_types=("t-4",))], other)
     assert not budgets.has_room_for([a_plan(instance_types=("t-4",))] * 2, other)
+
+
+def test_a_node_that_is_released_leaves_room_for_one_other() -> None:
+    this_pass = DisruptionPass(cluster())
+    budgets, candidates = WaveBudgets(this_pass), this_pass.survey.candidates
+    budgets.begin()
+    for candidate in candidates[:2]:
+        budgets.take(candidate)
+    budgets.release(candidates[1])
+    assert budgets.admits(candidates[2], UNDERUTILIZED)
+    budgets.take(candidates[2])
+    assert not budgets.admits(candidates[3], UNDERUTILIZED)

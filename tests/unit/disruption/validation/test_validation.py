@@ -240,6 +240,15 @@ class TestValidation:
         told = f"instance type t-1 no longer suits replacement {command.replacements[0].name}"
         assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
 
+    def test_its_pods_find_no_place(self) -> None:
+        """Nobody launches beyond the limits that the NodePool has got since."""
+        node, pods = a_node_of(LARGE), (pod_on("node-1"),)
+        command = self.command(world(node, pods=pods, options=KARPENTER))
+        full = (a_pool("default", ON_DEMAND, disruption=OPEN, limits={"cpu": 0}),)
+        found = checked(command, world(node, pods=pods, node_pools=full, options=KARPENTER))
+        assert isinstance(found, Refusal)
+        assert found.message.startswith("pod default/on-node-1 would find no place: NodePool default: its limits leave")
+
     def test_its_pods_need_one_more_node(self) -> None:
         """That costs more than was decided, and nobody compared it with what is saved."""
         node = a_node_of(LARGE)

@@ -157,3 +157,12 @@ def test_many_events_are_written_in_parts() -> None:
     write_together(server, [an_event(str(number)) for number in range(AT_A_TIME + 3)], run_tasks)
     write_together(server, [], run_tasks)
     assert (asked, len(server.names(kinds.EVENTS))) == ([2], 3)
+
+
+def test_the_log_names_an_event_that_is_not_written(caplog: pytest.LogCaptureFixture) -> None:
+    """Otherwise, nobody can tell which of a run's events exist already."""
+    caplog.set_level("DEBUG", logger=kube_events.logger.name)
+    errors = (ConflictError("kube:create events", "exists"), DeniedError("kube:create events", "no"))
+    event = an_event()
+    assert write(Refusing(*errors, TransientError("kube:create events", "503")), [event] * 3) == 2
+    assert [getattr(record, "event", None) for record in caplog.records] == [name_of(event)] * 3

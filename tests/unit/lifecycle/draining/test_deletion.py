@@ -52,6 +52,13 @@ def test_the_limits_are_free_and_the_deadline_runs_once_the_node_is_tainted() ->
     assert later.deletion == gone.deletion
 
 
+def test_a_claim_that_does_not_leave_has_no_drain_to_note_anything_about() -> None:
+    record = a_record(reserved={"cpu": 4000})
+    assert emptied(record, NOW) == record
+    assert tainted(record, NOW).deletion is None
+    assert with_clock(record, NOW, is_held=True) == record
+
+
 def test_the_place_in_the_budgets_is_free_once_the_instance_is_terminated() -> None:
     assert not terminated(a_record(is_disrupting=True), NOW).is_disrupting
 

@@ -22,8 +22,10 @@ def a_deployment(status: dict[str, Any] | None = None, **spec: Any) -> WireWorkl
 
 def test_a_single_replica_with_a_safe_rollout_is_restarted() -> None:
     assert objection(a_deployment()) == ""
-    percent = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
-    assert objection(a_deployment(strategy=percent)) == ""  # Kubernetes rounds surge up and unavailability down
+    for surge, unavailable in (("25%", "25%"), ("1%", "99%"), ("100%", "0%"), (2, 0)):
+        rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
+        # Kubernetes rounds surge up and unavailability down.
+        assert objection(a_deployment(strategy={"type": "RollingUpdate", "rollingUpdate": rolling})) == ""
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,9 @@ def test_a_single_replica_with_a_safe_rollout_is_restarted() -> None:
         ({"paused": True}, "paused"),
         ({"strategy": {"type": "Recreate"}}, "no new pod before"),
         ({"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, "no new pod before"),
+        ({"strategy": {"rollingUpdate": {"maxSurge": "0%", "maxUnavailable": 1}}}, "no new pod before"),
         ({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "100%"}}}, "stops the old pod"),
+        ({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}}, "stops the old pod"),
         ({"status": {"updatedReplicas": 0}}, "in progress"),
         ({"status": {"observedGeneration": 0}}, "in progress"),
     ],

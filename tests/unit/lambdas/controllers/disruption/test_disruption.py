@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.run_report import RunReport
 from adapters.store import DECIDER
 from core.brakes.brake import Brake, BrakeKind
 from core.disruption.disruption_pass import DisruptionPass
@@ -132,6 +133,12 @@ class TestAnUnchangedCluster:
         lab.clock.advance(minutes=1)
         calls = listed(lab)
         assert "skippedRuns" not in lab.disrupt(is_woken=True).counts
+        assert calls != []
+
+    def test_is_looked_at_when_a_window_opens_or_closes(self, lab: Lab) -> None:
+        calls, report, now = listed(lab), RunReport(), lab.clock.now()
+        lab.app.disruption.run(report, owner="a window", deadline=now + timedelta(minutes=5), is_window=True)
+        assert "skippedRuns" not in report.counts
         assert calls != []
 
 

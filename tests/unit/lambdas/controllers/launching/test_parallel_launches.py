@@ -94,6 +94,17 @@ def test_no_launch_begins_close_to_the_end_of_the_run(lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("unlike")
+@pytest.mark.parametrize(("seconds", "begun"), [(45, 6), (46, 1)])
+def test_a_launch_begins_up_to_fifteen_seconds_before_the_end(lab: Lab, seconds: int, begun: int) -> None:
+    spent = [seconds]
+    lab.cloud.before_call = lambda call: (
+        lab.clock.advance(seconds=spent.pop() if spent else 0) if call == "launch" else None
+    )
+    lab.provision()
+    assert sum(claim.phase is ClaimPhase.LAUNCHED for claim in lab.claims) == begun
+
+
+@pytest.mark.usefixtures("unlike")
 def test_a_failing_launch_affects_no_other(lab: Lab) -> None:
     left = [TransientError("ec2:CreateFleet", "503")]
 

@@ -68,6 +68,7 @@ class TestANodeClaimThatIsNotLaunched:
         world.forget("another", "not about it")
         world.forget("mine", "the first")
         world.forget("mine", "the last")
+        world.forget("another", "nor this")
         clause = ClaimReason.LAUNCH_DENIED.clause
         assert world.not_launched() == [("LaunchDenied", f"{clause}: the last")]
         assert world.about() == [("NodeClaim", "mine")]

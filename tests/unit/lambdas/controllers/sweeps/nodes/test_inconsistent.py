@@ -6,7 +6,7 @@ import pytest
 
 from core.manifests.wire import api_resources as kinds
 from tests.fakes.lab import Lab
-from tests.unit.lambdas.controllers.sweeps.one_node import a_working_node, event_objects
+from tests.unit.lambdas.controllers.sweeps.one_node import a_working_node, event_objects, sweep
 
 
 def a_small_node(cpu: str) -> Lab:
@@ -40,3 +40,10 @@ def test_a_node_with_nine_tenths_of_its_type_is_large_enough() -> None:
     lab.tick(2)
     assert not report.counts.get("inconsistentNodes")
     assert event_objects(lab, "FailedConsistencyCheck") == []
+
+
+def test_a_claim_whose_node_is_gone_is_compared_with_nothing() -> None:
+    lab = a_small_node("1000m")
+    (name,) = lab.kubernetes.names(kinds.NODES)
+    lab.kubernetes.drop(kinds.NODES, name)
+    assert sweep(lab, "inconsistentNodes").counts == {"inconsistentNodes": 0}
