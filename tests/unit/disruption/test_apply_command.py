@@ -169,3 +169,24 @@ def test_later_commands_move_no_more_volumes_to_a_replacement_than_it_attaches()
     commands = disrupt(snapshot).commands
     (new,) = (claim.name for command in commands if command.method == "static-drift" for claim in command.replacements)
     assert [move.to for command in commands for move in command.moves].count(new) == 1
+
+
+def test_a_replacement_has_the_labels_of_its_type_that_have_one_value() -> None:
+    """Which of several it gets is not known before it joins."""
+    one = a_type("t", capacity_types=(labels.ON_DEMAND,), team="x")
+    either = msgspec.structs.replace(one, labels={**one.labels, "either": ("a", "b")})
+    snapshot = msgspec.structs.replace(world(), catalogue=Catalogue(default=(either,)))
+    planned = a_plan(instance_types=("t",), zones=ZONES[:1], capacity_types=(labels.ON_DEMAND,))
+    claim, node = joined(planned, snapshot)
+    own = {
+        **planned.labels,
+        labels.ARCH: "amd64",
+        labels.OS: "linux",
+        "team": "x",
+        labels.NODEPOOL: "default",
+        labels.INSTANCE_TYPE: "t",
+        labels.ZONE: ZONES[0],
+        labels.CAPACITY_TYPE: labels.ON_DEMAND,
+    }
+    assert claim.labels == own
+    assert node.labels == {**own, labels.HOSTNAME: "c", labels.REGISTERED: "true", labels.INITIALIZED: "true"}

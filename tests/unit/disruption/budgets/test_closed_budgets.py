@@ -80,3 +80,23 @@ def test_the_result_equals_a_check_every_quarter_of_an_hour(seed: int) -> None:
     naive = all(allowed(pool, 100, reason, moment) == 0 for moment in moments for reason in BUDGETED)
     for late in (timedelta(0), timedelta(minutes=7)):
         assert closed_for_long([pool], NOW + late) == (("p",) if naive else ())
+
+
+UNTIL_NOW = Budget(nodes="0", schedule="0 0 10 11 *", duration=timedelta(days=10))
+FROM_FIVE_PAST = Budget(nodes="0", schedule="5 0 20 11 *", duration=timedelta(hours=1))
+FROM_FORTY_PAST = Budget(nodes="0", schedule="40 0 20 11 *", duration=timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("budgets", "minutes", "is_closed"),
+    [
+        ((UNTIL_NOW,), 5, False),
+        ((UNTIL_NOW, FROM_FIVE_PAST), 5, True),
+        ((UNTIL_NOW, FROM_FORTY_PAST), 50, False),
+    ],
+)
+def test_what_is_closed_is_so_now_and_was_open_for_a_quarter_of_an_hour_at_most(
+    budgets: tuple[Budget, ...], minutes: int, is_closed: bool
+) -> None:
+    pool = a_pool("p", disruption=Disruption(budgets=budgets))
+    assert closed_for_long([pool], NOW + timedelta(minutes=minutes)) == (("p",) if is_closed else ())

@@ -95,3 +95,11 @@ def test_a_copy_is_independent() -> None:
 
 def test_a_plan_without_ceilings_does_not_depend_on_what_was_evicted() -> None:
     assert disrupt(spare()) == disrupt(msgspec.structs.replace(spare(), evicted_nodes=drained(9, HOUR / 2)))
+
+
+def test_a_node_without_pods_to_evict_goes_beyond_the_ceiling() -> None:
+    """More may have been evicted than the ceiling allows since it was lowered."""
+    snapshot = spare(ceiling=1, evicted_nodes=drained(9, HOUR / 2), pods=(pod_on("n0"),))
+    with_pod, without, *_ = DisruptionPass(snapshot).survey.candidates
+    rate = EvictionRate.of(snapshot, ())
+    assert (rate.allows([with_pod]), rate.allows([without])) == (False, True)

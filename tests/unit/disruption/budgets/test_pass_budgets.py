@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from core.disruption.budgets.pass_budgets import PassBudgets
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.node_pool import Budget, Disruption
@@ -62,3 +65,27 @@ def test_nodes_go_together_only_if_their_pods_disruption_budgets_let_all_pods_go
     later = budgets.evictions_left(is_first=False)
     assert not budgets.evictions_left().allows_together([second.state.pods])
     assert later.allows_together([second.state.pods]), "what moved before runs again by then"
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_ready", "left"),
+    [
+        (REASON, True, 1),
+        (REASON, False, 1),
+        (TerminationReason.UNHEALTHY, True, 1),
+        (TerminationReason.UNHEALTHY, False, 2),
+    ],
+)
+def test_only_a_repaired_node_that_is_not_ready_has_its_place_already(
+    reason: str, *, is_ready: bool, left: int
+) -> None:
+    """It counts as long as it is not Ready."""
+    this_pass = a_pass("2")
+    first, second = this_pass.survey.candidates
+    assert first.state.node is not None
+    node = msgspec.structs.replace(first.state.node, is_ready=is_ready)
+    state = msgspec.structs.replace(first.state, node=node)
+    this_pass.budgets.take(msgspec.structs.replace(first, state=state), reason)
+    assert this_pass.budgets.left("default", REASON) == left
+    this_pass.budgets.take(second, REASON)
+    assert this_pass.budgets.left("default", REASON) == left - 1

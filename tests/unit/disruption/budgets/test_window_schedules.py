@@ -50,6 +50,11 @@ def test_an_end_that_cron_cannot_express_is_a_single_time() -> None:
     assert expressions("0 22 1 * *", hours=4) == ["at(2026-04-02T02:00:00)", "cron(0 22 1 * ? *)"]
 
 
+def test_a_start_at_the_end_of_a_window_prolongs_it() -> None:
+    """From 20 to 23 and from 23 to 2: nothing opens or closes at 23."""
+    assert expressions("0 20,23 1 * *", hours=3) == ["at(2026-04-02T02:00:00)", "cron(0 20,23 1 * ? *)"]
+
+
 def test_end_of_a_window_that_is_open_now() -> None:
     """Inside a window, the next end is that window's."""
     assert "at(2026-03-03T20:00:00)" in expressions("0 20 1 * *", hours=48)

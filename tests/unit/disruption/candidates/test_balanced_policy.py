@@ -33,7 +33,15 @@ def test_the_savings_share_must_be_half_the_disruption_share(savings: int, is_re
 def test_a_pool_without_a_known_price_rejects_every_move() -> None:
     """Nothing can be said of the share that the move would save."""
     assert rejecting_pool([a_candidate(price=100, cost=UNIT)], 50, {}) == "default"
+    assert rejecting_pool([a_candidate(price=100, cost=0)], 50, {}) == "default"
     assert rejecting_pool([a_candidate(price=0, cost=0)], 50, {"default": PoolTotals(price=0, cost=0)}) == "default"
+
+
+def test_nodes_that_cost_nothing_have_the_whole_of_the_savings() -> None:
+    """Reserved nodes are paid for anyway: their share of the price says nothing."""
+    totals = {"default": PoolTotals(price=1000, cost=10 * UNIT)}
+    free = [a_candidate(price=0, cost=UNIT)]
+    assert [rejecting_pool(free, savings, totals) for savings in (1, 49, 50)] == ["default", "default", ""]
 
 
 def test_a_pool_that_approves_lets_the_next_one_be_asked() -> None:
@@ -57,6 +65,15 @@ def test_totals_count_every_node_of_the_pool() -> None:
     totals = pool_totals(snapshot, state_nodes(snapshot))
     assert totals["default"].cost == 3 * UNIT
     assert totals["default"].price == 2 * min(o.price for o in SMALL.offerings if o.capacity_type == "on-demand")
+
+
+def test_totals_leave_out_nodes_that_go_and_pools_of_other_policies() -> None:
+    pools = (a_pool("lazy", ON_DEMAND), *POOLS)
+    nodes = (a_node_of(SMALL, "a", pool="lazy"), a_node_of(SMALL, "b"), a_node_of(SMALL, "c"), a_node_of(SMALL, "d"))
+    marked = (nodes[1][0].name,)
+    snapshot = world(*nodes, pods=(pod_on("a"), pod_on("b"), pod_on("d")), node_pools=pools, marked_for_deletion=marked)
+    price = min(o.price for o in SMALL.offerings if o.capacity_type == "on-demand")
+    assert pool_totals(snapshot, state_nodes(snapshot)) == {"default": PoolTotals(price=2 * price, cost=3 * UNIT)}
 
 
 def test_no_totals_are_computed_for_other_policies() -> None:

@@ -11,8 +11,9 @@ import pytest
 from core import labels
 from core.disruption.candidates.candidate import Candidate, Survey, survey
 from core.disruption.candidates.eviction_cost import UNIT, eviction_cost, reschedule_cost
+from core.model.catalogue import Catalogue
 from core.model.node import Node
-from core.model.node_claim import INITIALIZED, Condition, Hold, NodeClaim
+from core.model.node_claim import DRIFTED, INITIALIZED, Condition, Hold, NodeClaim
 from core.model.node_pool import Disruption
 from core.model.pod import Owner, Pod
 from core.model.policy import PodDisruptionBudget
@@ -104,6 +105,43 @@ def held(for_: timedelta) -> NodeClaim:
 def test_reasons_that_block_a_node(snapshot: Snapshot, expected: list[str]) -> None:
     """Karpenter's list of disqualifiers, one by one."""
     assert codes(snapshot) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "message"),
+    [
+        (
+            {"nodes": ()},
+            NodeReason.NOT_INITIALIZED,
+            f"the node of NodeClaim {CLAIM.name} has not joined yet",
+        ),
+        ({"paused_pools": {"default": "paused by a person"}}, NodeReason.PAUSED, "paused by a person"),
+        (
+            {"node_pools": (a_pool(own_annotations={labels.MODE: labels.OBSERVE}),)},
+            NodeReason.OBSERVED,
+            f"NodePool default is only observed: its annotation {labels.MODE} says so",
+        ),
+        (
+            {"catalogue": Catalogue()},
+            NodeReason.NODE_POOL_NOT_FOUND,
+            "NodePool default has no instance types to choose from",
+        ),
+        ({"node_pools": ()}, NodeReason.NODE_POOL_NOT_FOUND, "NodePool default of node node-1 does not exist"),
+    ],
+)
+def test_a_node_that_its_pool_or_its_start_keeps_is_told(
+    changes: dict[str, Any], reason: NodeReason, message: str
+) -> None:
+    found = look(msgspec.structs.replace(world(), **changes))
+    assert (found.candidates, [(block.reason, block.message) for block in found.blocked]) == ((), [(reason, message)])
+
+
+@pytest.mark.parametrize(("status", "drifted_at"), [("True", NOW), ("False", None), ("Unknown", None)])
+def test_a_node_has_drifted_since_its_condition_says_so(status: str, drifted_at: object) -> None:
+    """Rollouts begin with the node that drifted first."""
+    conditions = {**CLAIM.conditions, DRIFTED: Condition(status, "NodePoolDrifted", changed_at=NOW)}
+    candidate = only(world(claim=msgspec.structs.replace(CLAIM, conditions=conditions)))
+    assert (candidate.drifted_at, bool(candidate.drift)) == (drifted_at, status == "True")
 
 
 def test_an_unreadable_pod_is_named_with_its_field() -> None:

@@ -95,6 +95,28 @@ def test_the_type_of_a_young_claim_is_not_checked() -> None:
     assert reason(changed(created_at=NOW - timedelta(hours=1)), types=()) == ""
 
 
+@pytest.mark.parametrize(
+    ("known", "offered", "expected"),
+    [
+        ({labels.CAPACITY_TYPE: labels.ON_DEMAND}, labels.ON_DEMAND, ""),
+        ({labels.CAPACITY_TYPE: labels.ON_DEMAND}, labels.SPOT, DriftReason.INSTANCE_TYPE_NOT_FOUND),
+        ({labels.CAPACITY_TYPE: labels.RESERVED}, labels.SPOT, DriftReason.INSTANCE_TYPE_NOT_FOUND),
+        ({}, labels.SPOT, ""),
+    ],
+)
+def test_a_type_that_is_no_longer_sold_by_the_terms_of_the_node_is_gone(
+    known: dict[str, str], offered: str, expected: str
+) -> None:
+    """A node that does not say its terms, as one that was adopted, has drifted from none."""
+    own = {key: value for key, value in CLAIM.labels.items() if key != labels.CAPACITY_TYPE}
+    types = (a_type(capacity_types=(offered,)),)
+    assert reason(changed(labels={**own, **known}), types=types) == expected
+
+
+def test_a_condition_without_a_reason_is_believed_as_well() -> None:
+    assert reason(changed(conditions={DRIFTED: Condition("True")})) == "Drifted"
+
+
 def test_reserved_node_may_have_become_on_demand() -> None:
     """An expired reservation leaves an on-demand node, not a drifted one."""
     assert reason(changed(labels={**CLAIM.labels, labels.CAPACITY_TYPE: labels.RESERVED})) == ""

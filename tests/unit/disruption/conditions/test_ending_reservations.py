@@ -120,8 +120,12 @@ def test_a_market_without_such_reservations_stays_the_very_same() -> None:
     """Caches go by identity, and every pass begins with this."""
     snapshot = a_world(FAR, spot())
     found = EndingReservations(snapshot, ending_reservations(snapshot))
-    assert found.avoided(snapshot) is snapshot
+    assert found.avoided(snapshot) is found.allowed(snapshot) is snapshot
     assert DisruptionPass(snapshot).snapshot is snapshot
+    middle = snapshot.catalogue.default[1]
+    full = tuple(msgspec.structs.replace(one, available=not one.reservation_id) for one in middle.offerings)
+    taken = Catalogue((SMALL, msgspec.structs.replace(middle, offerings=full), LARGE))
+    assert not EndingReservations(msgspec.structs.replace(snapshot, catalogue=taken), frozenset({"cr-1"})).take_nodes
     elsewhere = msgspec.structs.replace(
         snapshot, node_classes=(NodeClass(name="default", reservation_ends={"cr-2": NEAR}),)
     )

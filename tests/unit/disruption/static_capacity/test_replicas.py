@@ -35,6 +35,7 @@ def fleet(nodes: int, replicas: int, *, gate: Options = ON, **changes: Any) -> S
         (3, 3, {}, 0, 0),
         (4, 3, {}, 0, 1),
         (1, 0, {}, 0, 1),
+        (0, 0, {}, 0, 0),
         (1, 4, {"nodes": 3}, 2, 0),
     ],
 )
