@@ -12,11 +12,14 @@ from core.disruption import disrupt
 from core.disruption.consolidation.consolidation import consolidated
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.feature_gates import FeatureGates
+from core.model.node_pool import BALANCED, Budget, Disruption
+from core.model.plan import Command, Move
+from core.model.pod import PodAffinityTerm
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
 from core.reasons.node import NodeReason
 from core.reasons.refusal import Refusal
-from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     LARGE,
@@ -132,3 +135,46 @@ def test_only_spot_nodes_alone_are_kept_from_spot(capacity_types: tuple[str, ...
     assert isinstance(found, Refusal) != kept
     if not isinstance(found, Refusal):
         assert [claim.capacity_types for claim in found.replacements] == [(labels.SPOT,)]
+
+
+def test_a_command_says_what_goes_where_and_what_that_saves() -> None:
+    terms = {"reason": "Underutilized", "method": "single", "nodes": ("a",), "claims": ("default-a",)}
+    beside = DisruptionPass(world(a_node_of(LARGE, "a"), a_node_of(MIDDLE, "b"), pods=(pod_on("a"), pod_on("b"))))
+    first, _ = beside.survey.candidates
+    moves = (Move("default/on-a", "b"),)
+    assert consolidated([first], beside, method="single") == Command(**terms, moves=moves, savings=first.price)
+    alone = DisruptionPass(world(a_node_of(LARGE, "a"), pods=(pod_on("a"),)))
+    found = consolidated(alone.survey.candidates, alone, method="single")
+    assert isinstance(found, Command)
+    (new,) = found.replacements
+    moves, savings = (Move("default/on-a", new.name),), first.price - new.price
+    assert found == Command(**terms, replacements=(new,), moves=moves, savings=savings)
+    assert savings > 0
+
+
+def test_a_refusal_says_what_is_missing() -> None:
+    """Operators read it at the node."""
+    apart = PodAffinityTerm(labels.HOSTNAME, a_selector(app="web"))
+    own = {"labels": {"app": "web"}, "anti_affinity": (apart,)}
+    pairs, pods = (a_node_of(LARGE, "a"), a_node_of(LARGE, "b")), (pod_on("a", **own), pod_on("b", **own))
+    two = DisruptionPass(world(*pairs, pods=pods))
+    told = "its pods would need 2 new nodes"
+    both = two.survey.candidates
+    assert consolidated(both, two, method="multi") == Refusal(NodeReason.NO_CHEAPER_OPTION, told)
+    balanced = (a_pool("default", ON_DEMAND, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),))),)
+    pods = (pod_on("a", cpu="900m"), pod_on("b", "other"))
+    guarded = DisruptionPass(world(a_node_of(SMALL, "a"), a_node_of(LARGE, "b"), pods=pods, node_pools=balanced))
+    told = "the savings are too small for the pods that NodePool default (policy Balanced) would have to move"
+    small = guarded.survey.candidates[:1]
+    assert consolidated(small, guarded, method="single") == Refusal(NodeReason.BALANCED, told)
+
+
+def test_the_cheapest_node_of_a_type_bounds_a_new_one_of_that_type() -> None:
+    """A spot node and an on-demand node of one type: another spot node of it is what keeping the first would be."""
+    pairs = (a_node_of(MIDDLE, "a", capacity_type=labels.SPOT), a_node_of(MIDDLE, "b"))
+    pods = (pod_on("a", cpu="1500m"), pod_on("b", cpu="1500m"))
+    this_pass = DisruptionPass(world(*pairs, pods=pods, node_pools=(a_pool("default", disruption=OPEN),)))
+    for candidates in (this_pass.survey.candidates, this_pass.survey.candidates[::-1]):
+        found = consolidated(candidates, this_pass, method="multi")
+        assert isinstance(found, Refusal)
+        assert found.message == "no cheaper instance type could hold its pods"

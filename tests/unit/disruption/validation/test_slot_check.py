@@ -42,3 +42,45 @@ def test_a_pod_that_may_be_the_first_of_its_kind_goes_anywhere(others: dict[str,
 def test_a_pod_does_not_go_where_its_spread_counts_too_many(to: str, denied: bool) -> None:
     goes = {"spreads": (EVEN,), "labels": WEB}
     assert is_denied(to, goes=goes, others={"b": {"labels": WEB}, "c": {}}) is denied
+
+
+def are_denied(places: dict[str, str], *, goes: dict[str, dict[str, Any]], others: dict[str, dict[str, Any]]) -> bool:
+    """Whether a pod of node `a`, which is left by several, is denied its place."""
+    pods = (
+        *(pod_on("a", name, **spec) for name, spec in goes.items()),
+        *(pod_on(name, **spec) for name, spec in others.items()),
+    )
+    fresh = DisruptionPass(world(*(a_node_of(MIDDLE, name) for name in ("a", *others)), pods=pods))
+    moves = [Move(f"default/{name}", to) for name, to in places.items()]
+    return slot_is_denied(moves, fresh.survey.candidates[:1], fresh)
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "denied"), [("new", "new", False), ("b", "b", False), ("new", "b", True), ("b", "new", True)]
+)
+def test_a_pod_finds_the_company_that_comes_with_it(client: str, server: str, denied: bool) -> None:
+    """Whichever of them is named first; one that its own rule selects may be the first of its kind."""
+    goes = {"client": {"affinity": (NEAR,)}, "server": {"labels": WEB}}
+    places = {"client": client, "server": server}
+    assert are_denied(places, goes=goes, others={"b": {}}) is denied
+    assert not are_denied(places, goes={**goes, "client": {"affinity": (NEAR,), "labels": WEB}}, others={"b": {}})
+
+
+def test_a_chain_of_company_is_followed() -> None:
+    near = PodAffinityTerm(labels.HOSTNAME, a_selector(app="db"))
+    goes = {
+        "a-client": {"affinity": (near,)},
+        "b-client": {"affinity": (NEAR,), "labels": {"app": "db"}},
+        "server": {"labels": WEB},
+    }
+    assert not are_denied(dict.fromkeys(goes, "new"), goes=goes, others={})
+    assert are_denied({**dict.fromkeys(goes, "new"), "server": "b"}, goes=goes, others={"b": {}})
+
+
+def test_a_pod_whose_spread_counts_comes_before_those_that_it_counts() -> None:
+    goes = {"a-plain": {"labels": WEB}, "spread": {"labels": WEB, "spreads": (EVEN,)}}
+    assert not are_denied({"a-plain": "b", "spread": "b"}, goes=goes, others={"b": {}, "c": {}})
+    twice = {"one": goes["spread"], "two": goes["spread"]}
+    assert are_denied({"one": "b", "two": "b"}, goes=twice, others={"b": {}, "c": {}})
+    assert not are_denied({"one": "b", "two": "c"}, goes=twice, others={"b": {}, "c": {}})
+    assert not are_denied({"one": "b"}, goes=twice, others={"b": {}, "c": {}}), "the other pod ends with its node"
