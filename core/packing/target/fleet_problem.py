@@ -67,9 +67,9 @@ class FleetProblem(msgspec.Struct, frozen=True, eq=False):
         A node that has more than the rules allow keeps them; one that takes no pods keeps its own.
         """
         seen = self.room_groups != NO_GROUP
-        takes = np.zeros((len(items), len(self.prices)), dtype=bool)
-        takes[:, seen] = self.group_suits[items][:, self.room_groups[seen]]
-        return np.maximum(self.loads.T[items], np.where(takes, caps[items][:, None], 0))
+        more = np.zeros((len(items), len(self.prices)), dtype=np.int64)
+        more[:, seen] = self.group_suits[items][:, self.room_groups[seen]] * caps[items][:, None]
+        return np.maximum(self.loads.T[items], more)
 
     @property
     def scale(self) -> Floats:

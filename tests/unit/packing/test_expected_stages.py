@@ -215,6 +215,22 @@ def _columns_of(problem: PackingProblem) -> Iterator[str]:
     )
     whole = whole_machine_bound(problem, cost=dived.cost(problem), settings=SETTINGS.whole_machine_bound)
     yield f"bounds: dual {_digits(proven)} in {budget.steps} steps, whole machines {_digits(whole)}"
+    yield from _other_dives(problem, fluid.lower_bound)
+
+
+def _other_dives(problem: PackingProblem, lower_bound: int) -> Iterator[str]:
+    """Dives that keep machines, or none of the few; without beam search; after the caller's time; from a known packing."""
+    kept, few = replace(SETTINGS.target.kept_machines, share=0.6), replace(SETTINGS.target.kept_machines, share=0.01)
+    greedy = replace(SETTINGS, diving=replace(SETTINGS.diving, beam_items_max=0))
+    for title, settings, budget, known in (
+        ("keeping machines", replace(greedy, kept_machines=kept), SearchBudget(12), []),
+        ("keeping none", replace(greedy, kept_machines=few), SearchBudget(6), []),
+        ("late", greedy, SearchBudget(6, lambda: 1.0), [Columns.of_packing(separate_packing(problem))]),
+    ):
+        diving = Diving(problem, _generator(), budget, settings)
+        found = diving.packing(known, lower_bound)
+        rest = f"{budget.steps} steps, {len(diving.loads(0.0))} loads, {'closed' if diving.is_closed(found) else 'open'}"
+        yield _packing(f"dived {title}, {rest}", problem, found)
 
 
 def _whole(problem: PackingProblem) -> Iterator[str]:

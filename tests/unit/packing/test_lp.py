@@ -19,6 +19,17 @@ def test_a_covering_program_gives_its_optimum_and_duals() -> None:
     assert program.row_duals().tolist() == pytest.approx([2, 0.5])  # 4 · 2 + 2 · 0.5 = 1 · 3 + 3 · 2
 
 
+def test_coefficients_of_any_order_become_columns_in_floating_point() -> None:
+    found = Coefficients()
+    found.put(np.array([2, 0]), np.array([1, 1]), np.array([7, 5]))
+    found.put(np.array([[1], [0]]), np.array([0, 2]), 3)
+    columns = found.columns(np.array([9.0, 8.0, 6.0, 4.0]), np.full(4, UNBOUNDED))
+    assert columns.starts.tolist() == [0, 2, 4, 6, 6]
+    assert columns.rows.tolist() == [0, 1, 0, 2, 0, 1]
+    assert columns.coefficients.tolist() == [3, 3, 5, 7, 3, 3]
+    assert (columns.starts.dtype, columns.rows.dtype, columns.coefficients.dtype) == (np.int32, np.int32, float)
+
+
 def test_columns_and_bounds_change_between_solutions() -> None:
     """Otherwise, column generation solves its first problem again and again."""
     program = LinearProgram(LpRows.at_least(np.zeros(2)), presolve=False)

@@ -71,4 +71,7 @@ def test_whole_columns_become_machines() -> None:
     packing = a_master().bought(np.array([2, 1]))
     assert packing.types.tolist() == [0, 0, 0]
     assert packing.loads.tolist() == [[1, 0], [1, 0], [0, 1]]
-    assert a_master().bought(np.zeros(2, dtype=np.int64)).types.tolist() == []
+    nothing = a_master().bought(np.zeros(2, dtype=np.int64))
+    assert nothing.types.tolist() == []
+    assert nothing.loads.shape == (0, 2)
+    assert nothing.types.dtype == nothing.loads.dtype == np.int64  # whole machines and pods are counted, even none

@@ -61,6 +61,22 @@ def test_a_load_fits_types_with_as_many_values_as_min_values_require() -> None:
         assert len({family_of[row] for row in fitting}) >= 3
 
 
+def test_every_requirement_of_several_holds() -> None:
+    """Otherwise, a launch satisfies one of its NodePool's minValues, and the API refuses it for the other."""
+    problem = of_families(5)
+    families, sizes = ([(str(row // steps % count),) for row in range(20)] for steps, count in ((1, 5), (5, 4)))
+    wanted = [DistinctValues(families, 3), DistinctValues(sizes, 2)]
+    for order in (wanted, wanted[::-1]):
+        held = with_distinct_values(problem, order)
+        assert len(held.prices)
+        for capacity in held.capacity:
+            fitting = np.flatnonzero((problem.capacity >= capacity).all(axis=1))
+            assert all(len({one.values[row] for row in fitting}) >= one.values_min for one in order)
+    unmet = DistinctValues([("only",)] * 20, 2)
+    for order in ([wanted[0], unmet], [unmet, wanted[0]]):
+        assert with_distinct_values(problem, order).capacity.tolist() == problem.capacity.tolist()
+
+
 def test_a_requirement_that_cannot_be_met_changes_nothing() -> None:
     problem = of_every_size(5)
     wanted = DistinctValues([("only",)] * 5, 2)

@@ -87,4 +87,5 @@ def test_a_node_hosts_its_own_pods_and_up_to_the_cap_where_it_takes_more() -> No
     fleet = replace(fleet, room_groups=np.array([0, 1, NO_GROUP]), group_suits=np.array([[True, False], [True, True]]))
     found = fleet.hosts(np.array([0, 1]), np.array([2, 2]))
     assert found.tolist() == [[2, 1, 4], [3, 2, 0]]
+    assert found.dtype == np.int64
     assert fleet.hosts(np.array([1]), np.array([2, 5])).tolist() == [[5, 5, 0]]
