@@ -132,11 +132,13 @@ class Releaser:
         environment.stores.claims.forget(record)
 
     def _of_table(self, view: ClusterState, instances: dict[str, Instance]) -> list[Releasable]:
+        if not view.claims:
+            return []
         environment = self._environment
         objects, nodes_of = environment.node_claims(), nodes_by_provider_id(view.snapshot.nodes)
         pools = {pool.name: pool for pool in view.snapshot.node_pools}
         claims = {claim.name: claim for claim in view.snapshot.node_claims}
-        drift = DriftCheck(with_market(view, environment.market(view))) if view.claims else None
+        drift = DriftCheck(with_market(view, environment.market(view)))
         found = []
         for name, record in view.claims.items():
             tagged = sorted(
@@ -152,14 +154,13 @@ class Releaser:
                 tagged=tuple(tagged),
                 pool_uid=pool.uid if pool is not None and pool.deleted_at is None else "",
             )
-            is_judged = drift is not None and claim is not None and pool is not None and record.machine is not None
             found.append(
                 Releasable(
                     subject=f"NodeClaim/{name}",
                     objection=objection(owned),
                     owned=owned,
                     instance=instances.get(record.instance_id),
-                    drift=drift.reason(claim, pool) if is_judged and drift and claim and pool else "",
+                    drift=drift.reason(claim, pool) if claim is not None and pool is not None else "",
                 )
             )
         return found

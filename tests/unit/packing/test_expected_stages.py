@@ -229,7 +229,9 @@ def _other_dives(problem: PackingProblem, lower_bound: int) -> Iterator[str]:
     ):
         diving = Diving(problem, _generator(), budget, settings)
         found = diving.packing(known, lower_bound)
-        rest = f"{budget.steps} steps, {len(diving.loads(0.0))} loads, {'closed' if diving.is_closed(found) else 'open'}"
+        rest = (
+            f"{budget.steps} steps, {len(diving.loads(0.0))} loads, {'closed' if diving.is_closed(found) else 'open'}"
+        )
         yield _packing(f"dived {title}, {rest}", problem, found)
 
 

@@ -13,6 +13,7 @@ from core import labels
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
 from core.model.node import Node
+from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodePool
 from tests.builders import NOW, a_class_manifest, a_pool, a_snapshot, a_type
 from tests.unit.lifecycle.takeover.karpenters_objects import CLUSTER, INSTANCE, TAGS, a_class, a_karpenter_node
@@ -35,13 +36,15 @@ def a_site(
     node_classes: Iterable[dict[str, Any]] = (a_class_manifest(),),
     commands: tuple[Any, ...] = (),
     pools: tuple[NodePool, ...] = (a_pool(),),
+    snapshot_claims: tuple[NodeClaim, ...] = (),
 ) -> Any:
-    """What a survey asks an environment for."""
+    """What a survey asks an environment for, which notes what it is asked of AWS."""
     snapshot = a_snapshot(
         types=(TYPE,),
         nodes=tuple(nodes),
         node_pools=pools,
         node_classes=(a_class(),),
+        node_claims=snapshot_claims,
     )
     classes = {manifest["metadata"]["name"]: manifest for manifest in node_classes}
     view = ClusterState(
@@ -57,6 +60,10 @@ def a_site(
         asked.append(sorted(ids))
         return {found.instance_id: found for found in instances}
 
+    def market(_: ClusterState) -> Catalogue:
+        asked.append(["market"])
+        return Catalogue(default=(TYPE,))
+
     return SimpleNamespace(
         asked=asked,
         cluster=CLUSTER,
@@ -64,5 +71,5 @@ def a_site(
         observe=lambda: view,
         node_claims=lambda: {obj["metadata"]["name"]: obj for obj in node_claims},
         instances=living,
-        market=lambda _: Catalogue(default=(TYPE,)),
+        market=market,
     )

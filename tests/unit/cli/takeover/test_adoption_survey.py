@@ -11,6 +11,7 @@ import pytest
 
 from cli.takeover.adoption_survey import AdoptionCandidate, AdoptionSurvey, adoption_survey
 from core import labels
+from core.lifecycle.claims import REGISTRATION_TIMEOUT
 from core.lifecycle.takeover.adoption import AdoptionState
 from core.reasons.takeover import AdoptionReason
 from tests.builders import NOW, a_class_manifest
@@ -58,13 +59,21 @@ def test_a_working_node_can_be_adopted() -> None:
 def test_instances_are_asked_for_by_what_node_claims_name() -> None:
     site = a_site(node_claims=[a_manifest(), {"metadata": {"name": "new"}}], instances=[an_instance()])
     adoption_survey(site)
-    assert site.asked == [[INSTANCE]]
+    assert site.asked == [[INSTANCE], ["market"]]
+    without = a_site(nodes=())
+    assert adoption_survey(without) == AdoptionSurvey(candidates=(), classes=())
+    assert without.asked == [[]]
 
 
 def test_a_node_that_boots_has_the_name_that_its_node_claim_says() -> None:
     booting = {"nodes": (), "instances": [an_instance(launched_at=NOW - timedelta(minutes=1))]}
     assert one(node_claims=[a_manifest()], **booting).node == NODE
     assert one(node_claims=[a_manifest(nodeName="")], **booting).node == ""
+    for waited, state in ((0, AdoptionState.ADOPTABLE), (1, AdoptionState.REFUSED)):
+        launched_at = NOW - REGISTRATION_TIMEOUT + timedelta(seconds=1 - waited)  # joins within 15 minutes
+        assert (
+            one(node_claims=[a_manifest()], nodes=(), instances=[an_instance(launched_at=launched_at)]).state == state
+        )
 
 
 def test_without_an_instance_nothing_is_adopted() -> None:

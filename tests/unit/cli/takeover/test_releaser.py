@@ -10,7 +10,9 @@ import pytest
 from cli.takeover.releaser import Releasable, Releaser, ReleaseSurvey
 from core import labels
 from core.lifecycle.records import ClaimPhase
+from core.lifecycle.view import node_claim
 from core.model.node import Node
+from core.reasons.drift import DriftReason
 from core.reasons.takeover import ReleaseReason
 from tests.builders import NOW, a_pool
 from tests.unit.cli.takeover.site import a_site, an_instance
@@ -49,10 +51,29 @@ def test_commands_that_would_be_dropped_are_counted() -> None:
 
 
 def test_only_instances_of_launched_claims_are_asked_for() -> None:
+    """The market tells which nodes have drifted: without claims of ours nothing of it is asked."""
     requested = msgspec.structs.replace(a_record(ClaimPhase.REQUESTED), name="new")
     site = a_site(rows=[a_record(), requested], nodes=[NODE], instances=[])
     Releaser(site).survey()
-    assert site.asked == [["i-1"]]
+    assert site.asked == [["i-1"], ["market"]]
+    empty = a_site(nodes=[], node_claims=[{"metadata": {"name": "theirs"}}])
+    assert Releaser(empty).survey() == ReleaseSurvey(claims=(), commands=0)
+    assert empty.asked == [[]]
+
+
+def test_a_drifted_node_is_released_as_drifted() -> None:
+    """Otherwise, Karpenter keeps a node that no longer matches its NodePool, or replaces one that does."""
+    hashes = {labels.NODEPOOL_HASH: "before", labels.NODEPOOL_HASH_VERSION: "v4"}
+    record = a_record()
+    record = msgspec.structs.replace(record, plan=msgspec.structs.replace(record.plan, annotations=hashes))
+    claims, changed = (node_claim(record, None, NOW),), {**hashes, labels.NODEPOOL_HASH: "after"}
+    for pools, node_claims, drift in (
+        ((a_pool(own_annotations=changed),), claims, DriftReason.NODE_POOL_DRIFTED),
+        ((a_pool(own_annotations=hashes),), claims, ""),
+        ((a_pool("other", own_annotations=changed),), claims, ""),
+        ((a_pool(own_annotations=changed),), (), ""),
+    ):
+        assert one(rows=[record], pools=pools, snapshot_claims=node_claims).drift == drift
 
 
 def test_the_pool_must_be_there_to_own_the_node_claim() -> None:
