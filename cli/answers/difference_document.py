@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.answers.money import a_month
+from cli.answers.money import a_month, cents
 from cli.answers.plan_document import API_VERSION, rfc3339
 from cli.answers.plan_table import prices_line
 from cli.answers.written_tables import markdown_text
@@ -89,7 +89,7 @@ def _side(side: Side) -> JsonObject:
     running = sum(state.is_managed for state in state_nodes(side.snapshot))
     return {
         "hourly": dollars(side.hourly),
-        "monthly": round(a_month(dollars(side.hourly)), 2),
+        "monthly": cents(a_month(dollars(side.hourly))),
         "nodes": running + len(side.plan.claims),
         "unschedulable": sorted(_unplaced(side)),
     }

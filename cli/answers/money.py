@@ -23,9 +23,24 @@ def a_month(hourly: float) -> float:
     return hourly * HOURS_A_MONTH
 
 
+def amount(value: float) -> float:
+    """Return dollars, or a share of them, with the six digits of answers."""
+    return round(value, 6)
+
+
+def cents(monthly: float) -> float:
+    """Return dollars a month with the two digits of answers."""
+    return round(monthly, 2)
+
+
+def hours(value: float) -> float:
+    """Return hours with the four digits of answers."""
+    return round(value, 4)
+
+
 def share(part: float, whole: float) -> float | None:
-    """Return a part of a whole, rounded as in answers; None if the whole is zero."""
-    return round(part / whole, 6) if whole else None
+    """Return a part of a whole; None if the whole is zero."""
+    return amount(part / whole) if whole else None
 
 
 def other_currency(region: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
+from cli.answers import money
 from cli.reason_page import reason_page
 from core import labels
 from core.api.objects import JsonObject
@@ -117,7 +118,7 @@ def _cost(cost: Cost) -> JsonObject:
     if cost.lower_bound is None:
         return {"hourly": dollars(cost.hourly), "lowerBound": None, "gap": None}
     gap = (cost.hourly - cost.lower_bound) / cost.hourly if cost.hourly else 0.0
-    return {"hourly": dollars(cost.hourly), "lowerBound": dollars(cost.lower_bound), "gap": round(gap, 6)}
+    return {"hourly": dollars(cost.hourly), "lowerBound": dollars(cost.lower_bound), "gap": money.amount(gap)}
 
 
 def _spot_price(claims: Iterable[PlannedClaim]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from cli.answers import money
 from core.api.objects import JsonObject
 from core.counterfactual.proven_minimum import ProvenMinimum
 from core.model.values.quantity import dollars
@@ -14,7 +15,7 @@ def minimum_answer(minimum: ProvenMinimum | None) -> JsonObject | None:
     if minimum is None:
         return None
     return {
-        "dollars": round(dollars(minimum.cost), 6),
-        "spentMeanwhile": round(dollars(minimum.spent), 6),
-        "hours": round(minimum.over / timedelta(hours=1), 4),
+        "dollars": money.amount(dollars(minimum.cost)),
+        "spentMeanwhile": money.amount(dollars(minimum.spent)),
+        "hours": money.hours(minimum.over / timedelta(hours=1)),
     }

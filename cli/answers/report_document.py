@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from cli.answers import money
 from cli.answers.pace import pace
 from cli.answers.plan_document import API_VERSION
 from cli.answers.proven_minimum import minimum_answer
@@ -58,24 +59,24 @@ def report_document(
         "kind": "Report",
         "from": rfc3339(period[0]),
         "to": rfc3339(period[1]),
-        "dollars": round(spent, 6),
-        "instanceHours": round(report.hours, 4),
+        "dollars": money.amount(spent),
+        "instanceHours": money.hours(report.hours),
         "instances": report.instances,
-        "covered": None if report.covered is None else round(covered, 6),
+        "covered": None if report.covered is None else money.amount(covered),
         "baselines": {
-            "onDemand": None if report.on_demand is None else round(dollars(report.on_demand), 6),
-            "withoutConsolidation": None if kept is None else round(kept, 6),
+            "onDemand": None if report.on_demand is None else money.amount(dollars(report.on_demand)),
+            "withoutConsolidation": None if kept is None else money.amount(kept),
         },
         "provenMinimum": minimum_answer(report.minimum),
         "consolidation": {
             "commands": len(commands),
             "podsMoved": moves,
             "hourlySaved": dollars(saved),
-            "hourlySavedPerMove": round(dollars(saved) / moves, 6) if moves else None,
+            "hourlySavedPerMove": money.amount(dollars(saved) / moves) if moves else None,
         },
-        "by": {name: {key: round(dollars(part), 6) for key, part in report.by[name].items()} for name in by},
+        "by": {name: {key: money.amount(dollars(part)) for key, part in report.by[name].items()} for name in by},
         "idle": {
-            "dollars": round(dollars(report.idle), 6),
+            "dollars": money.amount(dollars(report.idle)),
             "causes": _causes(report),
         },
         "assumptions": [*ASSUMPTIONS, *([] if baseline is None else [f"with consolidation, {pace(baseline.period)}"])],
@@ -87,9 +88,9 @@ def _causes(report: CostReport) -> list[JsonObject]:
     found: dict[str, list[JsonObject]] = {}
     for cause, part in report.causes:
         if part:
-            entry = {"message": cause.message, "dollars": round(dollars(part), 6)}
+            entry = {"message": cause.message, "dollars": money.amount(dollars(part))}
             found.setdefault(cause.reason, []).append(entry)
-    sums = {reason: round(sum(one["dollars"] for one in objects), 6) for reason, objects in found.items()}
+    sums = {reason: money.amount(sum(one["dollars"] for one in objects)) for reason, objects in found.items()}
     return [
         {"reason": reason, "dollars": sums[reason], "objects": found[reason][:OBJECTS_SHOWN]}
         for reason in sorted(found, key=lambda reason: (-sums[reason], reason))

@@ -42,9 +42,9 @@ def shadow_document(recorded: RecordedPeriod, fleet: RecordedFleetResult, simula
         "recorded": did,
         "simulated": would,
         "difference": {
-            "dollars": round(would["dollars"] - did["dollars"], 6),
+            "dollars": money.amount(would["dollars"] - did["dollars"]),
             "share": money.share(would["dollars"] - did["dollars"], did["dollars"]),
-            "monthly": round(would["monthly"] - did["monthly"], 2),
+            "monthly": money.cents(would["monthly"] - did["monthly"]),
             "evictions": would["evictions"] - did["evictions"],
             "waitedLong": would["waits"]["long"] - did["waits"]["long"],
         },
@@ -79,7 +79,7 @@ def _recorded(fleet: RecordedFleetResult, recorded: RecordedPeriod) -> JsonObjec
     never = sorted(fleet.arrived.keys() - fleet.waits.keys())
     return {
         **_cost(fleet.cost, recorded),
-        "nodeHours": round(fleet.hours, 4),
+        "nodeHours": money.hours(fleet.hours),
         "nodesLaunched": fleet.launched,
         "nodesAtEnd": fleet.nodes,
         "evictions": fleet.evicted,
@@ -91,7 +91,7 @@ def _recorded(fleet: RecordedFleetResult, recorded: RecordedPeriod) -> JsonObjec
 def _simulated(simulated: SimulatedPeriod, recorded: RecordedPeriod, ours: Mapping[str, timedelta]) -> JsonObject:
     return {
         **_cost(simulated.cost, recorded),
-        "nodeHours": round(simulated.hours, 4),
+        "nodeHours": money.hours(simulated.hours),
         "nodesLaunched": simulated.launched,
         "nodesAtEnd": simulated.nodes,
         "evictions": simulated.moves,
@@ -103,7 +103,7 @@ def _simulated(simulated: SimulatedPeriod, recorded: RecordedPeriod, ours: Mappi
 def _cost(cost: int, recorded: RecordedPeriod) -> JsonObject:
     hours = (recorded.until - recorded.since) / timedelta(hours=1)
     spent = dollars(cost)
-    return {"dollars": round(spent, 6), "monthly": round(money.a_month(spent / hours), 2) if hours else 0.0}
+    return {"dollars": money.amount(spent), "monthly": money.cents(money.a_month(spent / hours)) if hours else 0.0}
 
 
 def _waits(waits: Mapping[str, timedelta], never: Sequence[str]) -> JsonObject:

@@ -39,7 +39,7 @@ def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | 
         "cluster": cluster,
         "cost": {
             "hourly": hourly,
-            "monthly": round(money.a_month(hourly), 2),
+            "monthly": money.cents(money.a_month(hourly)),
             "spotHourly": spot,
         },
         "pendingPods": list(found.pending_pods),

@@ -36,13 +36,13 @@ def what_if_document(recorded: RecordedPeriod, before: SimulatedPeriod, after: S
         "from": rfc3339(recorded.since),
         "to": rfc3339(recorded.until),
         "snapshots": recorded.snapshots,
-        "recorded": {"dollars": round(real, 6)},
+        "recorded": {"dollars": money.amount(real)},
         "modelError": money.share(first["dollars"] - real, real),
         "before": first,
         "after": second,
         "difference": {
-            "dollars": round(second["dollars"] - first["dollars"], 6),
-            "monthly": round(second["monthly"] - first["monthly"], 2),
+            "dollars": money.amount(second["dollars"] - first["dollars"]),
+            "monthly": money.cents(second["monthly"] - first["monthly"]),
             "share": money.share(second["dollars"] - first["dollars"], first["dollars"]),
             "moves": after.moves - before.moves,
             "podsLost": sorted(set(after.unplaced) - set(before.unplaced)),
@@ -73,16 +73,16 @@ def what_if_markdown(document: JsonObject) -> str:
 def _side(simulated: SimulatedPeriod, period: timedelta) -> JsonObject:
     cost, hours = dollars(simulated.cost), period / timedelta(hours=1)
     return {
-        "dollars": round(cost, 6),
-        "monthly": round(money.a_month(cost / hours), 2) if hours else 0.0,
-        "nodeHours": round(simulated.hours, 4),
+        "dollars": money.amount(cost),
+        "monthly": money.cents(money.a_month(cost / hours)) if hours else 0.0,
+        "nodeHours": money.hours(simulated.hours),
         "nodesLaunched": simulated.launched,
         "moves": simulated.moves,
         "podsOnNewNodes": simulated.waited,
         "unplaced": list(simulated.unplaced),
         "nodesAtEnd": simulated.nodes,
         "commands": simulated.commands,
-        "byNodePool": {pool: round(dollars(part), 6) for pool, part in simulated.by_pool.items()},
+        "byNodePool": {pool: money.amount(dollars(part)) for pool, part in simulated.by_pool.items()},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cli.answers import money
 from cli.answers.money import a_month, distance, rate
 
 
@@ -34,3 +35,14 @@ def test_a_month_has_the_hours_of_awss_price_pages() -> None:
 
 def test_what_costs_nothing_is_not_compared() -> None:
     assert distance(0.0, 0.0) == ""
+
+
+def test_answers_have_dollars_to_six_digits_a_month_to_cents_and_hours_to_four() -> None:
+    third = 1 / 3
+    assert (money.amount(third), money.cents(third), money.hours(third)) == (0.333333, 0.33, 0.3333)
+    assert (money.share(1, 3), money.share(1, 0)) == (0.333333, None)
+
+
+def test_a_plan_is_the_proven_minimum_to_the_digits_of_a_price() -> None:
+    assert distance(2000.0, 1999.0) == "proven to be the minimum"
+    assert distance(2000.0, 1998.99) == "0.1% above the proven minimum of $1,998.9900 an hour"
