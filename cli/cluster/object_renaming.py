@@ -66,7 +66,7 @@ def _read(text: str) -> JsonObject | None:
 
 def _is_amounts(found: JsonObject) -> bool:
     """Whether a map has amounts of resources, as in the status of a NodePool, and not requests and limits."""
-    return bool(found) and all(isinstance(value, str | int) for value in found.values())
+    return all(isinstance(value, str | int) for value in found.values())
 
 
 class ObjectRenaming:

@@ -84,7 +84,7 @@ def test_the_clock_and_the_options_are_those_of_the_arguments(folder: Path) -> N
     assert found.snapshot.now == datetime(2026, 11, 20, tzinfo=UTC)
     assert (found.snapshot.options.seed, found.snapshot.options.improve_iterations) == (7, 3)
     assert found.own is None
-    assert found.decode_seconds > 0
+    assert 0 < found.decode_seconds < 60
     present = read_inputs(given("-f", str(folder / "all.yaml"), "--catalog", str(folder / "prices.json")))
     assert abs((datetime.now(UTC) - present.snapshot.now).total_seconds()) < 60
 
@@ -135,6 +135,63 @@ def test_commitments_that_have_ended_are_told(folder: Path, capsys: Capture) -> 
     with pytest.raises(InputError) as refused:
         read_inputs(given(*words, "--price-terms", str(folder / "terms.json")))
     assert refused.value.source == str(path)
+
+
+def test_own_terms_of_prices_change_prices_commitments_and_dedicated_hardware(folder: Path) -> None:
+    terms = {
+        "discounts": [{"percent": 50}],
+        "dedicatedTenancyPercent": 10,
+        "reservedInstances": [{"name": "one", "instanceType": "m.small", "count": 1}],
+    }
+    (folder / "terms.json").write_text(json.dumps(terms))
+    words = ("-f", str(folder / "all.yaml"), "--catalog", str(folder / "prices.json"))
+    before = read_inputs(given(*words)).snapshot
+    after = read_inputs(given(*words, "--price-terms", str(folder / "terms.json"))).snapshot
+    prices = [[one.price for one in found.catalogue.types_for("default")[0].offerings] for found in (before, after)]
+    assert prices == [[100_000_000], [50_000_000]]
+    assert (before.options.commitments, before.options.dedicated_ppm) == ((), 0)
+    assert ([one.name for one in after.options.commitments], after.options.dedicated_ppm) == (["one"], 100_000)
+
+
+def test_objects_that_were_read_before_are_not_read_again_even_beside_a_cluster(folder: Path) -> None:
+    words = ("--catalog", str(folder / "prices.json"), "-f", str(folder / "none.yaml"))
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": {}}
+    for cluster in (None, "prod"):
+        found = read_inputs(given(*words, cluster=cluster), [Document("-", 0, pod)])
+        assert [one.key for one in found.snapshot.pods] == ["a/p"]
+        assert found.own is None
+
+
+def test_without_files_the_objects_are_those_of_the_kubeconfigs_cluster(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": {}}
+    asked: list[str] = []
+    words = ("--catalog", str(folder / "prices.json"))
+
+    def live(context: str) -> list[Document]:
+        asked.append(context)
+        return [Document("-", 0, pod)]
+
+    monkeypatch.setattr("cli.cluster.live.read_live", live)
+    assert [one.key for one in read_inputs(given(*words, context="other")).snapshot.pods] == ["a/p"]
+    assert asked == ["other"]
+
+
+def test_a_node_that_names_its_claim_needs_no_node_claims(folder: Path, capsys: Capture) -> None:
+    def told(*annotations: dict[str, str]) -> bool:
+        nodes = [
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}", "annotations": one}}
+            for number, one in enumerate(annotations)
+        ]
+        (folder / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
+        words = ("-f", str(folder / "nodes.json"), "--catalog", str(folder / "prices.json"))
+        read_inputs(given(*words, command="consolidate"))
+        return "no node counts as ours" in capsys.readouterr().err
+
+    assert told({})
+    assert told({}, {"other": "x"})
+    assert not told({}, {labels.CLAIM: "n1"})
 
 
 def test_own_terms_of_prices_are_refused_where_the_functions_have_theirs() -> None:
@@ -191,6 +248,19 @@ def test_a_cluster_of_ours_is_decided_about_with_its_own_settings(monkeypatch: p
     assert cluster.asked == [(None, None)]
 
 
+def test_the_installation_is_found_by_all_that_is_said_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, found = Cluster(monkeypatch), []
+
+    def find(name: str, **words: Any) -> Any:
+        found.append((name, words))
+        return cluster.installation
+
+    monkeypatch.setattr("cli.cluster.installation.find_installation", find)
+    words = {"region": "eu-west-1", "profile": "mine", "stack": "s"}
+    assert read_inputs(given(cluster="prod", context=None, **words)).own is cluster.own
+    assert found == [("prod", words)]
+
+
 def test_prices_that_were_never_read_have_no_date(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Cluster(monkeypatch, prices_read_at=None).observed().prices["date"] == ""
 
@@ -218,11 +288,16 @@ def test_what_is_in_doubt_is_said_with_the_cluster_where_there_are_several(
     assert capsys.readouterr().err == f"warning: prod: Pod a/p: cpu is odd\nwarning: prod: {stale}\n"
 
 
-def test_free_addresses_that_a_class_has_read_limit_the_plan(tmp_path: Path) -> None:
+def test_free_addresses_that_a_class_has_read_limit_the_plan(folder: Path) -> None:
     reading = '{"readAt": "2026-11-20T00:00:00Z", "perNode": 1, "free": {"subnet-1": 3}}'
     subnets = [{"id": "subnet-1", "zone": "us-east-1a", "zoneID": "use1-az1"}]
-    words = ("--now", "2026-11-20T00:00:00Z", "-f", str(tmp_path / "class.json"))
+    words = ("--now", "2026-11-20T00:00:00Z", "-f", str(folder / "class.json"))
+    words += ("--catalog", str(folder / "prices.json"))
     for written, left in (({labels.SUBNET_ADDRESSES: reading}, True), ({}, False)):
         manifest = a_class_manifest(metadata={"annotations": written}, status={"subnets": subnets})
-        (tmp_path / "class.json").write_text(json.dumps(manifest))
+        (folder / "class.json").write_text(json.dumps(manifest))
         assert bool(read_inputs(given(*words)).snapshot.subnet_addresses) == left
+    other = a_class_manifest(metadata={"name": "other"}, status={"subnets": subnets})
+    read = a_class_manifest(metadata={"annotations": {labels.SUBNET_ADDRESSES: reading}}, status={"subnets": subnets})
+    (folder / "class.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [other, read]}))
+    assert read_inputs(given(*words)).snapshot.subnet_addresses

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from cli.cluster.object_renaming import ObjectRenaming
 from core import labels
+from core.catalogue.discovered.node_memory import with_renamed_images
 
 RENAMING = ObjectRenaming(lambda text: f"NS({text})", lambda text: f"N({text})")
 GIVEN = {"metadata": {"name": "it"}}
+DIGEST = sha256(b"ami-1,ami-2").hexdigest()[:12]
+WRITTEN = f'{{"images":"{DIGEST}","mib":{{"m5.large":7600}}}}'
 
 
 def renamed(**fields: Any) -> dict[str, Any]:
@@ -124,7 +128,7 @@ def test_amounts_stay_and_resources_of_the_user_are_renamed(field: str) -> None:
     assert renamed(**{field: amounts}) == {
         field: {"cpu": "2", "nvidia.com/gpu": 1, "hugepages-2Mi": "4Mi", "N(acme.example/fpga)": 1}
     }
-    assert renamed(**{field: {"inner": {"name": "x"}}}) == {field: {"inner": {"name": "N(x)"}}}
+    assert renamed(**{field: {"inner": {"name": "x"}, "own": "1"}}) == {field: {"inner": {"name": "N(x)"}, "own": "1"}}
 
 
 def test_resources_are_the_amounts_of_a_node_pool_or_the_requests_of_a_container() -> None:
@@ -246,3 +250,29 @@ def test_what_was_discovered_for_a_node_class_names_the_same_objects_as_its_term
         "free": {"N(subnet-1)": 9},
     }
     assert found[labels.PLACEMENT_GROUP] == {"id": "N(pg-1)", "name": "N(fast)", "strategy": "cluster"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [labels.RESERVATION_PLACES, labels.UPCOMING_RESERVATIONS, labels.SUBNET_ADDRESSES, labels.PLACEMENT_GROUP],
+)
+@pytest.mark.parametrize("text", ["ours", "[1", "7"])
+def test_what_was_not_discovered_but_written_by_somebody_is_left_out(key: str, text: str) -> None:
+    """Users may write anything there: it may name what is theirs, and may stop no snapshot."""
+    assert annotations(**{key: text}) == {}
+
+
+def test_the_memory_that_nodes_of_an_image_had_is_kept_for_the_image_of_the_new_name() -> None:
+    images = [{"id": "ami-1"}, {"id": "ami-2"}]
+
+    def memory(status: dict[str, Any] | None) -> str | None:
+        metadata = {"name": "it", "annotations": {labels.NODE_MEMORY: WRITTEN}}
+        found = RENAMING.object({"kind": "EC2NodeClass", "metadata": metadata, "status": status})
+        return found["metadata"]["annotations"].get(labels.NODE_MEMORY)
+
+    kept = memory({"amis": images})
+    assert kept is not None
+    assert with_renamed_images(kept, ["N(ami-1)", "N(ami-2)"], ["ami-1", "ami-2"]) == WRITTEN
+    for other in (None, {}, {"amis": None}, {"amis": images[:1]}):
+        assert memory(other) is None
+    assert "annotations" not in RENAMING.object({"metadata": {"name": "it"}, "status": {"amis": images}})["metadata"]
