@@ -10,7 +10,7 @@ from cli.errors import InputError
 from cli.manifests.document import Document
 from cli.terminal.output import counted
 from core import labels
-from core.api.objects import identity_problems, is_ours
+from core.api.objects import identity_problems
 from core.errors import InvalidInputError
 from core.manifests import workloads
 from core.manifests.wire import api_resources as kinds
@@ -63,7 +63,7 @@ def skipped_kinds(counts: Mapping[str, int]) -> str:
 
 def _meant(kind: str) -> str:
     """Return the kind that a misspelt one probably stands for, as a question; empty if there is none."""
-    near = difflib.get_close_matches(kind, _KINDS, n=1, cutoff=_ALIKE)
+    near = difflib.get_close_matches(kind, _KINDS, cutoff=_ALIKE)
     return f" (did you mean {near[0]}?)" if near and near[0] != kind else ""
 
 
@@ -93,15 +93,15 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
 
 def refused_version_of(document: Document) -> str:
     """Return why a document's `apiVersion` is refused; empty if it is read, or of a kind of others."""
-    current = _CURRENT.get(document.kind)
-    is_of_others = current is None and document.kind not in kinds.OLDER_KINDS and not is_ours(document.object)
-    if document.object.get("apiVersion") == current or is_of_others:
+    if document.object.get("apiVersion") == _CURRENT.get(document.kind):
         return ""
-    from core.manifests.wire.api_versions import refused_version  # nearly all objects are of current versions
+    from core.manifests.wire.api_versions import (
+        read_versions,
+        refused_version,
+    )  # nearly all objects are of current ones
 
     refused = refused_version(document.object)
-    is_unknown = current is None and document.kind not in kinds.OLDER_KINDS
-    return f"{refused}{_meant(document.kind)}" if refused and is_unknown else refused
+    return f"{refused}{_meant(document.kind)}" if refused and not read_versions(document.kind) else refused
 
 
 def field_in(document: Document, resource: Resource, field: str) -> str:
@@ -161,7 +161,7 @@ def _replaced(document: Document, obj: dict[str, Any]) -> Document:
 
 
 def _group(document: Document) -> str:
-    return str(document.object.get("apiVersion") or "").rpartition("/")[0]
+    return str(document.object.get("apiVersion")).rpartition("/")[0]
 
 
 def _expand(inventory: Inventory) -> None:

@@ -156,7 +156,7 @@ def _yaml_values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterato
             yield value
             index += 1  # noqa: PLW2901 - from here on the next document is being read
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         raise InputError(f"is not YAML: {error.problem}", source=source, index=index, place=place) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -53,7 +53,7 @@ def drain_table(document: JsonObject, *, shows_all: bool = False) -> str:
         if any(item[key] for item in items) and (shows_all or key != "instance")
     }
     rows = [tuple(item[key] for key in columns.values()) for item in items]
-    parts = [output.table(tuple(columns), rows) if rows else ""]
+    parts = [output.table(tuple(columns), rows)]
     parts += ["\n".join(document["leftovers"]) if shows_all else output.wrapped(_others(document))]
     return "\n\n".join(part for part in (*parts, output.wrapped(_next(document))) if part)
 

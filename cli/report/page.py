@@ -145,7 +145,7 @@ def _unplaced(content: PageContent) -> str:
     """List the pods that wait at the end by name, with the latest reason of each."""
     waiting: dict[str, datetime] = {}
     for at, event, fields in content.events:
-        if event == "podCreated" and not str(fields.get("owner") or "").startswith("DaemonSet/"):
+        if event == "podCreated" and not str(fields.get("owner")).startswith("DaemonSet/"):
             waiting[fields["pod"]] = at
         elif event in ("podBound", "podDeleted", "podFinished"):
             waiting.pop(fields["pod"], None)

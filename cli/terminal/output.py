@@ -87,10 +87,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     row on a line of its own; elsewhere the lines are longer, so that programs find a row in one line.
     """
     cells = [[_text(cell) for cell in row] for row in rows]
-    numeric = [
-        any(row[i] for row in cells) and all(_is_number(row[i] or "0") for row in cells) for i in range(len(headings))
-    ]
-    widths = [max(len(heading), *(len(row[i]) for row in cells), 0) for i, heading in enumerate(headings)]
+    numeric = [all(_is_number(row[i] or "0") for row in cells) for i in range(len(headings))]
+    widths = [max(map(len, (heading, *(row[i] for row in cells)))) for i, heading in enumerate(headings)]
     least = [max(len(heading), _least_width([row[i] for row in cells])) for i, heading in enumerate(headings)]
     if _excess(least) > 0 and sys.stdout.isatty():
         from cli.terminal.records import records  # most terminals are wide enough

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cli.errors import InputError
-from cli.manifests.inventory import Inventory, take_inventory
+from cli.manifests.document import Document
+from cli.manifests.inventory import Inventory, field_in, refused_version_of, take_inventory
 from cli.manifests.reading import parse
 from core.manifests.wire import api_resources as kinds
 
@@ -76,10 +79,15 @@ apiVersion: karpenter.sh/v1beta1
 kind: NodePool
 metadata: {name: newer}
 spec: {template: {spec: {nodeClassRef: {name: old}, requirements: []}}}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: present}
+spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: old}, requirements: []}}}
 """
     found = inventory(text)
     assert {pool["apiVersion"] for pool in found.objects[kinds.NODE_POOLS]} == {"karpenter.sh/v1"}
-    assert [pool["metadata"]["name"] for pool in found.objects[kinds.NODE_POOLS]] == ["old", "newer"]
+    assert [pool["metadata"]["name"] for pool in found.objects[kinds.NODE_POOLS]] == ["old", "newer", "present"]
     assert [obj["kind"] for obj in found.objects[kinds.EC2_NODE_CLASSES]] == ["EC2NodeClass"]
 
 
@@ -122,3 +130,46 @@ def test_a_cluster_wide_object_is_the_same_in_any_namespace() -> None:
     found = inventory("---\n".join([node % "", node % ", namespace: b"]))
     assert len(found.objects[kinds.NODES]) == 1
     assert list(found.warnings()) == ["Node b/a is given more than once: the last one counts"]
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "said"),
+    [
+        ("v1", "Pod", ""),
+        ("karpenter.sh/v1", "NodePool", ""),
+        ("karpenter.sh/v1alpha5", "Provisioner", ""),
+        ("example.com/v9", "Widget", ""),
+        ("serving.knative.dev/v9", "Service", ""),
+        (None, "Widget", ""),
+        ("apps/v1", "Pod", "apps/v1 has no Pod; allowed: v1"),
+        (None, "Pod", "is missing; allowed: v1"),
+        ("karpenter.sh/v1", "NodePol", "karpenter.sh/v1 has no kind NodePol (did you mean NodePool?)"),
+        ("karpenter.sh/v1", "Widget", "karpenter.sh/v1 has no kind Widget"),
+        ("karpenter.sh/v9", "Provisioner", "karpenter.sh/v9 has no Provisioner; allowed: karpenter.sh/v1alpha5"),
+    ],
+)
+def test_a_version_is_refused_with_those_that_are_read_or_with_the_kind_that_is_meant(
+    version: str | None, kind: str, said: str
+) -> None:
+    assert refused_version_of(Document("-", 0, {"apiVersion": version, "kind": kind})) == said
+
+
+def test_a_misspelt_kind_is_a_question_and_a_kind_of_others_is_not() -> None:
+    objects = "apiVersion: x/v1\nkind: Deploymet\n---\napiVersion: serving.knative.dev/v1\nkind: Service\n---\nkind: X"
+    (warning,) = inventory(f"{objects}\napiVersion: 'y'").warnings()
+    assert warning == (
+        "skipped 3 objects of kinds that are not read here: Deploymet 1 (did you mean Deployment?), Service 1, X 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "resource", "field", "found"),
+    [
+        ("Deployment", kinds.PODS, "spec.containers", "spec.template.spec.containers"),
+        ("Deployment", kinds.PODS, "", ""),
+        ("Pod", kinds.PODS, "spec.containers", "spec.containers"),
+        ("StatefulSet", kinds.PERSISTENT_VOLUME_CLAIMS, "spec", "spec"),
+    ],
+)
+def test_a_field_of_a_pod_of_a_workload_is_in_its_template(kind: str, resource: Any, field: str, found: str) -> None:
+    assert field_in(Document("-", 0, {"kind": kind}), resource, field) == found

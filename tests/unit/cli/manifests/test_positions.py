@@ -32,6 +32,7 @@ spec: {a: 1}
     [
         (0, "", (1, 1)),
         (0, "kind", (1, 1)),
+        (0, "kind[0]", (1, 1)),
         (0, "spec.requirements[0].operator", (5, 5)),
         (0, "spec.requirements[1]", (6, 5)),
         (0, "spec.requirements[1].values[1]", (6, 26)),

@@ -30,7 +30,7 @@ def fault(text: str, source: str = "x.yaml") -> str:
 
 def test_a_folder_is_read_recursively_in_order(tmp_path: Path) -> None:
     """The order of files on disk differs between machines; the output must not."""
-    for path in ("b.yml", "a/z.yaml", "a/b/c.json", "notes.txt"):
+    for path in ("b.yml", "a/z.yaml", "a/b/c.json", "notes.txt", "d.yaml.bak", "e.txt.gz"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(POD % path)
     assert [document.name for document in read([str(tmp_path)])] == ["a/b/c.json", "a/z.yaml", "b.yml"]
@@ -100,11 +100,12 @@ def test_anchors_and_merge_keys_work() -> None:
     ("text", "source", "parts"),
     [
         (POD % "a" + "---\nkind: [", "x.yaml", ("x.yaml", "document 2", "line 6", "not YAML")),
+        ("kind: [", "x.yaml", ("x.yaml: document 1: line 2, column 1", "not YAML")),
+        ("a: \x00", "x.yaml", ("x.yaml: document 1: is not YAML",)),
         ('{"kind": }', "x.json", ("x.json", "line 1, column 10", "not JSON")),
         ("- a\n- b\n", "x.yaml", ("document 1", "is a list")),
         ("just words", "x.yaml", ("document 1", "is a text")),
         ('{"kind": "List", "items": [3]}', "x.yaml", ("document 1", "items[0]", "is a number")),
-        ("a: \x00", "x.yaml", ("not YAML",)),
     ],
 )
 def test_unreadable_input_is_reported_with_its_place(text: str, source: str, parts: tuple[str, ...]) -> None:

@@ -21,6 +21,12 @@ def node_pool(*zones: str, operator: str = "In") -> Document:
     return Document("-", 0, {"kind": "NodePool", "metadata": {"name": "p"}, "spec": spec})
 
 
+def regions(*values: Any) -> Document:
+    requirements = [{"key": labels.REGION, "operator": "In", "values": list(values)}]
+    spec = {"template": {"spec": {"requirements": requirements}}}
+    return Document("-", 0, {"kind": "NodePool", "metadata": {"name": "p"}, "spec": spec})
+
+
 @pytest.mark.parametrize(
     ("documents", "expected"),
     [
@@ -28,6 +34,7 @@ def node_pool(*zones: str, operator: str = "In") -> Document:
         ([node_pool("ap-southeast-2a", "ap-southeast-2b")], "ap-southeast-2"),
         ([node_pool("us-gov-west-1a")], "us-gov-west-1"),
         ([], None),
+        ([regions(7, "eu-west-1", None)], "eu-west-1"),
         ([node("eu-west-1"), node("eu-west-2")], None),
         ([node("kwok-1"), node_pool("test-zone-1")], None),
         ([node_pool("eu-west-1a", operator="NotIn")], None),

@@ -110,6 +110,15 @@ def test_a_key_that_a_mapping_repeats_is_noted_and_its_last_value_counts() -> No
     text = "a: {b: 1}\nc:\n- d: 1\n  d: 2\n---\na: 3\nb: 4\na: 5\n"
     assert list(documents(text, repeated)) == [{"a": {"b": 1}, "c": [{"d": 2}]}, {"a": 5, "b": 4}]
     assert repeated == [RepeatedKey(("c", 0, "d"), 4, 3), RepeatedKey(("a",), 8, 1)]
+    nested: list[RepeatedKey] = []
+    list(documents("a: 1\na: 2\nb: {c: 1, c: 2}\nd: {e: {f: 1, f: 2}}\n", nested))
+    assert [key.path for key in nested] == [("a",), ("b", "c"), ("d", "e", "f")]
+
+
+def test_a_quoted_merge_key_is_a_key() -> None:
+    assert list(documents('a: &a {b: 1}\nc: {"<<": *a}\nd: {<<: *a}\n', [])) == [
+        {"a": {"b": 1}, "c": {"<<": {"b": 1}}, "d": {"b": 1}}
+    ]
 
 
 def test_a_key_that_overrides_a_merged_one_is_not_repeated() -> None:

@@ -49,6 +49,16 @@ def test_objects_of_the_listed_nodes_are_not_named_again() -> None:
     assert "Node/ip-10-0-0-1.ec2.internal" in all_that_remains(document).splitlines()
 
 
+def test_a_claim_that_is_all_that_remains_is_not_nothing() -> None:
+    """Its launch may still bring an instance: the stack must not go before."""
+    for acting in (False, True):
+        text = drain_table({**answer(1, acting=acting), "leftovers": []})
+        assert "NodeClaim/default-0" in text
+        assert "Nothing is left" not in text
+    nothing = drain_table(answer(0))
+    assert nothing.startswith("Nothing is left. Now `npx --yes aws-cdk")
+
+
 def test_a_node_without_a_claim_is_named() -> None:
     text = drain_table(answer(0, "Node/ip-10-0-0-9.ec2.internal", acting=True))
     assert text.startswith("Node: ip-10-0-0-9.ec2.internal\n\nTime is up.")

@@ -9,14 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.ports import ConflictError, NotFoundError
+from adapters.ports import ConflictError, Instance, NotFoundError
 from cli.removal.owned_resources import OwnedResources, RemainingResources
 from core import labels
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
+from core.manifests.wire.cluster import WireNode
+from core.manifests.wire.object_metadata import WireMetadata
 from tests.builders import NOW
 from tests.contract.store.stores import claim
+from tests.unit.cli.takeover.site import an_instance
 
 OURS, KARPENTERS, THEIRS = labels.TERMINATION_FINALIZER, labels.KARPENTER_FINALIZER, "example.com/keeps"
 
@@ -118,6 +121,92 @@ def test_what_has_gone_meanwhile_hides_no_other(owned: OwnedResources, recorder:
     assert recorder.written == [("delete", "NodePool", "b", "uid-b"), ("DeleteLaunchTemplate", "fleetwright/b")]
 
 
+def test_anything_that_remains_is_something_and_claims_or_instances_may_have_pods() -> None:
+    parts: dict[str, Any] = {
+        "claims": (claim("a"),),
+        "instances": ("i-1",),
+        "objects": EVERY[:1],
+        "templates": ("fleetwright/a",),
+        "profiles": ({"InstanceProfileName": "a"},),
+    }
+    assert (remaining().is_nothing, remaining().runs) == (True, False)
+    for name, part in parts.items():
+        found = remaining(**{name: part})
+        assert (found.is_nothing, found.runs) == (False, name in ("claims", "instances"))
+
+
+class Site:
+    """A cluster and an account in which others have objects, too."""
+
+    def __init__(self) -> None:
+        self.lists: dict[Resource, list[Any]] = {
+            kinds.NODE_POOLS: [obj("pool")],
+            kinds.EC2_NODE_CLASSES: [obj("class")],
+            kinds.NODE_CLAIMS: [obj("ours", annotations={labels.CLAIM: "ours"}), obj("theirs", KARPENTERS)],
+            kinds.NODES: [
+                WireNode(metadata=WireMetadata(name="n1", finalizers=(OURS, THEIRS))),
+                WireNode(metadata=WireMetadata(name="n2", finalizers=(KARPENTERS,))),
+            ],
+        }
+
+    def list(self, resource: Resource) -> Any:
+        return SimpleNamespace(items=self.lists[resource])
+
+    def items(self, operation: str, field: str, **given: Any) -> list[dict[str, Any]]:
+        if operation == "DescribeLaunchTemplates":
+            assert field == "LaunchTemplates"
+            assert given["Filters"] == [{"Name": f"tag:{labels.CLUSTER_TAG}", "Values": ["prod"]}]
+            return [{"LaunchTemplateName": name} for name in ("fleetwright/b", "other", "fleetwright/a")]
+        return []
+
+    def instances(self) -> list[Instance]:
+        own = {labels.CLAIM: "a"}
+        return [
+            an_instance("i-2", tags=own),
+            an_instance("i-1", tags=own),
+            an_instance("i-3", tags=own, state="terminated"),
+            an_instance("i-4", tags={"Name": "bastion"}),
+        ]
+
+
+def test_all_that_is_ours_and_nothing_else_remains(owned: OwnedResources) -> None:
+    """Otherwise, the stack goes while instances run, or something of somebody else's is deleted with it."""
+    site: Any = Site()
+    owned._kubernetes = owned._cloud = owned._ec2 = site
+    owned._stores = SimpleNamespace(claims=SimpleNamespace(all=lambda: (claim("a"),)))  # type: ignore[assignment]
+    owned._profiles = SimpleNamespace(all=lambda: [{"InstanceProfileName": name} for name in "ba"])  # type: ignore[assignment]
+    found = owned.observe()
+    assert (found.claims, found.instances) == ((claim("a"),), ("i-1", "i-2"))
+    assert found.templates == ("fleetwright/a", "fleetwright/b")
+    assert [profile["InstanceProfileName"] for profile in found.profiles] == ["a", "b"]
+    assert [(resource.kind, part["metadata"]["name"]) for resource, part in found.objects] == [
+        ("NodePool", "pool"),
+        ("EC2NodeClass", "class"),
+        ("NodeClaim", "ours"),
+        ("Node", "n1"),
+    ]
+    assert found.objects[-1][1] == {"metadata": {"name": "n1", "finalizers": [OURS, THEIRS]}}
+
+
+def test_profiles_are_deleted_even_if_one_has_gone(owned: OwnedResources) -> None:
+    deleted: list[str] = []
+
+    def delete(profile: dict[str, Any]) -> None:
+        deleted.append(profile["InstanceProfileName"])
+        if len(deleted) == 1:
+            raise NotFoundError("iam:DeleteInstanceProfile", "404")
+
+    owned._profiles = SimpleNamespace(delete=delete)  # type: ignore[assignment]
+    owned.clean(remaining(profiles=tuple({"InstanceProfileName": name} for name in "ab")))
+    assert deleted == ["a", "b"]
+
+
+def test_an_object_without_uid_or_finalizers_is_deleted_by_its_name(owned: OwnedResources, recorder: Recorder) -> None:
+    bare = [{"metadata": {"name": "bare"}}, {"metadata": {"name": "null", "uid": None, "finalizers": None}}]
+    owned.delete_node_pools(remaining(*((kinds.NODE_POOLS, one) for one in bare)))
+    assert recorder.written == [("delete", "NodePool", "bare", ""), ("delete", "NodePool", "null", "")]
+
+
 GRACE = timedelta(minutes=10)
 
 
@@ -135,7 +224,8 @@ def test_drains_are_bounded_from_their_beginning_and_never_prolonged(
     deletion: dict[str, Any] | None, is_bounded: bool, owned: OwnedResources, recorder: Recorder
 ) -> None:
     known = None if deletion is None else Deletion(reason="Empty", asked_at=NOW, **deletion)
-    records = [msgspec.structs.replace(claim(name), deletion=known) for name in ("changed", "a")]
+    leaving = msgspec.structs.replace(claim("kept"), deletion=None)  # runs on: what follows is bounded all the same
+    records = [leaving, *(msgspec.structs.replace(claim(name), deletion=known) for name in ("changed", "a"))]
     recorder.gone = {"changed"}  # a function has just written it
     owned.bound_drains(remaining(claims=tuple(records)), GRACE)
     bounded = Deletion(reason="Empty", asked_at=NOW, deadline=NOW + GRACE, is_final=True)

@@ -47,6 +47,9 @@ def test_the_figures_are_those_of_the_summary() -> None:
 def test_the_heading_has_the_period_and_how_long_it_took() -> None:
     text = re.sub("<[^>]*>", " ", render(content()))
     assert "Fri 20 Nov 2026 00:00 to Fri 20 Nov 03:00 UTC. 3 hours of virtual time, simulated in 1.5 s by" in text
+    for days, hours in ((2, "48"), (2 + 1 / 1000, "48.02")):
+        text = render(content(events=[*events(), (START + timedelta(days=days), "simulationEnded", {})]))
+        assert f" UTC. {hours} hours of virtual time" in text
 
 
 def test_a_row_has_its_steps_its_nodes_and_its_reason() -> None:
@@ -87,6 +90,10 @@ def test_pods_that_wait_are_named_with_the_last_reason_or_none() -> None:
     last = decision(9, "unschedulable", "a/lost", "LimitReached", "full")
     assert "<code>LimitReached</code> full</td>" in render(content(decisions=[*DECISIONS, last]))
     assert "a/d</td>" not in text  # a DaemonSet's pod waits for no node
+    owners: list[dict[str, Any]] = [{}, {"owner": ""}, {"owner": "Job/x"}, {"owner": "DaemonSet/x"}]
+    created = [(START, "podCreated", {"pod": f"w/{number}", **owner}) for number, owner in enumerate(owners)]
+    text = render(content(events=[*events()[:1], *created, *events()[1:]]))
+    assert re.findall(r"<tr><td>(w/.)</td>", text) == ["w/0", "w/1", "w/2"]
 
 
 @pytest.mark.parametrize("more", [0, 2])

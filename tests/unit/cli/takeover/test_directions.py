@@ -10,7 +10,10 @@ import pytest
 from adapters.ports import TransientError
 from cli.takeover import directions
 from cli.takeover.adoption_survey import AdoptionCandidate, AdoptionSurvey
+from cli.takeover.releaser import Releasable, ReleaseSurvey
 from core.lifecycle.takeover.adoption import AdoptionState
+from core.lifecycle.takeover.release import ReleaseObjection
+from core.reasons.takeover import ReleaseReason
 
 FAULT = TransientError("dynamodb:PutItem", "503")
 
@@ -103,3 +106,65 @@ def test_a_node_that_cannot_be_adopted_makes_the_answer_negative(adopter: type[A
     assert adopted()[1] is False
     assert adopter.done == ["NodeClaim/1", "default", "finish"]
     assert adopted(is_acting=False)[1] is False
+
+
+class Releaser:
+    """Notes what it is asked; what is in `faults` fails, and what is in `kept` stays ours."""
+
+    done: list[str]
+    faults: tuple[str, ...]
+    kept: tuple[str, ...]
+
+    def __init__(self, environment: object) -> None:
+        pass
+
+    def survey(self) -> ReleaseSurvey:
+        objection = ReleaseObjection(ReleaseReason.GONE, "its node is gone")
+        found = [Releasable(subject=name, objection=objection if name in self.kept else None) for name in NODES]
+        return ReleaseSurvey(claims=tuple(found), commands=2)
+
+    def begin(self) -> None:
+        self._act("begin")
+
+    def release(self, found: Releasable) -> None:
+        self._act(found.subject)
+
+    def _act(self, name: str) -> None:
+        self.done.append(name)
+        if name in self.faults:
+            raise FAULT
+
+
+@pytest.mark.parametrize(
+    ("hindrances", "is_acting", "kept", "faults", "done", "states", "is_complete"),
+    [
+        ((), False, (), (), [], ["releasable", "releasable"], True),
+        ((), True, (), (), ["begin", *NODES], ["released", "released"], True),
+        (("Karpenter runs",), False, (), (), [], ["releasable", "releasable"], False),
+        (("Karpenter runs",), True, (), (), [], ["releasable", "releasable"], False),
+        ((), False, NODES[:1], (), [], ["kept", "releasable"], False),
+        ((), True, NODES[:1], (), ["begin", NODES[1]], ["kept", "released"], False),
+        ((), True, (), ("begin",), ["begin"], ["releasable", "releasable"], False),
+        ((), True, (), NODES[:1], ["begin", *NODES], ["failed", "released"], False),
+    ],
+)
+def test_nodes_are_released_in_turn_after_what_all_need(
+    hindrances: tuple[str, ...],
+    is_acting: bool,
+    kept: tuple[str, ...],
+    faults: tuple[str, ...],
+    done: list[str],
+    states: list[str],
+    is_complete: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Releaser.done, Releaser.faults, Releaser.kept = [], tuple(faults), tuple(kept)
+    monkeypatch.setattr(directions, "Releaser", Releaser)
+    environment: Any = SimpleNamespace(
+        cluster="prod", hindrances=lambda: list(hindrances), karpenter_runs=lambda: False
+    )
+    document, found = directions.release(environment, is_acting=is_acting)
+    assert (found, Releaser.done) == (is_complete, done)
+    assert [item["state"] for item in document["items"]] == states
+    told = [f"{FAULT}; run this again: it continues from here"] if "begin" in faults else []
+    assert document["hindrances"] == [*hindrances, *told]
