@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
 
 from core.scheduling.capacity.claim_profile import ClaimProfile
 from core.scheduling.pods.pod_group import PodSignature, TopologyRule
@@ -15,9 +14,6 @@ from core.scheduling.topology.group_domains import Counts
 from core.scheduling.topology.hostname_counts import HostnameCounts
 from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, ANTI_AFFINITY, INVERSE, SPREAD
-
-ALL_CLAIMS: Final = ClaimMask(-1)
-"""Every claim, including those to be opened later."""
 
 Effect = tuple[TopologyGroupId, str | None, bool]
 """A group for which a pod counts on a new node, the domain (None for the node itself), and whether that is uncertain."""
@@ -81,7 +77,7 @@ class DomainCounts:
         return there - self._minimum(rule, domain, signature) > self._topology.groups[rule.group].max_skew
 
     def barred_claims(self, rule: TopologyRule) -> ClaimMask:
-        """Return claims that a hostname rule excludes for a pod; `ALL_CLAIMS` if it also excludes new ones."""
+        """Return claims that a hostname rule excludes for a pod; a complement, below zero, if it also excludes new ones."""
         hostnames = self._hostnames_of(rule.group)
         if rule.kind == AFFINITY:
             is_free = rule.selects_self and self.is_first(rule)
@@ -89,7 +85,7 @@ class DomainCounts:
         too_many = 1
         if rule.kind == SPREAD:
             too_many += self._topology.groups[rule.group].max_skew - rule.selects_self
-        return hostnames.with_at_least(too_many) if too_many > 0 else ALL_CLAIMS
+        return hostnames.with_at_least(too_many)
 
     def bars_new_node(self, rule: TopologyRule) -> bool:
         """Whether a hostname rule excludes even a node without pods."""
@@ -112,8 +108,7 @@ class DomainCounts:
         """Count pods that the plan puts on a new node, or remove them with negative `times`."""
         for group, domain, is_uncertain in self._effects(signature, profile):
             if domain is None:
-                hostnames = self._hostnames.get(group) or self._hostnames_of(group)
-                hostnames.add(claim, times)
+                self._hostnames_of(group).add(claim, times)
                 continue
             counts = self._counts.get(group)
             if counts is None:
@@ -166,16 +161,14 @@ class DomainCounts:
         """Whether a domain counts: one that the pod may use, or with nodeAffinityPolicy Ignore any one with nodes."""
         if self._topology.may_run_at(signature, rule.key, domain):
             return True
-        node_filter = self._topology.groups[rule.group].node_filter
-        is_honored = bool(node_filter.selector or node_filter.terms)
-        has_nodes = domain in self._topology.domains.of_nodes(rule.group) or self.of(rule.group).get(domain, 0) > 0
-        return not is_honored and has_nodes
+        # Only with the policy Ignore does a group know a domain that the pod may not use.
+        return domain in self._topology.domains.of_nodes(rule.group) or self.of(rule.group)[domain] > 0
 
     def _hostnames_of(self, group: TopologyGroupId) -> HostnameCounts:
         known = self._hostnames.get(group)
         if known is None:
             # Counts above one pod over maxSkew are never queried, see `barred_claims`.
-            highest = max(1, self._topology.groups[group].max_skew + 1)
+            highest = self._topology.groups[group].max_skew + 1
             known = self._hostnames[group] = HostnameCounts(highest)
         return known
 
@@ -194,12 +187,12 @@ class DomainCounts:
     def _may_be_empty(self, number: TopologyGroupId, domain: str) -> bool:
         """Whether a domain counts without pods: for a spread along shared domains, if remaining or new nodes are in it."""
         group, domains = self._topology.groups[number], self._topology.domains
-        if group.kind != SPREAD or group.is_hostname:
+        if group.kind != SPREAD:
             return False
         if domain in domains.possible(number):
             return True
         gone = sum(domains.at(number, position) == domain for position in self._departures.positions)
-        return domains.of_nodes(number).get(domain, 0) > gone
+        return domains.of_nodes(number)[domain] > gone
 
 
 def _effects(topology: Topology, signature: PodSignature, profile: ClaimProfile) -> tuple[Effect, ...]:
@@ -212,8 +205,7 @@ def _effects_of(topology: Topology, signature: PodSignature, profile: ClaimProfi
         group = topology.groups[number]
         domain = None if group.is_hostname else topology.table.single(profile.reqs, group.key)
         if (group.is_hostname or domain is not None) and topology.new_nodes.counts(number, profile.reqs, template):
-            is_uncertain = domain is not None and topology.new_nodes.is_uncertain(number, profile.reqs, template)
-            yield number, domain, is_uncertain
+            yield number, domain, topology.new_nodes.is_uncertain(number, profile.reqs, template)
 
 
 def _counting(topology: Topology, signature: PodSignature) -> Iterable[TopologyGroupId]:

@@ -10,7 +10,7 @@ from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.primitives.handles import RequirementId, TopologyGroupId
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
-from core.scheduling.topology.topology_group import ANY_NODE, TopologyGroup
+from core.scheduling.topology.topology_group import TopologyGroup
 
 
 class NewNodeMembership:
@@ -19,7 +19,6 @@ class NewNodeMembership:
     def __init__(
         self, groups: Sequence[TopologyGroup], templates: Sequence[NodeClaimTemplate], table: RequirementTable
     ) -> None:
-        self._groups = groups
         self._may_count: Callable[[TopologyGroupId, RequirementId, int], bool] = memo(
             partial(_may_count, groups, templates, table)
         )
@@ -29,13 +28,11 @@ class NewNodeMembership:
 
     def counts(self, group: TopologyGroupId, reqs: RequirementId, template: NodeClaimTemplate) -> bool:
         """Whether a new node with these requirements might count for a group."""
-        return self._groups[group].node_filter == ANY_NODE or self._may_count(group, reqs, template.index)
+        return self._may_count(group, reqs, template.index)
 
     def is_uncertain(self, group: TopologyGroupId, reqs: RequirementId, template: NodeClaimTemplate) -> bool:
         """Whether a new node with these requirements might still not count for the group."""
-        node_filter = self._groups[group].node_filter
-        is_open = not node_filter.selector and not node_filter.terms
-        return not is_open and self._may_not_count(group, reqs, template.index)
+        return self._may_not_count(group, reqs, template.index)
 
 
 def _may_count(
@@ -75,11 +72,11 @@ def _is_sure(template: NodeClaimTemplate, reqs: RequirementId, asked: Requiremen
     """Whether every possible node of a claim meets the expression."""
     types, table = template.types, template.types.table
     required = table[reqs].get(asked.key)
-    if required is not None and required.intersection(asked) == required and required.values:
+    if required is not None and required.operator == "In" and required.intersection(asked) == required:
         return True
     mask = types.mask(reqs)
     values = types.values(mask, reqs, asked.key)
     without = mask & ~types.labels.mask(Requirement(asked.key)) if values else mask
-    if not values and required is not None and not required.is_finite and asked.key not in table.well_known:
+    if required is not None and not required.is_finite and asked.key not in table.well_known:
         return required.intersection(asked) == required
     return all(asked.has(value) for value in values) and (not without or asked.tolerates_absence)

@@ -89,3 +89,11 @@ def test_a_move_that_saves_nothing_is_rejected_even_if_it_disturbs_nobody() -> N
         "default",
         "",
     ]
+
+
+def test_a_pool_of_another_policy_lets_the_next_one_be_asked() -> None:
+    """Otherwise, a pool of policy Balanced takes part in every move that a pool before it takes part in."""
+    other = a_candidate(price=100, cost=UNIT, pool=a_pool("a", ON_DEMAND))
+    own = a_candidate(price=100, cost=UNIT, pool=a_pool("b", disruption=POOLS[0].disruption))
+    totals = {"b": PoolTotals(price=1000, cost=10 * UNIT)}
+    assert [rejecting_pool([other, own], savings, totals) for savings in (99, 100)] == ["b", ""]

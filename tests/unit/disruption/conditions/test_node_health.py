@@ -59,3 +59,11 @@ def test_a_fifth_of_a_pool_rounded_up_is_not_too_many(count: int, bound: int) ->
 def test_conditions_without_a_policy_are_ignored() -> None:
     assert not has_unhealthy_node([Node(name="n", conditions=(NodeCondition("MemoryPressure", "True", NOW),))])
     assert has_unhealthy_node([Node(name="n", conditions=(NodeCondition("Ready", "Unknown", NOW),))])
+
+
+@pytest.mark.parametrize(("count", "allowed"), [(1, 1), (5, 1), (6, 2), (10, 2), (11, 3), (505, 101)])
+def test_a_fifth_of_the_pool_rounded_up_may_be_unhealthy(count: int, allowed: int) -> None:
+    ill, well = nodes(2, NodeCondition("Ready", "False", NOW))
+    for unhealthy in (allowed, min(allowed + 1, count)):
+        check = HealthCheck([ill] * unhealthy + [well] * (count - unhealthy), NOW)
+        assert check.is_widespread(ill.node_pool) is (unhealthy > allowed)

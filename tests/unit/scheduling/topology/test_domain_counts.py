@@ -11,7 +11,7 @@ from core.model.pod import HONOR, IGNORE, NodeSelectorTerm, PodAffinityTerm, Top
 from core.model.values.requirements import Requirement
 from core.scheduling.capacity.claim_profile import ClaimProfile, ClaimProfiles
 from core.scheduling.topology.departures import Departures
-from core.scheduling.topology.domain_counts import ALL_CLAIMS, DomainCounts
+from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology_group import INVERSE
 from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, group_of
@@ -51,7 +51,6 @@ def test_pods_with_anti_affinity_exclude_each_others_claims_and_no_new_one() -> 
     counts.record_on_claim(group.signature, ClaimProfiles().of(template, template.offered, template.mask), 3)
     for rule in group.steps[0].host_rules:
         assert counts.barred_claims(rule) == 0b1000
-        assert counts.barred_claims(rule) != ALL_CLAIMS
         assert not counts.bars_new_node(rule)
 
 
@@ -258,3 +257,199 @@ def test_a_copy_counts_for_itself_on_nodes_too() -> None:
     copy = world.counts.copy()
     world.record("", claim=1)
     assert (copy.barred_claims(world.rule), world.counts.barred_claims(world.rule)) == (0b01, 0b11)
+
+
+class Placing:
+    """Zones with this many running pods of `web`; `w` has the rules, and `x`, of `web` as well, has none."""
+
+    def __init__(self, *running: int, others: tuple[Any, ...] = (), **rules: Any) -> None:
+        pairs = [a_node_of(TYPE, f"n{place}", zone=zone) for place, zone in enumerate(ZONES[: len(running)])]
+        self.running = [
+            a_pod(f"r{place}-{number}", labels={"app": "web"}, node_name=f"n{place}", phase="Running")
+            for place, count in enumerate(running)
+            for number in range(count)
+        ]
+        pods = (*self.running, a_pod("w", labels={"app": "web"}, **rules), a_pod("x", labels={"app": "web"}), *others)
+        nodes, claims = tuple(node for _, node in pairs), tuple(claim for claim, _ in pairs)
+        self.context = context_of(types=(TYPE,), pods=pods, nodes=nodes, node_claims=claims)
+        self.owner, self.other = (group_of(self.context, name) for name in "wx")
+        self.counts = DomainCounts(self.context.topology)
+        step = self.owner.steps[0]
+        self.rules = [rule for rule in (*step.zone_rules, *step.host_rules) if rule.kind != INVERSE]
+
+    def profile(self, *labelled: tuple[str, str]) -> ClaimProfile:
+        template, table = self.context.templates[0], self.context.table
+        reqs = template.offered
+        for key, value in labelled:
+            reqs = table.with_value(reqs, key, value)
+        return ClaimProfiles().of(template, reqs, template.mask)
+
+    def place(self, zone: str, *labelled: tuple[str, str]) -> None:
+        """Put a pod without rules on a new node in the zone."""
+        self.counts.record_on_claim(self.other.signature, self.profile((labels.ZONE, zone), *labelled), 0)
+
+    def admitted(self) -> str:
+        """The zones in which the first rule admits its owner."""
+        (rule, *_), signature = self.rules, self.owner.signature
+        return "".join(zone[-1] for zone in ZONES if self.counts.admits(rule, zone, signature))
+
+
+SPOT = (Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT),)
+"""What an owner requires whose rule counts only pods on nodes of that kind."""
+
+ON_SPOT = (labels.CAPACITY_TYPE, labels.SPOT)
+
+
+class TestAnUncertainCount:
+    """A pod on a new node that may come up where the owner cannot run counts where it could be one too many, and only there."""
+
+    def test_bars_its_zone_and_does_not_open_others(self) -> None:
+        world = Placing(node_selector=SPOT, spreads=(SPREAD,))
+        world.place(ZONES[1], ON_SPOT)
+        world.place(ZONES[2], ON_SPOT)
+        world.place(ZONES[0])
+        assert world.counts.of(world.rules[0].group) == dict.fromkeys(ZONES, 1)
+        assert world.admitted() == "a", "the first zone may have no pod, then the others would have two more"
+
+    def test_taken_back_leaves_nothing_uncertain(self) -> None:
+        world = Placing(node_selector=SPOT, spreads=(SPREAD,))
+        open_, decided = world.profile((labels.ZONE, ZONES[0])), world.profile((labels.ZONE, ZONES[0]), ON_SPOT)
+        for zone in ZONES:
+            world.place(zone, ON_SPOT)
+        world.counts.record_on_claim(world.other.signature, open_, 3)
+        world.counts.recount(world.other.signature, open_, decided, 3)
+        assert world.counts.of(world.rules[0].group) == {ZONES[0]: 2, ZONES[1]: 1, ZONES[2]: 1}
+        assert world.admitted() == "bc"
+        world.place(ZONES[1], ON_SPOT)
+        world.place(ZONES[2], ON_SPOT)
+        assert world.admitted() == "abc"
+
+    def test_of_several_new_nodes_at_once_is_uncertain_too(self) -> None:
+        for profile_of_first in ((), (ON_SPOT,)):
+            world = Placing(node_selector=SPOT, spreads=(SPREAD,))
+            for zone, further in ((ZONES[0], profile_of_first), (ZONES[1], (ON_SPOT,)), (ZONES[2], (ON_SPOT,))):
+                profile = world.profile((labels.ZONE, zone), *further)
+                world.counts.record_on_claims(world.other.signature, profile, (0,))
+            assert world.admitted() == ("abc" if profile_of_first else "a")
+
+
+def test_pods_on_several_new_nodes_count_as_if_one_by_one() -> None:
+    """A node that is named twice has two of them; a rule over hosts does not end the count of one over zones."""
+    hosts = TopologySpread(topology_key=labels.HOSTNAME, max_skew=2, selector=WEB)
+    at_once, in_turn = (Placing(1, 0, 0, spreads=(hosts, SPREAD), anti_affinity=(APART,)) for _ in range(2))
+    claims, signature = (0, 2, 2, 5), at_once.owner.signature
+    at_once.counts.record_on_claims(signature, at_once.profile((labels.ZONE, ZONES[0])), claims)
+    for claim in claims:
+        in_turn.counts.record_on_claim(signature, in_turn.profile((labels.ZONE, ZONES[0])), claim)
+    (zonal,) = (rule for rule in at_once.rules if not rule.is_hostname)
+    assert at_once.counts.of(zonal.group) == in_turn.counts.of(zonal.group) == {ZONES[0]: 5, ZONES[1]: 0, ZONES[2]: 0}
+    for rule in (rule for rule in at_once.rules if rule.is_hostname):
+        barred = at_once.counts.barred_claims(rule)
+        assert barred == in_turn.counts.barred_claims(rule) == (0b100 if rule.kind == "spread" else 0b100101)
+
+
+def test_a_new_node_counts_where_its_label_is_known_and_the_owner_may_run() -> None:
+    """Otherwise, a pod bars a zone in which it never comes up, or one in which its owner has no node."""
+    first = (Requirement.one_of(labels.ZONE, *ZONES[:2]),)
+    world = Placing(node_selector=first, spreads=(SPREAD,))
+    group = world.rules[0].group
+    world.counts.record_on_claim(world.other.signature, world.profile(), 0)
+    world.place(ZONES[2])
+    assert world.counts.of(group) == {ZONES[0]: 0, ZONES[1]: 0}
+    world.place(ZONES[1])
+    assert world.counts.of(group) == {ZONES[0]: 0, ZONES[1]: 1}
+
+
+def test_a_rule_over_nodes_counts_a_new_node_by_its_number() -> None:
+    """Its hostname, even where a pod names one, is not a domain of the cluster yet."""
+    world = Placing(1, 0, spreads=(TopologySpread(topology_key=labels.HOSTNAME, max_skew=1, selector=WEB),))
+    (rule,) = world.rules
+    world.counts.record_on_claim(world.other.signature, world.profile((labels.HOSTNAME, "named")), 4)
+    assert world.counts.of(rule.group) == {"n0": 1}
+    assert world.counts.barred_claims(rule) == 0b10000
+    admitted = [world.counts.admits(rule, name, world.owner.signature) for name in ("n0", "n1")]
+    assert admitted == [False, True], "the emptiest node is a new one, which has none"
+
+
+def test_the_first_pod_of_a_domain_is_one() -> None:
+    """An affinity knows only the domains with pods."""
+    for way in ("on a node", "on a new one", "on several"):
+        world = Placing(0, 0, affinity=(PodAffinityTerm(labels.ZONE, WEB),))
+        (rule,), signature = world.rules, world.other.signature
+        profile = world.profile((labels.ZONE, ZONES[1]))
+        assert world.counts.of(rule.group) == {}
+        if way == "on a node":
+            world.counts.record_on_node(signature, 1)
+        elif way == "on a new one":
+            world.counts.record_on_claim(signature, profile, 7)
+        else:
+            world.counts.record_on_claims(signature, profile, (7,))
+        assert world.counts.of(rule.group) == {ZONES[1]: 1}
+        assert world.admitted() == "b"
+
+
+def test_a_pod_whose_zone_is_open_is_not_the_first_of_an_affinity_over_zones() -> None:
+    """Nobody can join it: which zone it will be in is not known."""
+    world = Placing(affinity=(PodAffinityTerm(labels.ZONE, WEB),))
+    world.counts.record_on_claim(world.other.signature, world.profile(), 0)
+    assert world.counts.is_first(world.rules[0])
+    assert world.admitted() == "abc"
+
+
+@pytest.mark.parametrize(("minimum", "admitted"), [(1, "ab"), (2, "ab"), (3, "")])
+def test_a_spread_over_fewer_usable_domains_than_it_asks_for_measures_against_none(minimum: int, admitted: str) -> None:
+    """Kubernetes' minDomains, for a pod that may use two of three zones."""
+    spread = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=WEB, min_domains=minimum)
+    term = NodeSelectorTerm((Requirement.one_of(labels.ZONE, *ZONES[:2]),))
+    found = Placing(1, 1, 1, required_terms=(term,), spreads=(spread,)).admitted()
+    assert found.removesuffix("c") == admitted
+
+
+def test_a_spread_without_any_domain_measures_against_none() -> None:
+    """The first node of a rack opens the rack."""
+    racks = TopologySpread(topology_key="rack", max_skew=1, selector=WEB)
+    nowhere = (Requirement.one_of(labels.ZONE, "zone-x"),)
+    for world in (Placing(spreads=(racks,)), Placing(1, node_selector=nowhere, spreads=(SPREAD,))):
+        (rule,) = world.rules
+        assert world.counts.of(rule.group) == {}
+        assert world.counts.admits(rule, "new", world.owner.signature)
+
+
+def test_a_zone_that_only_the_plan_opens_counts_with_the_policy_ignore() -> None:
+    """Its new node will be one of the nodes that the policy counts, whoever may use it."""
+    spread = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=WEB, node_affinity_policy=IGNORE)
+    term = NodeSelectorTerm((Requirement.one_of(labels.ZONE, *ZONES[:2]),))
+    world = Placing(2, 2, required_terms=(term,), spreads=(spread,))
+    assert world.admitted()[:2] == "ab"
+    world.place(ZONES[2])
+    assert world.admitted()[:2] == "c"
+    world.place(ZONES[2])
+    assert world.admitted()[:2] == "ab"
+
+
+def test_what_a_departure_leaves_is_counted_and_what_it_empties_is_not() -> None:
+    """An affinity is met by the pod that stays; a domain without pods is none for it."""
+    world = Placing(2, 1, affinity=(PodAffinityTerm(labels.ZONE, WEB),))
+    (rule,), signature = world.rules, world.other.signature
+    leaving = [(signature, pod, int(pod.node_name[1])) for pod in world.running[1:]]
+    counts = DomainCounts(world.context.topology, Departures.of((0, 1), leaving))
+    assert counts.of(rule.group) == {ZONES[0]: 1}
+
+
+def test_a_domain_with_another_node_is_still_the_least_loaded_one() -> None:
+    """Otherwise, a rack counts as gone although one of its nodes stays."""
+    racks = TopologySpread(topology_key="rack", max_skew=1, selector=WEB)
+    pairs = [a_node_of(a_type("m", rack=rack), name) for name, rack in (("n0", "l"), ("n1", "r"), ("n2", "r"))]
+    running = [a_pod(f"r{n}", labels={"app": "web"}, node_name=f"n{n}", phase="Running") for n in (0, 1)]
+    waiting = a_pod("w", labels={"app": "web"}, spreads=(racks,))
+    context = context_of(
+        types=(TYPE,),
+        pods=(*running, waiting),
+        nodes=tuple(node for _, node in pairs),
+        node_claims=tuple(claim for claim, _ in pairs),
+    )
+    group = group_of(context, "w")
+    (rule,) = group.steps[0].zone_rules
+    for gone, found in (((1,), {"l": 1, "r": 0}), ((1, 2), {"l": 1})):
+        counts = DomainCounts(context.topology, Departures.of(gone, [(group.signature, running[1], 1)]))
+        assert counts.of(rule.group) == found

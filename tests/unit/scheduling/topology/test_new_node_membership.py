@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
+import pytest
+
 from core import labels
 from core.model.pod import NodeSelectorTerm
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
 from core.scheduling.primitives.handles import TopologyGroupId
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.topology.new_node_membership import NewNodeMembership
 from core.scheduling.topology.topology_group import SPREAD, TopologyGroup, TopologyNodeFilter
 from tests.builders import ZONES, a_pool, a_selector, a_type
@@ -52,3 +57,115 @@ def test_alternatives_of_the_owner_decide_like_its_selector() -> None:
     within = context.table.with_value(template.offered, labels.ZONE, ZONES[0])
     number = TopologyGroupId(0)
     assert [new_nodes.is_uncertain(number, reqs, template) for reqs in (template.offered, within)] == [True, False]
+
+
+TEAM = "example.com/team"
+FAMILY = "example.com/family"
+TEAMS = ("red", "blue", "green", "0", "7")
+"""Stand for every value: those that the requirements below name, and others."""
+
+TYPES = (
+    a_type("a.1", zones=ZONES[:1], **{FAMILY: "a"}),
+    a_type("a.2", zones=ZONES[:2], **{FAMILY: "a"}),
+    a_type("b.1", zones=ZONES[1:2], **{FAMILY: "b"}),
+    a_type("c.1", zones=ZONES[2:], capacity_types=(labels.ON_DEMAND,)),
+)
+POOLS = (
+    (),
+    (Requirement.one_of(TEAM, "red"),),
+    (Requirement.one_of(TEAM, "red", "blue"), Requirement.one_of(FAMILY, "a")),
+    (Requirement.of(TEAM, "Exists"), Requirement.one_of(labels.ZONE, *ZONES[1:])),
+    (Requirement.of(TEAM, "Exists"), Requirement.of(TEAM, "NotIn", ["green"])),
+    (Requirement.of(TEAM, "DoesNotExist"),),
+    (Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT),),
+)
+NARROWED = (
+    (),
+    (Requirement.one_of(labels.ZONE, ZONES[1]),),
+    (Requirement.of(FAMILY, "Exists"),),
+    (Requirement.of(FAMILY, "DoesNotExist"),),
+    (Requirement.of(FAMILY, "NotIn", ["a"]),),
+    (Requirement.of(FAMILY, "NotIn", ["a", "b"]),),
+    (Requirement.of(TEAM, "NotIn", ["blue"]),),
+)
+EXPRESSIONS = (
+    Requirement.one_of(labels.ZONE, ZONES[0]),
+    Requirement.one_of(labels.ZONE, *ZONES[:2]),
+    Requirement.of(labels.ZONE, "NotIn", [ZONES[2]]),
+    Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT),
+    Requirement.one_of(labels.INSTANCE_TYPE, "a.1", "a.2"),
+    Requirement.one_of(FAMILY, "a"),
+    Requirement.of(FAMILY, "NotIn", ["a"]),
+    Requirement.of(FAMILY, "Exists"),
+    Requirement.of(FAMILY, "DoesNotExist"),
+    Requirement.one_of(TEAM, "red"),
+    Requirement.of(TEAM, "NotIn", ["green"]),
+    Requirement.of(TEAM, "Exists"),
+    Requirement.of(TEAM, "DoesNotExist"),
+)
+WAYS = (*((one,) for one in EXPRESSIONS), *combinations(EXPRESSIONS, 2))
+"""What an owner may require of its node."""
+
+
+def _nodes(pool: tuple[Requirement, ...], narrowed: tuple[Requirement, ...]) -> list[dict[str, str]]:
+    """The labels of every node that a NodePool may launch under further requirements, one by one."""
+    has_team = any(one.key == TEAM and one.operator != "DoesNotExist" for one in pool)
+    found = []
+    for one, team in product(TYPES, TEAMS if has_team else ("",)):
+        for offering in one.offerings:
+            node = {key: values[0] for key, values in one.labels.items()} | {labels.INSTANCE_TYPE: one.name}
+            node |= {labels.ZONE: offering.zone, labels.CAPACITY_TYPE: offering.capacity_type}
+            node |= {TEAM: team} if team else {}
+            if _meets(node, pool) and _meets(node, narrowed):
+                found.append(node)
+    return found
+
+
+def _meets(node: dict[str, str], asked: tuple[Requirement, ...]) -> bool:
+    return all(one.has(node[one.key]) if one.key in node else one.tolerates_absence for one in asked)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_node_counts_where_one_that_may_come_up_does(pool: tuple[Requirement, ...]) -> None:
+    """It is uncertain if another that may come up does not; both by launching every node that the NodePool may have."""
+    context = context_of(types=TYPES, node_pools=(a_pool("default", *pool),))
+    (template,), table = context.templates, context.table
+    groups = [
+        TopologyGroup(SPREAD, labels.ZONE, None, a_selector(app="web"), 1, 0, TopologyNodeFilter(selector=way))
+        for way in WAYS
+    ]
+    new_nodes = NewNodeMembership(groups, context.templates, table)
+    for narrowed in NARROWED:
+        reqs = table.narrowed(template.offered, asked=table.conjunction(narrowed))
+        nodes = _nodes(pool, narrowed)
+        assert (reqs != IMPOSSIBLE and template.types.mask(reqs) > 0) is bool(nodes)
+        for number, way in enumerate(WAYS if nodes else ()):
+            group, admitted = TopologyGroupId(number), [_meets(node, way) for node in nodes]
+            assert new_nodes.counts(group, reqs, template) is any(admitted), (narrowed, way)
+            assert new_nodes.is_uncertain(group, reqs, template) is not all(admitted), (narrowed, way)
+
+
+def test_one_alternative_that_every_node_meets_makes_it_certain() -> None:
+    """And one that some node meets is enough for the group to count it."""
+    context = context_of(types=TYPES)
+    (template,) = context.templates
+    third, anywhere, nowhere = (
+        NodeSelectorTerm((Requirement.one_of(labels.ZONE, *zones),)) for zones in (ZONES[2:], ZONES, ("zone-x",))
+    )
+    contradicted = NodeSelectorTerm((*third.requirements, *FIRST))
+    cases = (
+        ((third, anywhere), True, False),
+        ((anywhere, third), True, False),
+        ((nowhere, third), True, True),
+        ((nowhere, nowhere), False, True),
+        ((contradicted, nowhere), False, True),
+        ((contradicted, third), True, True),
+    )
+    groups = [
+        TopologyGroup(SPREAD, labels.ZONE, None, a_selector(app="web"), 1, 0, TopologyNodeFilter(terms=terms))
+        for terms, *_ in cases
+    ]
+    new_nodes = NewNodeMembership(groups, context.templates, context.table)
+    for number, (terms, may, may_not) in enumerate(cases):
+        about = TopologyGroupId(number), template.offered, template
+        assert (new_nodes.counts(*about), new_nodes.is_uncertain(*about)) == (may, may_not), terms
