@@ -84,7 +84,7 @@ def _at(
 ) -> str | None:
     group = groups[number]
     domain = nodes.values(group.key)[position]
-    return domain if domain is not None and looked_at(group.node_filter) >> position & 1 else None
+    return domain if looked_at(group.node_filter) >> position & 1 else None
 
 
 def _of_nodes(

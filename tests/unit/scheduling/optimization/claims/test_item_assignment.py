@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
+import pytest
 from msgspec.structs import replace
 
 from core.packing.problem import ItemIndex, MachineTypeIndex, Packing
@@ -104,3 +107,85 @@ def test_an_item_is_not_exchanged_within_its_machine() -> None:
     packing = Packing(np.array([4]), np.array([[2]]))
     machines = ItemAssignment(problem, [{present: 1, avoiding: 1}], SETTINGS).machines(packing)
     assert sorted(names(machines), key=len) == [[present], [avoiding]] or names(machines) == [[avoiding], [present]]
+
+
+class TestAnExchange:
+    """An item whose free place refuses it takes that of another of its group, which moves there."""
+
+    PRESENT = PackingItem((1,), 0, 1, counted=((9, 1),))
+    ALSO_PRESENT = PackingItem((1,), 0, 1, counted=((8, 1),))
+    AVOIDING = PackingItem((1,), 0, 1, caps=((9, 0), (8, 0)))
+    AVOIDING_ONE = PackingItem((1,), 0, 1, caps=((9, 0),))
+    OTHERS = PackingItem((1,), 0, 1, counted=((5, 1),))
+
+    @pytest.mark.parametrize(
+        ("members", "wanted"),
+        [
+            # The first of two is moved; the second, since the item does not agree with it; since the first may not move.
+            ([PLAIN, PLAIN, PRESENT, AVOIDING], [[AVOIDING, PLAIN], [PRESENT, PLAIN]]),
+            ([PLAIN, ALSO_PRESENT, PRESENT, AVOIDING], [[PLAIN, AVOIDING], [PRESENT, ALSO_PRESENT]]),
+            ([AVOIDING_ONE, ALSO_PRESENT, PRESENT, AVOIDING], [[AVOIDING_ONE, AVOIDING], [PRESENT, ALSO_PRESENT]]),
+        ],
+    )
+    def test_is_one_that_the_rules_of_both_machines_admit(
+        self, members: list[PackingItem], wanted: list[list[PackingItem]]
+    ) -> None:
+        """The first machine has items of another group alone: those stay."""
+        problem = a_problem([(1, 1), (0.5, 0.5)], [4, 1])
+        counts = {item: members.count(item) for item in members}
+        packing = Packing(np.array([4, 4, 4]), np.array([[0, 1], [2, 0], [2, 0]]))
+        machines = ItemAssignment(problem, [counts, {self.OTHERS: 1}], SETTINGS).machines(packing)
+        assert names(machines) == [[self.OTHERS], *wanted]
+        assert [machine.load.tolist() for machine in machines] == [[0, 1], [2, 0], [2, 0]]
+
+    def test_is_not_tried_for_more_items_than_the_settings_allow(self) -> None:
+        problem = a_problem([(1, 1)], [4])
+        members = {PLAIN: 2, self.PRESENT: 1, self.AVOIDING: 1}
+        packing = Packing(np.array([1, 1]), np.array([[2], [2]]))
+        found = {}
+        for most in (0, 1):
+            settings = replace(SETTINGS, exchanged_items_max=most, enlarged_machines_max=0)
+            found[most] = len(ItemAssignment(problem, [members], settings).machines(packing))
+        assert found == {0: 3, 1: 2}
+
+
+@pytest.mark.parametrize("exchanged_max", [0, 9])
+@pytest.mark.parametrize("enlarged_max", [0, 3])
+@pytest.mark.parametrize("members", [(3, 3, 2), (1, 4, 1), (0, 5, 5), (4, 0, 0), (2, 1, 6)])
+def test_every_item_is_placed_once_within_rules_and_room(
+    members: tuple[int, int, int], exchanged_max: int, enlarged_max: int
+) -> None:
+    """Otherwise, a pod gets no node, or one that it does not fit; whatever the packing planned."""
+    counts = {item: number for item, number in zip((PLAIN, OWN, OTHER), members, strict=True) if number}
+    second = PackingItem((2,), 0, 1, caps=((7, 1),))
+    total = sum(members)
+    problem = a_problem([(1, 4), (0.5, 1)], [total, 2])
+    settings = replace(SETTINGS, exchanged_items_max=exchanged_max, enlarged_machines_max=enlarged_max)
+    half = total // 2
+    for loads in ([[half, 2], [total - half, 0]], [[total, 2]], [[half, 1], [total - half, 1]]):
+        packing = Packing(np.array([4] * len(loads)), np.array(loads))
+        machines = ItemAssignment(problem, [counts, {second: 2}], settings).machines(packing)
+        placed = Counter(item for items in names(machines) for item in items)
+        assert placed == {**counts, second: 2}
+        for machine in machines:
+            items = [item for _, item in machine.items]
+            assert machine.load.tolist() == [sum(item != second for item in items), items.count(second)]
+            assert (machine.load @ problem.requests <= problem.capacity[machine.type_index]).all()
+            for group in (7, 8):
+                caps = [cap for item in items for known, cap in item.caps if known == group]
+                there = sum(amount for item in items for known, amount in item.counted if known == group)
+                assert not caps or there <= min(caps)
+
+
+def test_items_are_mixed_by_what_is_left_of_each() -> None:
+    """Of two kinds without rules, each machine gets those of which most remain; the last kind fills the rest at once."""
+    other = PackingItem((1,), 0, 2)
+    problem = a_problem([(1, 4)], [7])
+    for counts, loads, wanted in (
+        ({PLAIN: 3, other: 4}, [4, 3], [[other, PLAIN, other, PLAIN], [other, PLAIN, other]]),
+        ({PLAIN: 6, other: 1}, [2, 5], [[PLAIN, PLAIN], [PLAIN, PLAIN, PLAIN, PLAIN, other]]),
+        ({PLAIN: 7}, [3, 4], [[PLAIN] * 3, [PLAIN] * 4]),
+        ({PLAIN: 2}, [1, 4], [[PLAIN], [PLAIN]]),
+    ):
+        packing = Packing(np.array([4, 4]), np.array([[load] for load in loads]))
+        assert names(ItemAssignment(problem, [counts], SETTINGS).machines(packing)) == wanted
