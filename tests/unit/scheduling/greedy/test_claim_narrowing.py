@@ -77,7 +77,7 @@ RULES = {
 TYPES = (a_type("a", zones=ZONES[:2]), a_type("b", zones=ZONES[1:], capacity_types=(labels.ON_DEMAND,)))
 
 
-def test_a_narrowed_claim_is_that_of_choosing_anew_whatever_was_asked_before() -> None:
+def test_a_narrowed_claim_is_that_of_choosing_again_whatever_was_asked_before() -> None:
     """Results are kept as long as nothing can change them; counts change with every pod that is placed."""
     pools = (a_pool("open"), a_pool("tainted", taints=(Taint("team", NO_SCHEDULE, "a"),)))
     pods = tuple(a_pod(name, **rules) for name, rules in RULES.items())
@@ -87,7 +87,9 @@ def test_a_narrowed_claim_is_that_of_choosing_anew_whatever_was_asked_before() -
     choice = DomainChoice(context.topology, counts, ())
     narrowing = ClaimNarrowing(state, choice, profiles)
 
-    def anew(profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> list[tuple[RequirementId, int]]:
+    def chosen_again(
+        profile: ClaimProfile, signature: PodSignature, step: RelaxationStep
+    ) -> list[tuple[RequirementId, int]]:
         found, template = [], profile.template
         for alternative in step.alternatives if context.open_templates(step)[template.index] else ():
             reqs = table.narrowed(profile.reqs, asked=alternative)
@@ -118,7 +120,7 @@ def test_a_narrowed_claim_is_that_of_choosing_anew_whatever_was_asked_before() -
                 (step, *_) = group.steps
                 ways = narrowing.of(profile, group.signature, step)
                 found = [(way.reqs, way.allowed) for way in ways]
-                assert found == anew(profile, group.signature, step)
+                assert found == chosen_again(profile, group.signature, step)
                 assert all(way.mask and way.template is profile.template for way in ways)
                 seen.add(len(found))
     assert seen >= {0, 1, 2, 3}
