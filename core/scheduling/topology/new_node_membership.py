@@ -74,9 +74,9 @@ def _is_sure(template: NodeClaimTemplate, reqs: RequirementId, asked: Requiremen
     required = table[reqs].get(asked.key)
     if required is not None and required.operator == "In" and required.intersection(asked) == required:
         return True
-    mask = types.mask(reqs)
-    values = types.values(mask, reqs, asked.key)
-    without = mask & ~types.labels.mask(Requirement(asked.key)) if values else mask
     if required is not None and not required.is_finite and asked.key not in table.well_known:
         return required.intersection(asked) == required
-    return all(asked.has(value) for value in values) and (not without or asked.tolerates_absence)
+    without = table.narrowed(reqs, asked=table.conjunction((Requirement.of(asked.key, "DoesNotExist"),)))
+    may_lack = without != IMPOSSIBLE and types.mask(without) > 0
+    values = types.values(types.mask(reqs), reqs, asked.key)
+    return all(asked.has(value) for value in values) and (asked.tolerates_absence or not may_lack)

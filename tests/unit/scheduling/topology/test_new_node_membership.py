@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import pytest
+from msgspec import structs
 
 from core import labels
+from core.model.catalogue import Offering
 from core.model.pod import NodeSelectorTerm
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
@@ -68,7 +70,13 @@ TYPES = (
     a_type("a.1", zones=ZONES[:1], **{FAMILY: "a"}),
     a_type("a.2", zones=ZONES[:2], **{FAMILY: "a"}),
     a_type("b.1", zones=ZONES[1:2], **{FAMILY: "b"}),
-    a_type("c.1", zones=ZONES[2:], capacity_types=(labels.ON_DEMAND,)),
+    structs.replace(
+        a_type("c.1", zones=ZONES[2:]),
+        offerings=(
+            Offering("c.1", ZONES[2], labels.ON_DEMAND, 10),
+            Offering("c.1", ZONES[2], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1),
+        ),
+    ),
 )
 POOLS = (
     (),
@@ -78,6 +86,7 @@ POOLS = (
     (Requirement.of(TEAM, "Exists"), Requirement.of(TEAM, "NotIn", ["green"])),
     (Requirement.of(TEAM, "DoesNotExist"),),
     (Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT),),
+    (Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED),),
 )
 NARROWED = (
     (),
@@ -98,6 +107,7 @@ EXPRESSIONS = (
     Requirement.of(FAMILY, "NotIn", ["a"]),
     Requirement.of(FAMILY, "Exists"),
     Requirement.of(FAMILY, "DoesNotExist"),
+    Requirement.of(labels.RESERVATION_ID, "Exists"),
     Requirement.one_of(TEAM, "red"),
     Requirement.of(TEAM, "NotIn", ["green"]),
     Requirement.of(TEAM, "Exists"),
@@ -115,7 +125,7 @@ def _nodes(pool: tuple[Requirement, ...], narrowed: tuple[Requirement, ...]) -> 
         for offering in one.offerings:
             node = {key: values[0] for key, values in one.labels.items()} | {labels.INSTANCE_TYPE: one.name}
             node |= {labels.ZONE: offering.zone, labels.CAPACITY_TYPE: offering.capacity_type}
-            node |= {TEAM: team} if team else {}
+            node |= offering.reservation_labels() | ({TEAM: team} if team else {})
             if _meets(node, pool) and _meets(node, narrowed):
                 found.append(node)
     return found
