@@ -130,15 +130,12 @@ class FleetRows:
         groups = np.full(count, NO_GROUP, dtype=np.int64)
         if not len(self.items):
             return groups
-        # log_ratio[n] = log(free[n, cpu] / mean cpu) - log(free[n, memory] / mean memory): the excess of CPU in a node's room.
+        # log_ratio[n] = log(free[n, cpu]) - log(free[n, memory]): the excess of CPU in a node's room.
         # Nodes that suit the same items are cut at the quantiles of their log_ratio into at most ROOM_SHAPES groups.
         is_open = self._suits.any(axis=0)
         pattern = np.unique(self._suits.T, axis=0, return_inverse=True)[1].ravel()
         free = np.maximum(self._free, 0)
-        scale = np.maximum(free.mean(axis=0), 1)
-        log_ratio = np.log((free[:, 0] + 1) / scale[0])
-        if free.shape[1] > 1:
-            log_ratio = log_ratio - np.log((free[:, 1] + 1) / scale[1])
+        log_ratio = np.log(free[:, 0] + 1) - np.log(free[:, 1:2] + 1).sum(axis=1)
         number = 0
         for one in np.unique(pattern[is_open]):
             here = np.flatnonzero((pattern == one) & is_open)

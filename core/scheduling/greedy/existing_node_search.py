@@ -83,7 +83,7 @@ class ExistingNodeSearch:
         """Reserve the room for one pod and count the pod."""
         node = self._context.existing_nodes[position]
         self._free[position] = minus(self._free.get(position, node.free), pod_group.requests)
-        for constraint in () if pod_group.is_plain else self._constraints.concerning(pod_group):
+        for constraint in self._constraints.concerning(pod_group):
             constraint.reserve_on_node(node, pod_group)
         self._domain_counts.record_on_node(pod_group.signature, position)
 
@@ -112,7 +112,7 @@ class ExistingNodeSearch:
         if free is not None and not within(pod_group.requests, free):
             return False
         node = self._context.existing_nodes[position]
-        return pod_group.is_plain or all(c.admits(node, pod_group) for c in self._constraints.concerning(pod_group))
+        return all(c.admits(node, pod_group) for c in self._constraints.concerning(pod_group))
 
     def _refused(self, position: int, signature: PodSignature, step: RelaxationStep) -> NodeMask:
         """Return the nodes, including this one, that the first violated rule excludes; none if no rule is violated."""

@@ -81,7 +81,7 @@ class NewClaims:
     def _first_fit(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
         """Return the draft of an empty claim with its first pod."""
         allowed = claim.allowed
-        for constraint in () if pod_group.is_plain else self._constraints.concerning(pod_group):
+        for constraint in self._constraints.concerning(pod_group):
             allowed &= constraint.types(claim, pod_group)
         for alternative in step.alternatives:
             reqs = self._context.table.narrowed(claim.reqs, asked=alternative)

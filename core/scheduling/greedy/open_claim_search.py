@@ -123,9 +123,8 @@ class OpenClaimSearch:
         claim.used = placement.total
         self._index.add_pod(claim.index, len(claim.pods))
         claim.add_pod(pod, pod_group)
-        if not pod_group.is_plain:
-            for constraint in self._constraints.concerning(pod_group):
-                constraint.reserve_on_claim(claim, pod_group)
+        for constraint in self._constraints.concerning(pod_group):
+            constraint.reserve_on_claim(claim, pod_group)
         self._domain_counts.record_on_claim(pod_group.signature, profile, claim.index)
 
     def restrict(self, claim: InFlightClaim, allowed: TypeMask) -> None:

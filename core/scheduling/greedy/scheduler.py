@@ -214,7 +214,7 @@ class GreedyScheduler:
         pod_group = group.pod_group
         if self.unplaceable and _question(group, step) in self.unplaceable:
             return False
-        if self.context.existing_nodes and self._joins(pod, group, step):
+        if self._joins(pod, group, step):
             return True
         # A pod that waits in any case gets its node from provisioning: a command neither launches nor pays for it.
         barred = self.opened[not group.is_displaced]

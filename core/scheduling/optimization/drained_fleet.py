@@ -51,12 +51,12 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         for way in _ways(self._search, len(self._context.existing_nodes)):
             portion = budget.portion(share)
             if tried is not None and not tried[0].models_hostnames and tried[1].steps_max == portion.steps_max:
-                budget.steps += tried[1].steps  # as if the same search had run again
-                continue
-            repacker = Repacker(self._context, way)
-            trials.append((repacker.improved(self._solution, portion), repacker))
+                portion = tried[1]  # as if the same search had run again
+            else:
+                repacker = Repacker(self._context, way)
+                trials.append((repacker.improved(self._solution, portion), repacker))
+                tried = repacker, portion
             budget.steps += portion.steps
-            tried = repacker, portion
         best, better = min(trials, key=lambda trial: _cost(trial[0]))
         portion = budget.portion(self._search.repack.restart_share)
         restarted = better.improved(self._solution, portion)

@@ -13,6 +13,8 @@ from core.model.values.commitment import Commitment, CommittedRate, ReservedInst
 from core.model.values.requirements import Requirement
 from core.model.values.vcpu_quotas import STANDARD
 from core.scheduling.constraints.commitments import Commitments
+from core.scheduling.greedy.queue import queue_of
+from core.scheduling.greedy.scheduler import GreedyScheduler
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of, plan_of
 
@@ -168,3 +170,18 @@ def test_each_of_several_commitments_is_named_by_the_node_that_it_covers() -> No
         "default/a": ("one", ("m7.2xlarge",), "one"),
         "default/b": ("small", ("m6.large",), "small"),
     }
+
+
+def test_only_a_plan_that_extends_covers_claims_that_nothing_covers_yet() -> None:
+    """EC2's quotas have chosen the capacity type of its claims: a covered one would become on-demand capacity beyond them."""
+    options = Options(commitments=(ONE,))
+    context = context_of(types=TYPES, pods=(a_pod("p", cpu="7"),), options=options).with_commitments_last()
+    solution = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    commitments = solution.state.constraints.commitments
+    assert commitments is not None
+    (claim,) = solution.claims
+    found = []
+    for extends in (False, True):
+        commitments.settle(solution.claims, extends=extends)
+        found.append((claim.commitment, claim.price, commitments.left))
+    assert found == [("", 128_000_000, [ONE.amount]), ("one", 40, [0])]

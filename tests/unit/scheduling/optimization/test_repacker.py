@@ -23,9 +23,21 @@ from core.model.pod import (
 from core.model.snapshot import BEST_EFFORT, Options, Snapshot
 from core.model.storage import WAIT_FOR_FIRST_CONSUMER, StorageClass
 from core.model.values.requirements import Requirement
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling import schedule
+from core.scheduling.greedy.solution import Solution
+from core.scheduling.optimization import repacker
+from core.scheduling.optimization.repacker import Repacker
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_snapshot
-from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedy, instance_types, plain_pods
+from tests.unit.scheduling.optimization.clusters import (
+    ON_DEMAND,
+    a_cluster,
+    greedily_solved,
+    greedy,
+    instance_types,
+    plain_pods,
+)
 
 OWN = a_selector(app="own")
 SPREAD_ZONES = TopologySpread(labels.ZONE, 1, selector=OWN)
@@ -214,3 +226,27 @@ def test_pods_stay_in_the_node_pool_that_comes_first() -> None:
     assert {claim.node_pool for claim in plan.claims} == {"expensive"}
     assert plan.cost.lower_bound is not None
     assert plan.cost.lower_bound < plan.cost.hourly / 2
+
+
+def repacked(*pods: Pod) -> tuple[Solution, Solution]:
+    """The greedy plan of these pods and forty others, and what thirty steps make of it."""
+    context, solution = greedily_solved(a_cluster(pods=(*plain_pods(40), *pods)))
+    return solution, Repacker(context, DEFAULT_SETTINGS).improved(solution, SearchBudget(30))
+
+
+def test_pods_that_a_pod_without_a_place_must_join_stay_on_their_node() -> None:
+    """It gets a place once there is room on that node: if they moved now, it would wait for another one."""
+    company = a_pod("own", cpu="500m", memory="7Gi", labels={"app": "own"})
+    too_large = a_pod("waits", cpu="4000", affinity=(APART,))
+    for waiting, stays in (((too_large,), True), ((), False)):
+        before, after = repacked(company, *waiting)
+        (home,) = (claim for claim in before.claims if company in claim.pods)
+        assert (home in after.claims) is stays
+        assert sum(one.price for one in after.claims) < sum(one.price for one in before.claims)
+
+
+def test_a_plan_that_changes_counts_of_a_required_rule_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No item moves so, and if one did, a pod would break its rule."""
+    monkeypatch.setattr(repacker, "keeps_counts", lambda _, *, before, after: before is after)
+    before, after = repacked()
+    assert after is before

@@ -6,7 +6,7 @@ from core import labels
 from core.model.pod import TopologySpread
 from core.packing.search_budget import SearchBudget
 from core.scheduling import Planner
-from core.scheduling.replanning.greedy_plans import Drains, greedy
+from core.scheduling.replanning.greedy_plans import Drains, drained, greedy
 from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of
 
@@ -54,3 +54,23 @@ def test_a_pod_that_may_leave_a_crowded_zone_does_not_return_in_place_of_another
             ("default/large",): (ZONES[1],),
             ("default/small",): (ZONES[0],),
         }
+
+
+def test_pods_of_drained_nodes_go_to_the_nodes_that_a_target_means_for_them() -> None:
+    """The first node with room would take room that the target keeps for other pods."""
+    pairs = [a_node_of(LARGE, f"n{number}") for number in range(4)]
+    claims, nodes = zip(*pairs, strict=True)
+    pods = tuple(a_pod(name, cpu="1", node_name=at) for name, at in (("a", "n0"), ("b", "n0"), ("c", "n1")))
+    context = context_of(types=(LARGE,), node_claims=claims, nodes=nodes, pods=pods)
+    group = context.pod_groups.of(pods[0]).index
+    slots = {group: [(3, 1), (2, 1)]}
+    for changes, placed in (
+        ({"slots": slots}, [("a", 3), ("b", 2)]),
+        ({}, [("a", 1), ("b", 1)]),
+        ({"closed": frozenset((1,))}, [("a", 2), ("b", 2)]),
+    ):
+        for drains in (Drains(leaving=frozenset((0,)), **changes), Drains(mandatory=frozenset((0,)), **changes)):
+            solution, displaced = drained(context, drains)
+            assert [(pod.name, position) for pod, position in solution.bound] == placed
+            assert [pod.name for pod in displaced] == ["a", "b"]
+            assert (solution.claims, solution.unplaced) == ([], [])

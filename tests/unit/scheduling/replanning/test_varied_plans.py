@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
+
+import pytest
 
 from core import labels
 from core.model.pod import DO_NOT_SCHEDULE, Pod, PodAffinityTerm, TopologySpread
 from core.reasons.pod import PodReason
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler
+from core.scheduling.replanning import varied_plans
 from core.scheduling.replanning.leftovers import leftovers_of
 from core.scheduling.replanning.requeue import RequeuingScheduler
-from core.scheduling.replanning.varied_plans import PLAN_WORK, UNLIKELY_WORK_MAX
+from core.scheduling.replanning.variation_search import VariationResult
+from core.scheduling.replanning.varied_plans import PLAN_WORK, UNLIKELY_WORK_MAX, VariedPlans
 from tests.builders import a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, plan_of, reasons_of, zones
 
@@ -91,3 +96,32 @@ def test_few_plans_are_made_for_pods_that_a_plan_of_their_own_would_leave_too() 
 
     assert leftovers_of(RequeuingScheduler(context, queue).solution()).total() == 1
     assert len(queues) <= 8 + UNLIKELY_WORK_MAX // (4 + PLAN_WORK)
+
+
+@pytest.mark.parametrize("pods", [25, 29, 303, 2951])
+@pytest.mark.parametrize("is_likely", [True, False])
+def test_the_more_pods_a_plan_has_the_fewer_variations_are_made(
+    pods: int, is_likely: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them together are a third of a second of work; a plan of many pods leaves time for none."""
+    searches: list[dict[str, Any]] = []
+
+    class Search:
+        def __init__(self, **asked: Any) -> None:
+            searches.append(asked)
+
+        def best(self, start: VariationResult) -> None:
+            assert start.left == 2
+
+    context = context_of(types=(TYPE,), pods=workload("x", 1, anti_affinity=(away_from("x"),)))
+    (pending,) = queue_of(context, [(context.pending, False)])
+    pending.pods *= pods
+    solution = GreedyScheduler(context, [], frozenset(), frozenset()).run()
+    monkeypatch.setattr(varied_plans, "VariationSearch", Search)
+    monkeypatch.setattr(VariedPlans, "_gains_alone", lambda *_: is_likely)
+    plans = VariedPlans(context, lambda: [pending])
+    assert plans.improved(solution, Counter({pending.pod_group.index: 2})) is solution
+    ((most, idle, others),) = ((one["plans_max"], one["idle_max"], len(list(one["others"]))) for one in searches)
+    assert most == (6000 if is_likely else 1500) // (pods + 50)
+    assert idle == 3000 // (pods + 50)
+    assert others == 2 * 3 + 64, "each order of three zones, and as many drawn ones"

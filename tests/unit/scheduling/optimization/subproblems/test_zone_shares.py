@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core import labels
 from core.model.catalogue import InstanceType, Offering
 from core.model.snapshot import Snapshot
@@ -9,6 +11,7 @@ from core.model.values.quantity import nanodollars
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.item_groups import ItemGroup, LaunchOption
+from core.scheduling.optimization.subproblems import zone_shares
 from core.scheduling.optimization.subproblems.zone_shares import ZoneShares
 from core.scheduling.primitives.handles import TypeMask
 from tests.builders import ZONES, a_pod, a_pool, a_snapshot, a_type
@@ -101,6 +104,19 @@ def test_pods_of_one_zone_count_by_what_they_cost() -> None:
     """By number, zones with ten pods each would get a hundred each of the others, though the pods of one cost twice as much."""
     best, _ = pods_by_zone(price_in_b=1.0, free=200, fixed=(10, 10), larger_in_b=True)
     assert best == [[64, 136], [10, 0], [0, 10]]
+
+
+def test_an_even_mix_of_zones_with_equal_types_needs_no_linear_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes seconds in a large fleet; zones with other prices, or one that gets another part of the pods, need it."""
+
+    def unexpected(*_: object) -> None:
+        raise AssertionError("a linear program")
+
+    monkeypatch.setattr(zone_shares, "relax", unexpected)
+    assert pods_by_zone(price_in_b=1.0, fixed=(20, 20))[0] == [[6, 6], [20, 0], [0, 20]]
+    for changes in ({"price_in_b": 1.1, "fixed": (20, 20)}, {"price_in_b": 1.0, "costs_more_in_b": True}):
+        with pytest.raises(AssertionError, match="a linear program"):
+            pods_by_zone(**changes)
 
 
 def _type(cpu: int, price_in_b: float, costs: float) -> InstanceType:

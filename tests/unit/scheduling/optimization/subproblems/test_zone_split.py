@@ -50,3 +50,14 @@ def test_pods_that_may_run_anywhere_are_not_split() -> None:
 def test_pods_that_all_have_a_zone_go_there() -> None:
     found = split(*in_zone(A, 2), *in_zone(B, 3), budget=SearchBudget(9))
     assert {zone: len(names) for zone, names in found.items()} == {A: 2, B: 3}
+
+
+def test_each_part_of_a_groups_pods_is_divided_like_all_of_them() -> None:
+    """Pods come in order of size and of the nodes that they were on: one zone would get all that shared a node."""
+    free = tuple(a_pod(f"free{i}") for i in range(8))
+    zone_of = {
+        name: zone
+        for zone, names in split(*in_zone(A, 12), *in_zone(B, 4), *free, budget=SearchBudget(0)).items()
+        for name in names
+    }
+    assert "".join(zone_of[pod.name][-1] for pod in free) == "abaaabaa"
