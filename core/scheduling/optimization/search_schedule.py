@@ -42,13 +42,16 @@ class SubproblemSearch:
         # Machines with a price of zero have no ratio of value to price: such subproblems are not searched.
         is_priced = bool(problem.prices.all())
         self.ready: PreparedProblem | None = None
-        if is_priced and subproblem.zone and model is not None and model.ready is not None:
+        if subproblem.zone and model is not None and model.ready is not None:
             self.ready = prepared_like(problem, model.ready, settings)
         self._model = model if self.ready is not None else None
         if is_priced and self.ready is None:
             self.ready = subproblem.prepared(settings, budget)
-        machines = self.ready.fluid.machines.sum() if self.ready and subproblem.zone else 0
-        self.is_large_zone = bool(machines >= settings.large_zones.machines_min)
+        self.is_large_zone = bool(
+            self.ready is not None
+            and subproblem.zone
+            and self.ready.fluid.machines.sum() >= settings.large_zones.machines_min
+        )
         self._settings = _for_large_zones(settings) if self.is_large_zone else settings
 
     @property

@@ -44,14 +44,20 @@ LARGE = replace(DEFAULT_SETTINGS, large_zones=LargeZoneSettings(machines_min=1))
 """Settings under which every zone is a large one."""
 
 
-def three_zones() -> list[Subproblem]:
-    """Zones that have the same pods."""
+def a_zone(zone: str, *, costs: float = 1.0, pods: int = 96) -> Subproblem:
+    """So many pods of twelve sizes in a zone, whose types cost this many times as much as elsewhere."""
     types = tuple(
-        a_type(f"t{cpu}-{gib}", cpu=str(cpu), memory=f"{gib}Gi", price=mills / 1000) for cpu, gib, mills in SIZES
+        a_type(f"t{cpu}-{gib}", cpu=str(cpu), memory=f"{gib}Gi", price=mills * costs / 1000)
+        for cpu, gib, mills in SIZES
     )
     sizes = [(cpu, gib) for cpu in (1100, 1900, 2700, 3900) for gib in (3, 7, 12)]
-    pods = tuple(a_pod(f"p{n}", cpu=f"{cpu}m", memory=f"{gib}Gi") for n, (cpu, gib) in enumerate(sizes * 8))
-    return [a_subproblem(zone, types=types, pods=pods)[0] for zone in ZONES]
+    waiting = tuple(a_pod(f"p{n}", cpu=f"{cpu}m", memory=f"{gib}Gi") for n, (cpu, gib) in enumerate((sizes * 8)[:pods]))
+    return a_subproblem(zone, types=types, pods=waiting)[0]
+
+
+def three_zones() -> list[Subproblem]:
+    """Zones that have the same pods."""
+    return [a_zone(zone) for zone in ZONES]
 
 
 def cost(searches: Iterable[SubproblemSearch]) -> int:
@@ -96,13 +102,13 @@ def test_zones_that_wait_when_the_steps_are_used_up_are_only_rounded() -> None:
     assert not any(one.waits for one in searches)
 
 
-def searched(**constants: float) -> tuple[int, int, int]:
+def searched(zone: str = ZONES[0], steps: int = 60, **constants: float) -> tuple[int, int, int]:
     """The cost of a large zone's plan, the steps of sixty that its search takes, and how many loads it passes on."""
     few_types = replace(DEFAULT_SETTINGS.ruin_and_recreate, promising_types=1)
     all_pairs = replace(DEFAULT_SETTINGS.two_type, loss_relative_max=1.0)
     large_zones = LargeZoneSettings(**{"machines_min": 1, **constants})
     settings = replace(DEFAULT_SETTINGS, large_zones=large_zones, ruin_and_recreate=few_types, two_type=all_pairs)
-    one, budget = SubproblemSearch(three_zones()[0], SearchBudget(), settings), SearchBudget(60)
+    one, budget = SubproblemSearch(a_zone(zone), SearchBudget(), settings), SearchBudget(steps)
     one.advance(1, budget, is_quick=False)
     return cost([one]), budget.steps, len(one.loads.loads) if one.loads is not None else 0
 
@@ -170,3 +176,40 @@ def test_machines_without_a_price_are_not_searched() -> None:
     found = search([subproblem], seed=1, budget=SearchBudget(9), settings=DEFAULT_SETTINGS)
     assert found[0].gap == 0
     assert found[0].claims() == []
+
+
+def test_only_a_zone_with_the_machine_types_of_a_searched_one_takes_over_its_prices() -> None:
+    """It waits for that zone's loads; any other subproblem is searched as if there were no model."""
+    model = SubproblemSearch(a_zone(ZONES[0]), SearchBudget(), LARGE)
+    model.advance(1, SearchBudget(2), is_quick=True)
+    found = {}
+    for case, subproblem in (
+        ("alike", a_zone(ZONES[1])),
+        ("few pods", a_zone(ZONES[1], pods=1)),
+        ("dearer types", a_zone(ZONES[1], costs=2.0)),
+        ("no zone", a_zone("")),
+        ("no price", a_zone(ZONES[1], costs=0.0)),
+    ):
+        alone, one = (SubproblemSearch(subproblem, SearchBudget(), LARGE, other) for other in (None, model))
+        found[case] = one.ready is not None, one.waits, one.is_large_zone, one.gap == alone.gap
+        assert (alone.waits, one.loads, one.claims(), one.gap_relative) == (False, None, [], 1.0)
+    assert found == {
+        "alike": (True, True, True, False),
+        "few pods": (True, True, False, False),
+        "dearer types": (True, False, True, True),
+        "no zone": (True, False, False, True),
+        "no price": (False, False, False, True),
+    }
+
+
+def test_a_zone_is_large_from_as_many_machines_as_the_settings_say() -> None:
+    """Two pods that each fill a machine."""
+    pods = tuple(a_pod(f"p{n}", cpu="4", memory="16Gi") for n in range(2))
+    subproblem, _ = a_subproblem(ZONES[0], types=(a_type("t", cpu="4", memory="16Gi"),), pods=pods)
+    settings = (replace(DEFAULT_SETTINGS, large_zones=LargeZoneSettings(machines_min=least)) for least in (1, 2, 3))
+    assert [SubproblemSearch(subproblem, SearchBudget(), one).is_large_zone for one in settings] == [True, True, False]
+
+
+def test_what_is_no_large_zone_is_searched_whatever_the_settings_of_large_zones_are() -> None:
+    assert searched("", 20, stop_gap_relative=0.3, pairs_rounded_max=1) == searched("", 20)
+    assert searched(ZONES[0], 20, stop_gap_relative=0.3, pairs_rounded_max=1) != searched(ZONES[0], 20)
