@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from core import labels
 from core.model.catalogue import InstanceType
 from core.model.plan import PlannedClaim
-from core.model.pod import PodAffinityTerm, TopologySpread
+from core.model.pod import Pod, PodAffinityTerm, TopologySpread
 from core.model.values.requirements import Requirement
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.greedy.queue import queue_of
 from core.scheduling.planner import Planner
+from core.scheduling.topology.domain_choice import DomainChoice
+from core.scheduling.topology.domain_counts import DomainCounts
 from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import pod_on
-from tests.unit.scheduling.reading import claim_of, plan_of
+from tests.unit.scheduling.reading import claim_of, context_of, plan_of
 
 HOME, AWAY = ZONES[:2]
 SPREAD = {"labels": {"app": "web"}, "spreads": (TopologySpread(labels.ZONE, 2, selector=a_selector(app="web")),)}
@@ -89,3 +95,102 @@ def test_only_pods_that_still_wait_attract_others_to_their_domain() -> None:
     types = (MIDDLE_AT_HOME, MIDDLE_AWAY)
     plan = plan_of(types=types, node_claims=(claim,), nodes=(node,), pods=(full, client, database))
     assert (claim_of(plan, "client").zones, claim_of(plan, "db-1").zones) == ((AWAY,), (HOME,))
+
+
+WEB, CACHE = {"app": "web"}, {"app": "cache"}
+TO_WEB = PodAffinityTerm(labels.ZONE, a_selector(app="web"))
+TO_CACHE = PodAffinityTerm(labels.ZONE, a_selector(app="cache"))
+BY_ZONE = TopologySpread(labels.ZONE, 9, selector=a_selector(app="web"))
+DEARER_BY_ZONE = tuple(on_demand(f"t-{zone}", "4", 0.1 + 0.1 * n, zone) for n, zone in enumerate(ZONES[:3]))
+ALIKE = tuple(on_demand(f"t-{zone}", "4", 0.1, zone) for zone in ZONES[:3])
+"""Types of one size in each zone."""
+
+
+def only_in(*zones: int) -> tuple[Requirement, ...]:
+    return (Requirement.one_of(labels.ZONE, *(ZONES[zone] for zone in zones)),)
+
+
+def ordered(
+    *others: Pod,
+    types: tuple[InstanceType, ...] = DEARER_BY_ZONE,
+    running: tuple[int, ...] = (),
+    placed: tuple[str, ...] = (),
+    **rules: object,
+) -> str:
+    """The zones of a new node for a pod with these rules beside other waiting pods, the best first, by their last letters.
+
+    Args:
+        others: The other pods.
+        types: The instance types.
+        running: The zones of pods like it that run.
+        placed: Names of the others that have got a place.
+        rules: The pod's.
+    """
+    pairs = [a_node_of(RUNNING, f"n{n}", zone=ZONES[zone]) for n, zone in enumerate(running)]
+    web = a_pod("web", cpu="1", labels=WEB, **rules)
+    there = (
+        structs.replace(web, name=f"w{n}", node_name=f"n{n}", phase="Running", uid=f"w{n}") for n in range(len(pairs))
+    )
+    context = context_of(
+        types=types,
+        node_claims=tuple(claim for claim, _ in pairs),
+        nodes=tuple(node for _, node in pairs),
+        pods=(web, *others, *there),
+    )
+    queue = queue_of(context, [(context.pending, False)])
+    for pending in queue:
+        pending.placed = sum(pod.name in placed for pod in pending.pods)
+    choice = DomainChoice(context.topology, DomainCounts(context.topology), queue)
+    (template,), group = context.templates, context.pod_groups.of(web)
+    draft = ClaimDraft(template, template.offered, template.mask, group.requests)
+    return "".join(value[-1] for value in choice.options(draft, group.signature, group.steps[0], labels.ZONE) if value)
+
+
+class TestOrder:
+    def test_the_cheapest_zone_comes_first_and_the_first_name_of_equal_ones(self) -> None:
+        assert ordered() == "abc"
+        assert ordered(types=DEARER_BY_ZONE[::-1]) == "abc"
+        assert ordered(types=tuple(on_demand(f"t{n}", "4", 0.3 - 0.1 * n, ZONES[n]) for n in range(3))) == "cba"
+        assert ordered(types=ALIKE) == "abc"
+
+    def test_an_own_spread_goes_before_the_price_and_that_of_other_pods_after_it(self) -> None:
+        assert ordered(running=(0, 0, 1), spreads=(BY_ZONE,)) == "cba"
+        watcher = a_pod("watcher", spreads=(BY_ZONE,))
+        assert ordered(watcher, running=(0, 0, 1)) == "abc"
+        assert ordered(watcher, running=(0, 0, 1), types=ALIKE) == "cba"
+        elsewhere = a_pod("watcher", spreads=(TopologySpread(labels.CAPACITY_TYPE, 9, selector=a_selector(app="web")),))
+        assert ordered(elsewhere, running=(0, 0, 1), types=ALIKE) == "abc"
+
+    def test_pods_that_must_be_beside_it_attract_it_to_each_zone_that_they_may_have(self) -> None:
+        follower = a_pod("follower", node_selector=only_in(2), affinity=(TO_WEB,))
+        assert ordered(follower) == "cab"
+        assert ordered(follower, placed=("follower",)) == "abc"
+        assert ordered(a_pod("follower", node_selector=only_in(1, 2), affinity=(TO_WEB,))) == "bca"
+        assert ordered(a_pod("follower", cpu="5", node_selector=only_in(2), affinity=(TO_WEB,))) == "abc"
+        assert ordered(a_pod("follower", node_selector=only_in(2))) == "abc"
+        two = (follower, a_pod("second", node_selector=only_in(1, 2), affinity=(TO_WEB,)))
+        assert ordered(*two) == "cba"
+
+    def test_pods_that_avoid_it_keep_it_off_and_the_more_the_fewer_zones_they_may_have(self) -> None:
+        for avoids in ({"anti_affinity": (TO_WEB,)}, {"anti_affinity": (TO_WEB, TO_CACHE)}):
+            assert ordered(a_pod("foe", node_selector=only_in(0), **avoids)) == "bca"
+            assert ordered(a_pod("foe", node_selector=only_in(0, 1), **avoids)) == "cab"
+            narrow = a_pod("narrow", node_selector=only_in(1), **avoids)
+            assert ordered(narrow, a_pod("wide", node_selector=only_in(0, 1), **avoids)) == "cab"
+            assert ordered(a_pod("wide", node_selector=only_in(0, 1), **avoids), a_pod("foe", **avoids)) == "cab"
+
+    def test_pods_that_it_avoids_keep_it_off_as_well(self) -> None:
+        cache = a_pod("cache", labels=CACHE, node_selector=only_in(0))
+        assert ordered(cache, anti_affinity=(TO_CACHE,)) == "bca"
+        assert ordered(cache, anti_affinity=(TO_CACHE,), placed=("cache",)) == "abc"
+        assert ordered(cache) == "abc"
+
+    def test_what_attracts_and_what_keeps_off_adds_up(self) -> None:
+        """A pod that must be beside it weighs as much as two that avoid it and may have two zones."""
+        follower = a_pod("follower", node_selector=only_in(0), affinity=(TO_WEB,))
+        foes = tuple(
+            a_pod(f"foe{n}", cpu=f"{n + 1}00m", node_selector=only_in(0, 1), anti_affinity=(TO_WEB,)) for n in range(3)
+        )
+        assert ordered(follower, *foes[:1]) == "acb"
+        assert ordered(follower, *foes[:2]) == "acb"
+        assert ordered(follower, *foes) == "cab"
