@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from core.packing.optimize import OptimizedPacking
+from core.packing.problem import Packing, PackingProblem
+from core.packing.relaxation.preparation import PreparedProblem
 from core.packing.search_budget import SearchBudget
-from core.packing.search_settings import DEFAULT_SETTINGS
+from core.packing.search_settings import DEFAULT_SETTINGS, SearchSettings
 from core.packing.size_settings import LargeZoneSettings
+from core.scheduling.optimization import search_schedule
 from core.scheduling.optimization.search_schedule import SubproblemSearch, search
 from core.scheduling.optimization.subproblems.subproblem import Subproblem
 from tests.builders import ZONES, a_pod, a_type
@@ -213,3 +220,133 @@ def test_a_zone_is_large_from_as_many_machines_as_the_settings_say() -> None:
 def test_what_is_no_large_zone_is_searched_whatever_the_settings_of_large_zones_are() -> None:
     assert searched("", 20, stop_gap_relative=0.3, pairs_rounded_max=1) == searched("", 20)
     assert searched(ZONES[0], 20, stop_gap_relative=0.3, pairs_rounded_max=1) != searched(ZONES[0], 20)
+
+
+class Cost(int):
+    """Stands for a packing of which only the cost matters."""
+
+    def cost(self, _: PackingProblem) -> int:
+        """The cost, of any problem."""
+        return int(self)
+
+
+def test_a_search_continues_while_its_gap_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each search begins with the last packing and its known ones, and says whether it found a cheaper one."""
+    none, some = np.zeros((0, 12), dtype=np.int64), np.ones((1, 12), dtype=np.int64)
+    answers = iter(((1300, 1000, none), (1300, 1000, none), (1200, 1000, some), (1010, 1000, none), (5, 0, none)))
+    asked = []
+
+    def improve(_: PreparedProblem, start: Packing, *, known: tuple[int, ...], **__: object) -> OptimizedPacking:
+        asked.append((start, known))
+        cost, bound, loads = next(answers)
+        return OptimizedPacking(Cost(cost), bound, known=(*known, cost), loads=loads)
+
+    monkeypatch.setattr(search_schedule, "improve", improve)
+    repack = replace(DEFAULT_SETTINGS.repack, stop_gap_relative=0.01)
+    one = SubproblemSearch(a_zone(ZONES[0]), SearchBudget(), replace(DEFAULT_SETTINGS, repack=repack))
+    assert one.ready is not None
+    assert one.gap == int(one.ready.fluid.lower_bound) + 1
+    found = [
+        (one.advance(1, SearchBudget(), is_quick=False), one.gap, round(one.gap_relative, 3), one.loads is None)
+        for _ in range(5)
+    ]
+    assert found == [
+        (True, 300, 0.3, True),
+        (False, 300, 0.3, True),
+        (True, 200, 0.2, False),
+        (True, 0, 0.01, True),
+        (True, 5, 4.0, True),
+    ]
+    assert asked[0][1] == ()
+    assert asked[1:] == [
+        (1300, (1300,)),
+        (1300, (1300, 1300)),
+        (1200, (1300, 1300, 1200)),
+        (1010, (1300, 1300, 1200, 1010)),
+    ]
+    one.is_large_zone = True
+    assert one.gap == 5
+    monkeypatch.setattr(search_schedule, "improve", lambda *_, **__: OptimizedPacking(Cost(9), 0, (), some))
+    one.advance(1, SearchBudget(), is_quick=False)
+    assert (one.gap, one.gap_relative) == (0, 8.0)
+
+
+class Scripted:
+    """A search with scripted gaps, which takes a third of its steps, and notes what it is asked."""
+
+    log: ClassVar[list[tuple[object, ...]]] = []
+
+    def __init__(self, script: SimpleNamespace, _: SearchBudget, __: SearchSettings, model: Scripted | None) -> None:
+        self.name, self.is_large_zone, self.waits = script.name, script.is_large, script.waits
+        self.loads: str | None = None
+        self._gaps = list(script.gaps)
+        self.log.append((self.name, model and model.name))
+
+    @property
+    def gap(self) -> int:
+        return self._gaps[0]
+
+    def advance(self, seed: int, budget: SearchBudget, *, is_quick: bool, elsewhere: tuple[str, ...] = ()) -> bool:
+        """Find something cheaper if the gap changes, and loads in any case."""
+        self.log.append((self.name, seed, budget.steps_max, is_quick, *elsewhere))
+        before, self.waits, self.loads = self._gaps.pop(0), False, f"loads of {self.name}"
+        budget.steps = (budget.steps_max or 0) // 3
+        return before != self._gaps[0]
+
+
+def a_script(name: str, *gaps: int, is_large: bool = False, waits: bool = False, pods: int = 1) -> SimpleNamespace:
+    """What a subproblem's search finds."""
+    return SimpleNamespace(name=name, gaps=gaps, is_large=is_large, waits=waits, counts={"some": 1, "others": pods - 1})
+
+
+class TestSchedule:
+    @pytest.fixture(autouse=True)
+    def scripted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Scripted, "log", [])
+        monkeypatch.setattr(search_schedule, "SubproblemSearch", Scripted)
+
+    def run(self, steps: int, *scripts: SimpleNamespace) -> list[Any]:
+        """What was asked once all were prepared, and how many steps were taken."""
+        Scripted.log.clear()
+        settings = replace(DEFAULT_SETTINGS, repack=replace(DEFAULT_SETTINGS.repack, rounds_max=4))
+        budget = SearchBudget(steps)
+        found = search(scripts, seed=7, budget=budget, settings=settings)
+        assert [one.name for one in found] == [script.name for script in scripts]
+        return [*Scripted.log[len(scripts) :], budget.steps]
+
+    def test_several_begin_with_quick_stages_and_share_steps_by_their_gaps_the_widest_first(self) -> None:
+        assert self.run(120, a_script("a", 30, 10, 0), a_script("b", 90, 30, 0)) == [
+            ("b", 7, 90, True),
+            ("a", 7, 90, True, "loads of b"),
+            ("b", 8, 45, False, "loads of a"),
+            ("a", 8, 45, False, "loads of b"),
+            90,
+        ]
+
+    def test_one_alone_begins_with_all_stages_and_ends_once_nothing_is_saved(self) -> None:
+        assert self.run(9, a_script("a", 50, 50)) == [("a", 7, 9, False), 3]
+        assert self.run(9, a_script("a", 0)) == [0]
+
+    def test_there_are_as_many_rounds_as_the_settings_say(self) -> None:
+        asked = [("a", 7, 81, False), ("a", 8, 54, False), ("a", 9, 36, False), ("a", 10, 24, False)]
+        assert self.run(81, a_script("a", 50, 40, 30, 20, 10, 0)) == [*asked, 65]
+
+    def test_zones_that_wait_come_after_the_others_and_large_ones_leave_no_steps(self) -> None:
+        waiting = a_script("w", 80, 10, is_large=True, waits=True)
+        assert self.run(120, waiting, a_script("m", 60, 20, 0, is_large=True)) == [
+            ("m", 7, 120, True),
+            ("m", 8, 16, False),
+            ("w", 8, 64, False, "loads of m"),
+            120,
+        ]
+
+    def test_zones_that_still_wait_when_the_steps_are_used_up_are_rounded(self) -> None:
+        waiting = a_script("w", 80, 10, is_large=True, waits=True)
+        sure = DEFAULT_SETTINGS.stages.roundings_sure
+        assert self.run(0, waiting, a_script("m", 60, 20)) == [("m", 7, 0, True), ("w", 7, sure, True), 0]
+
+    @pytest.mark.parametrize(("large", "models"), [("y", ["y", "y"]), ("z", [None, "z"]), ("", [None, None])])
+    def test_the_zone_with_the_most_pods_is_the_model_of_the_others(self, large: str, models: list[object]) -> None:
+        sizes = zip("xyz", (3, 9, 5), strict=True)
+        self.run(9, *(a_script(name, 0, is_large=name == large, pods=pods) for name, pods in sizes))
+        assert Scripted.log == [("y", None), ("z", models[0]), ("x", models[1])]
