@@ -7,14 +7,21 @@ from msgspec import structs
 from core import labels
 from core.model.catalogue import InstanceType
 from core.model.plan import PlannedClaim
-from core.model.pod import Pod, PodAffinityTerm, TopologySpread
+from core.model.pod import (
+    DO_NOT_SCHEDULE,
+    SCHEDULE_ANYWAY,
+    Pod,
+    PodAffinityTerm,
+    TopologySpread,
+    WeightedPodAffinityTerm,
+)
 from core.model.values.requirements import Requirement
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.planner import Planner
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.domain_counts import DomainCounts
-from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
+from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import pod_on
 from tests.unit.scheduling.reading import claim_of, context_of, plan_of
 
@@ -115,6 +122,8 @@ def ordered(
     types: tuple[InstanceType, ...] = DEARER_BY_ZONE,
     running: tuple[int, ...] = (),
     placed: tuple[str, ...] = (),
+    together: str = "",
+    only_compares: bool = False,
     **rules: object,
 ) -> str:
     """The zones of a new node for a pod with these rules beside other waiting pods, the best first, by their last letters.
@@ -124,6 +133,8 @@ def ordered(
         types: The instance types.
         running: The zones of pods like it that run.
         placed: Names of the others that have got a place.
+        together: The CPU that one node should have for all pods; any number of nodes if empty.
+        only_compares: Whether that only shows in what is returned: the zones end with `!` if they would be others.
         rules: The pod's.
     """
     pairs = [a_node_of(RUNNING, f"n{n}", zone=ZONES[zone]) for n, zone in enumerate(running)]
@@ -140,10 +151,13 @@ def ordered(
     queue = queue_of(context, [(context.pending, False)])
     for pending in queue:
         pending.placed = sum(pod.name in placed for pod in pending.pods)
-    choice = DomainChoice(context.topology, DomainCounts(context.topology), queue)
+    one_node = (lambda: context.axis.vector({"cpu": int(together) * 1000})) if together else None
+    counts = DomainCounts(context.topology)
+    choice = DomainChoice(context.topology, counts, queue, one_node, only_compares=only_compares)
     (template,), group = context.templates, context.pod_groups.of(web)
     draft = ClaimDraft(template, template.offered, template.mask, group.requests)
-    return "".join(value[-1] for value in choice.options(draft, group.signature, group.steps[0], labels.ZONE) if value)
+    found = choice.options(draft, group.signature, group.steps[0], labels.ZONE)
+    return "".join(value[-1] for value in found if value) + "!" * choice.differs_if_shared
 
 
 class TestOrder:
@@ -194,3 +208,79 @@ class TestOrder:
         assert ordered(follower, *foes[:1]) == "acb"
         assert ordered(follower, *foes[:2]) == "acb"
         assert ordered(follower, *foes) == "cab"
+
+
+SIZES = (
+    *DEARER_BY_ZONE,
+    *(on_demand(f"large-{zone}", "16", 1.0 - 0.1 * n, zone) for n, zone in enumerate(ZONES[:3])),
+)
+"""The zone where a small type costs least is where a large one costs most."""
+
+
+class TestShared:
+    """The order for a node that should take all pods."""
+
+    def test_the_price_is_that_of_a_type_with_room_for_all(self) -> None:
+        assert ordered(types=SIZES) == "abc"
+        assert ordered(types=SIZES, together="4") == "abc"
+        assert ordered(types=SIZES, together="5") == "cba"
+        assert ordered(types=SIZES, together="17") == "abc", "no type has the room: they need several nodes"
+
+    def test_zones_that_waiting_pods_cannot_have_come_last(self) -> None:
+        tied = a_pod("tied", cpu="2", node_selector=only_in(1))
+        assert ordered(tied) == "abc"
+        assert ordered(tied, together="4") == "bac"
+        assert ordered(tied, together="4", placed=("tied",)) == "abc"
+        assert ordered(tied, a_pod("other", node_selector=only_in(0, 2)), together="4") == "abc"
+        two = (tied, structs.replace(tied, name="tied-2", uid="tied-2"))
+        assert ordered(*two, a_pod("other", node_selector=only_in(0, 2)), together="4") == "bac"
+        assert ordered(a_pod("anywhere", node_selector=only_in(0, 1, 2)), together="4") == "abc"
+        assert ordered(a_pod("nowhere", cpu="99", node_selector=only_in(2)), together="4") == "abc"
+
+    def test_a_comparison_changes_no_order_and_says_whether_sharing_would(self) -> None:
+        assert ordered(types=SIZES, together="4", only_compares=True) == "abc"
+        assert ordered(types=SIZES, together="5", only_compares=True) == "abc!"
+        assert ordered(types=SIZES, together="17", only_compares=True) == "abc"
+        assert ordered(types=SIZES, only_compares=True) == "abc"
+
+
+def test_a_label_that_its_pool_leaves_open_gets_the_value_in_use_with_the_fewest_pods_or_a_new_one() -> None:
+    """A new value is a new domain: it makes a spread less even, and is taken only if a required rule refuses the others."""
+    team = "example.com/team"
+    pool = a_pool("default", Requirement.of(team, "Exists"), Requirement.of(team, "NotIn", ["0", "old"]))
+    apart = PodAffinityTerm(team, a_selector(app="web"))
+    weighted = WeightedPodAffinityTerm(1, apart)
+
+    def values(*teams: str, **rules: object) -> list[str | None]:
+        """The values for a pod with these rules beside nodes of these teams, each of which has a pod like it."""
+        web = a_pod("web", cpu="1", labels=WEB, **rules)
+        pairs = [a_node_of(RUNNING, f"n{n}") for n, _ in enumerate(teams)]
+        there = (
+            structs.replace(web, name=f"w{n}", node_name=f"n{n}", phase="Running", uid=f"w{n}")
+            for n in range(len(teams))
+        )
+        context = context_of(
+            types=ALIKE,
+            node_pools=(pool,),
+            node_claims=tuple(claim for claim, _ in pairs),
+            nodes=tuple(
+                structs.replace(node, labels=node.labels | {team: own})
+                for (_, node), own in zip(pairs, teams, strict=True)
+            ),
+            pods=(web, *there),
+        )
+        choice = DomainChoice(context.topology, DomainCounts(context.topology), ())
+        (template,), group = context.templates, context.pod_groups.of(web)
+        draft = ClaimDraft(template, template.offered, template.mask, group.requests)
+        return choice.options(draft, group.signature, group.steps[0], team)
+
+    there = ("red", "red", "blue", "old")
+    for unless in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
+        for skew, found in ((1, ["1"]), (2, ["1", "blue"]), (9, ["1", "blue", "red"])):
+            assert values(*there, spreads=(TopologySpread(team, skew, unless, a_selector(app="web")),)) == found
+    assert values(*there, anti_affinity=(apart,)) == ["1"]
+    assert values(*there, "1", anti_affinity=(apart,)) == ["2"]
+    assert values(*there, preferred_anti_affinity=(weighted,)) == []
+    assert values(*there, affinity=(apart,)) == ["blue", "red"]
+    assert values(affinity=(apart,)) == ["1"]
+    assert values("old", affinity=(apart,)) == []
