@@ -14,7 +14,7 @@ from core.scheduling import schedule
 from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps
 from core.scheduling.optimization.items.item_extraction import ItemExtraction
-from tests.builders import a_pod, a_pool
+from tests.builders import a_pod, a_pool, a_type
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved, greedy, instance_types
 
 FAMILY = "karpenter.k8s.aws/instance-family"
@@ -82,3 +82,32 @@ def test_types_far_above_the_cheapest_are_left_out(key: str, least: int) -> None
         prices = [min(offering.price for offering in types[name].offerings) for name in claim.instance_types]
         needed = max(DEFAULT_SETTINGS.repack.claim_types_min, least)
         assert all(price * below <= prices[0] * above for price in sorted(prices)[needed:])
+
+
+@pytest.mark.parametrize(
+    ("fewest", "ratio", "names"),
+    [
+        (1, (1, 1), "a"),
+        (1, (3, 2), "abc"),
+        (2, (1, 1), "ab"),
+        (4, (3, 2), "abcd"),
+        (9, (1, 1), "abcde"),
+        (1, (16, 10), "abcd"),
+        (1, (159, 100), "abc"),
+    ],
+)
+def test_types_near_the_cheapest_are_kept_and_as_many_as_a_launch_needs(
+    fewest: int, ratio: tuple[int, int], names: str
+) -> None:
+    """The cheapest type of all has no room for the pod, and counts for neither."""
+    prices = {"a": 0.10, "b": 0.12, "c": 0.15, "d": 0.16, "e": 0.30}
+    types = (a_type("tiny", cpu="1", price=0.01), *(a_type(name, price=price) for name, price in prices.items()))
+    context, solution = greedily_solved(a_cluster(types=types, pods=(a_pod("p", cpu="1500m"),)))
+    extraction = ItemExtraction(context, HostnameCaps(context.topology.groups))
+    scope = extraction.scope(solution.claims[0])
+    settings = msgspec.structs.replace(DEFAULT_SETTINGS.repack, claim_types_min=fewest, claim_price_ratio_max=ratio)
+    claim = ClaimBuilder(context, scope, settings).claim(extraction.items_of(solution.claims[0], scope))
+    assert claim is not None
+    assert "".join(claim.template.types.names(claim.allowed)) == names
+    assert claim.charged == claim.allowed
+    assert ([pod.name for pod in claim.pods], claim.used) == (["p"], solution.claims[0].used)

@@ -6,13 +6,13 @@ import numpy as np
 
 from core import labels
 from core.model.values.requirements import Requirement
-from core.packing.problem import Packing
+from core.packing.problem import Packing, PackingProblem
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling.greedy.solution import Solution
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps
 from core.scheduling.optimization.items.item_extraction import ItemExtraction
 from core.scheduling.optimization.subproblems.subproblem import Subproblem
-from tests.builders import ZONES, a_pool, a_type
+from tests.builders import ZONES, a_pod, a_pool, a_type
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved
 
 
@@ -63,3 +63,30 @@ def test_min_values_limit_a_type_to_capacity_that_others_have_too() -> None:
     strict, _ = a_subproblem(node_pools=(a_pool("default", ON_DEMAND, choice),))
     plain, _ = a_subproblem()
     assert strict.problem().capacity.sum() < plain.problem().capacity.sum()
+
+
+def test_where_the_present_nodes_hold_too_much_no_two_kinds_of_pods_share_a_machine() -> None:
+    """Each kind is on the type that costs least for its pods, as many on each machine as it holds."""
+    for counts, types, loads in (
+        ((7, 3), [1, 1, 1, 1], [[5, 0], [2, 0], [0, 2], [0, 1]]),
+        ((7, 1), [1, 1, 0], [[5, 0], [2, 0], [0, 1]]),
+        ((2, 4), [0, 1, 1], [[2, 0], [0, 2], [0, 2]]),
+        ((10, 2), [1, 1, 1], [[5, 0], [5, 0], [0, 2]]),
+    ):
+        pods = tuple(
+            a_pod(f"{cpu}-{n}", cpu=cpu, memory="1Gi")
+            for cpu, count in zip("21", counts, strict=True)
+            for n in range(count)
+        )
+        subproblem, _ = a_subproblem(pods=pods)
+        assert [*subproblem.counts.values()] == [*counts]
+        problem = PackingProblem.of(
+            requests=np.array([[2], [5]]),
+            counts=np.array(counts),
+            capacity=np.array([[5], [10]]),
+            prices=np.array([6, 10]),
+            allowed=np.ones((2, 2), dtype=bool),
+        )
+        found = subproblem.incumbent(problem)
+        found.check(problem)
+        assert (found.types.tolist(), found.loads.tolist()) == (types, loads)
