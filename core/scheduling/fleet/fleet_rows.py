@@ -105,24 +105,17 @@ class FleetRows:
         """Return [item, node], whether labels and taints suit at any of the item's relaxation steps."""
         context, count = self._context, len(self._context.existing_nodes)
         shut = np.zeros(count, dtype=bool)
-        shut[[n.index for n in context.existing_nodes if n.is_leaving or not n.state.is_initialized]] = True
+        shut[[n.index for n in context.existing_nodes if not n.state.is_initialized]] = True
         shut[sorted(closed)] = True
         known: dict[object, Bools] = {}
         rows = []
         for group in self.items:
-            question = (_alternatives(group), group.steps[-1].demands.tolerations if group.steps else None)
+            question = (_alternatives(group), group.steps[-1].demands.tolerations if group.steps else ())
             if question not in known:
-                known[question] = self._places(group) & ~shut
+                mask = context.node_index.suitable(*question)
+                known[question] = np.array([mask >> position & 1 for position in range(count)], dtype=bool) & ~shut
             rows.append(known[question])
         return np.array(rows, dtype=bool).reshape(len(rows), count)
-
-    def _places(self, group: PodGroup) -> Bools:
-        context = self._context
-        count = len(context.existing_nodes)
-        if not group.steps:
-            return np.zeros(count, dtype=bool)
-        mask = context.node_index.suitable(_alternatives(group), group.steps[-1].demands.tolerations)
-        return np.array([mask >> position & 1 for position in range(count)], dtype=bool)
 
     def _room_groups(self) -> Ints:
         """Return [node], a number that nodes share if they suit the same items and have a similar ratio of free resources."""
@@ -135,7 +128,7 @@ class FleetRows:
         is_open = self._suits.any(axis=0)
         pattern = np.unique(self._suits.T, axis=0, return_inverse=True)[1].ravel()
         free = np.maximum(self._free, 0)
-        log_ratio = np.log(free[:, 0] + 1) - np.log(free[:, 1:2] + 1).sum(axis=1)
+        log_ratio = np.log1p(free[:, 0]) - np.log1p(free[:, 1:2]).sum(axis=1)
         number = 0
         for one in np.unique(pattern[is_open]):
             here = np.flatnonzero((pattern == one) & is_open)
@@ -177,8 +170,7 @@ class FleetRows:
 
     def _holds(self, option: LaunchOption, group: PodGroup) -> bool:
         types = self._context.templates[option.template_index].types
-        fitting = types.room.fitting(types.mask(option.reqs) & option.allowed, group.requests)
-        return bool(fitting & types.offerings.mask(self._context.table[option.reqs]))
+        return types.room.fits(types.mask(option.reqs), group.requests)
 
     def _problem(self) -> FleetProblem:
         context = self._context

@@ -9,14 +9,21 @@ import numpy as np
 
 from core import labels
 from core.model.catalogue import Catalogue
-from core.model.pod import LabelSelector, Owner, PodAffinityTerm, WeightedPodAffinityTerm
+from core.model.pod import (
+    LabelSelector,
+    NodeSelectorTerm,
+    Owner,
+    PodAffinityTerm,
+    TopologySpread,
+    WeightedPodAffinityTerm,
+)
 from core.model.values import resources
 from core.model.values.requirements import Requirement
-from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
+from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from core.packing.target.fleet_problem import NO_GROUP
 from core.scheduling.context import SchedulingContext
 from core.scheduling.fleet.fleet_rows import DrainableNode, FleetRows
-from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_type
+from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, SMALL, pod_on, world
 
 
@@ -172,14 +179,19 @@ class TestFleet:
         assert rows.problem.type_prices.tolist() == [size * 50_000 for size in sizes]
 
 
-def filled(extra: dict[str, str] | None = None, **used: tuple[str, str]) -> dict[str, int]:
-    """Node → its group, for nodes of one type on which so much CPU and memory is used; the first may go.
+def filled(extra: dict[str, str] | None = None, **used: tuple[str, str] | tuple[str, str, int]) -> dict[str, int]:
+    """Node → its group, for nodes of one type on which so much CPU and memory is used, by so many pods; the first may go.
 
     `extra`: what each pod requests besides, of which its node has just as much.
     """
     pods = tuple(
         a_pod(f"on-{node}", cpu=cpu, memory=memory, extra=extra, node_name=node, phase="Running", owners=WEB)
-        for node, (cpu, memory) in used.items()
+        for node, (cpu, memory, *_) in used.items()
+    )
+    pods += tuple(
+        a_pod(f"{n}-on-{node}", cpu="0", memory="0", node_name=node, phase="Running", owners=WEB)
+        for node, (*_, count) in used.items()
+        for n in range(count if isinstance(count, int) else 0)
     )
     whole = msgspec.structs.replace(MIDDLE, capacity=MIDDLE.capacity | resources.parse(extra or {}))
     rows = rows_of(world(*(a_node_of(whole, name) for name in sorted(used)), pods=pods), next(iter(used)))
@@ -195,11 +207,15 @@ def test_groups_of_nodes_are_in_the_order_of_what_their_free_room_leans_to() -> 
         processor=("100m", "7900Mi"),
         half=("2", "4Gi"),
         like=("2", "4Gi"),
+        crowded=("2", "4Gi", 20),
+        none=("100m", "8Gi"),
+        byte=("100m", str(8 * 2**30 - 1)),
     )
-    assert group["half"] == group["like"]
+    assert group["half"] == group["like"] == group["crowded"]
+    assert group["processor"] < group["byte"] < group["none"]
     assert group["full"] < group["memory"] < min(group["half"], group["empty"])
     assert group["processor"] > max(group["half"], group["empty"])
-    assert sorted(set(group.values())) == list(range(5))
+    assert sorted(set(group.values())) == list(range(7))
 
 
 def test_groups_lean_to_processor_and_memory_whatever_else_pods_request() -> None:
@@ -233,13 +249,52 @@ def test_rules_along_hostnames_bound_how_many_pods_of_an_item_a_node_takes() -> 
     assert found == {"required": ([1], [1], [2]), "preferred": ([1], [0], [2]), "free": ([0], [0], [0])}
 
 
+def test_the_tightest_rule_along_hostnames_counts_and_one_that_does_not_count_the_pod_is_none() -> None:
+    web, other = a_selector(app="web"), PodAffinityTerm(labels.HOSTNAME, a_selector(app="other"))
+    spreads = tuple(TopologySpread(labels.HOSTNAME, skew, selector=web) for skew in (2, 3))
+    found = []
+    for rules in (
+        {"spreads": spreads},
+        {"spreads": spreads[1:], "anti_affinity": (other,)},
+        {"anti_affinity": (other,)},
+    ):
+        pods = (pod_on("a", labels={"app": "web"}, **rules),)
+        problem = rows_of(world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "x"), pods=pods), "a").problem
+        found.append((problem.host_caps.tolist(), problem.required_host_caps.tolist(), problem.host_room.tolist()))
+    assert found == [([2], [2], [2]), ([3], [3], [3]), ([0], [0], [0])]
+
+
+def test_a_pod_that_no_node_could_help_suits_none_and_fits_none() -> None:
+    """It runs where the kubelet or another scheduler has put it, and only its present node holds it."""
+    named = NodeSelectorTerm((Requirement.one_of("metadata.name", "a"),), uses_fields=True)
+    pods = (pod_on("a", "named", required_terms=(named,)), pod_on("a", "plain"))
+    rows = rows_of(world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "x"), pods=pods), "a")
+    at = [rows.row_of_pod[f"default/{name}"] for name in ("named", "plain")]
+    assert rows.rooms.suits[at].tolist() == [[False, False], [True, True]]
+    assert rows.problem.fits[at].any(axis=1).tolist() == [False, True]
+    assert rows.problem.loads[:, at].tolist() == [[1, 1]]
+    assert rows.market is not None
+    assert rows.market.counts.tolist() == [1]
+
+
+def test_a_pool_that_pods_tolerate_only_at_their_last_step_has_new_machines_for_them() -> None:
+    """A NodePool with PreferNoSchedule is used where there is no other."""
+    pool = a_pool("default", ON_DEMAND, taints=(Taint("old", PREFER_NO_SCHEDULE),))
+    rows = rows_of(world(a_node_of(MIDDLE, "a"), pods=(pod_on("a"),), node_pools=(pool,)), "a")
+    assert rows.problem.fits.any()
+
+
 def test_a_fleet_without_nodes_or_pods_has_empty_arrays_of_the_same_kinds() -> None:
     """Solvers index with them: an array of floats is refused there."""
     for rows in (rows_of(world(a_node_of(MIDDLE, "a"))), rows_of(world(a_node_of(MIDDLE, "a")), "a"), rows_of(world())):
         problem = rows.problem
         assert rows.market is None
         assert problem.fits.shape == (0, 0)
-        for name in ("prices", "move_prices", "loads", "free", "room_groups", "requests", "capacity", "type_prices"):
+        assert (problem.capacity.shape[0], problem.type_prices.shape, problem.requests.shape[0]) == (0, (0,), 0)
+        for name in (
+            *("prices", "move_prices", "loads", "free", "room_groups", "requests", "capacity", "type_prices"),
+            *("group_free", "host_caps", "required_host_caps", "host_room"),
+        ):
             assert getattr(problem, name).dtype == np.int64, name
         for name in ("must_go", "is_spot", "fits", "group_suits"):
             assert getattr(problem, name).dtype == np.bool_, name
