@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from msgspec import structs
 
 from core import labels
 from core.model.feature_gates import FeatureGates
 from core.model.overlay import CapacityBuffer
-from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PodSpec
+from core.model.pod import NodeSelectorTerm, Pod, PodAffinityTerm, PodSpec
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
+from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.planner import Planner
-from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot
+from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_stored_target
 from tests.unit.disruption.nodes_for_tests import pod_on
 from tests.unit.scheduling.greedy.types_for_tests import SMALL
 from tests.unit.scheduling.reading import claim_of, context_of, group_of, places, plan_of, reasons_of
@@ -108,3 +112,88 @@ def test_a_slot_that_no_longer_admits_the_pod_is_left_to_others() -> None:
         assert [node for node, _ in with_slots(wanted, node_selector=here)].count("n1") >= 3
         assert "n2" not in [node for node, _ in with_slots(wanted, node_selector=here)]
     assert [node for node, _ in with_slots([(2, 3), (1, 2)], taken="1000m")].count("n2") == 2
+
+
+def phases(
+    slots: dict[str, list[tuple[int, int]]] | None = None,
+    first: str = "",
+    pods: tuple[Pod, ...] = (),
+    drained_later: tuple[str, ...] = ("n0",),
+    **kinds: str,
+) -> tuple[dict[str, str], str, str]:
+    """Pod → node on two nodes of two vCPU, the pods without a place, and those whose claims are fixed.
+
+    Each of three pods fits once on a node, the largest comes first, and no node is launched.
+
+    Args:
+        slots: Pod → the nodes that a target means for it.
+        first: The pod that is placed before the others.
+        pods: Other pods in place of the three.
+        drained_later: Nodes that the stored target drains later.
+        kinds: Attribute of `PendingGroup` → the pods that have it.
+    """
+    claims, nodes = zip(*(a_node_of(SMALL, f"n{number}") for number in range(2)), strict=True)
+    waiting = pods or tuple(a_pod(name, cpu=cpu) for name, cpu in zip("abc", ("1500m", "1400m", "1200m"), strict=True))
+    world = a_snapshot(types=(SMALL,), nodes=nodes, node_claims=claims, pods=waiting, node_pools=())
+    context = SchedulingContext(structs.replace(world, stored_target=a_stored_target(*drained_later)))
+    queue = queue_of(context, [(context.pending, False)])
+    for group in queue:
+        for kind, names in kinds.items():
+            setattr(group, kind, group.pods[0].name in names)
+    index = {group.pods[0].name: group.pod_group.index for group in queue}
+    found = GreedyScheduler(
+        context,
+        queue,
+        frozenset(),
+        frozenset(),
+        frozenset(index[name] for name in first),
+        slots={index[name]: places for name, places in (slots or {}).items()},
+    ).run()
+    assert found.claims == []
+    left = "".join(group.pods[0].name for group in found.unplaced)
+    at = {pod.name: context.existing_nodes[position].name for pod, position in found.bound}
+    return at, left, "".join(sorted(key.removeprefix("default/") for key in found.fixed_pods))
+
+
+class TestPhases:
+    def test_nodes_that_are_drained_later_come_last_and_last_of_all_for_pods_that_avoid_them(self) -> None:
+        assert phases(drained_later=()) == ({"a": "n0", "b": "n1"}, "c", "")
+        assert phases() == ({"a": "n1", "b": "n0"}, "c", "")
+        assert phases(avoids_drained_later="a") == ({"a": "n1", "b": "n0"}, "c", "")
+        assert phases(avoids_drained_later="ab") == ({"a": "n1", "c": "n0"}, "b", "")
+        assert phases(avoids_drained_later="abc") == ({"a": "n1", "b": "n0"}, "c", "")
+        assert phases(avoids_drained_later="abc", drained_later=("n0", "n1")) == ({"a": "n0", "b": "n1"}, "c", "")
+
+    def test_pods_that_wait_in_any_case_come_before_those_that_a_target_moves(self) -> None:
+        assert phases(is_displaced="a") == ({"b": "n1", "c": "n0"}, "a", "bc")
+        assert phases(is_displaced="ac") == ({"b": "n1", "a": "n0"}, "c", "b")
+        assert phases(is_displaced="abc") == ({"a": "n1", "b": "n0"}, "c", "")
+
+    def test_pods_that_may_leave_their_domain_come_after_those_that_keep_it(self) -> None:
+        assert phases(is_released="a") == ({"b": "n1", "c": "n0"}, "a", "")
+        assert phases(is_released="ab") == ({"c": "n1", "a": "n0"}, "b", "")
+        assert phases({"b": [(0, 1)], "a": [(1, 1)]}, is_released="a") == ({"b": "n0", "c": "n1"}, "a", "")
+
+    def test_a_group_that_is_to_be_first_is(self) -> None:
+        assert phases(first="c") == ({"c": "n1", "a": "n0"}, "b", "")
+        assert phases(first="bc") == ({"b": "n1", "c": "n0"}, "a", "")
+        assert phases(first="c", is_displaced="a") == ({"b": "n1", "c": "n0"}, "a", "bc")
+
+    def test_slots_are_filled_before_other_pods_are_placed(self) -> None:
+        assert phases({"a": [(0, 1)]}) == ({"a": "n0", "b": "n1"}, "c", "")
+        assert phases({"c": [(1, 1)]}) == ({"c": "n1", "a": "n0"}, "b", "")
+        assert phases({"a": [(0, 1)], "b": [(0, 1), (1, 1)]}) == ({"a": "n0", "b": "n1"}, "c", "")
+        assert phases({"c": [(0, 1)], "b": [(1, 1)]}) == ({"b": "n1", "c": "n0"}, "a", "")
+        assert phases({"a": [(0, 1)]}, is_displaced="a") == ({"b": "n1", "c": "n0"}, "a", "bc")
+
+    def test_pods_that_must_share_a_node_take_no_slots(self) -> None:
+        """A slot may be on another node than the one that the first of them takes."""
+        together = PodAffinityTerm(labels.HOSTNAME, a_selector(app="web"))
+        for rules, at in (({"affinity": (together,)}, {"n0": 3}), ({}, {"n0": 2, "n1": 1})):
+            pods = tuple(a_pod(f"p{n}", cpu="500m", labels={"app": "web"}, **rules) for n in range(3))
+            placed, left, _ = phases({"p0": [(1, 1), (0, 2)]}, pods=pods, drained_later=())
+            assert (Counter(placed.values()), left) == (Counter(at), "")
+
+    def test_a_pod_that_no_node_could_help_is_left(self) -> None:
+        broken = a_pod("d", cpu="100m", required_terms=(NodeSelectorTerm((), uses_fields=True),))
+        assert phases(pods=(a_pod("a", cpu="100m"), broken)) == ({"a": "n1"}, "d", "")
