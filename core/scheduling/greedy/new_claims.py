@@ -86,9 +86,10 @@ class NewClaims:
         for alternative in step.alternatives:
             reqs = self._context.table.narrowed(claim.reqs, asked=alternative)
             draft = ClaimDraft(claim.template, reqs, allowed, pod_group.requests, claim.min_values)
+            if not draft.is_possible:
+                continue
             placement = self._covered(claim, draft, pod_group, step)
-            if placement is None and draft.is_possible:
-                placement = self._within_reservations(claim, draft, pod_group, step)
+            placement = placement or self._within_reservations(claim, draft, pod_group, step)
             if placement is not None:
                 return placement
         return None
@@ -97,10 +98,10 @@ class NewClaims:
         self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep
     ) -> PodPlacement | None:
         """Return the draft of a claim that a commitment covers."""
-        narrowed = self._narrowed(draft) if self._commitments is not None and draft.is_possible else None
-        if self._commitments is None or narrowed is None or not narrowed.is_possible:
+        if self._commitments is None:
             return None
-        for choice in self._commitments.choices(narrowed):
+        narrowed = self._narrowed(draft)
+        for choice in self._commitments.choices(narrowed) if narrowed.is_possible else ():
             placement = self._restricted(claim, choice.draft, pod_group, step)
             if placement is not None:
                 return msgspec.structs.replace(placement, commitment=choice.name)

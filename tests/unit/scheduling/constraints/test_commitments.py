@@ -153,7 +153,11 @@ def test_a_commitment_that_is_used_up_hides_no_other() -> None:
     waiting = tuple(a_pod(f"p{n}", cpu="7") for n in range(3))
     options = Options(commitments=(ONE, pair))
     plan = plan_of(types=TYPES, nodes=(node,), node_claims=(claim,), pods=(full, *waiting), options=options)
-    assert sorted(claim.commitment for claim in plan.claims) == ["", "two", "two"]
+    assert sorted((claim.commitment, claim.capacity_types) for claim in plan.claims) == [
+        ("", ("on-demand", "spot")),
+        ("two", ("on-demand",)),
+        ("two", ("on-demand",)),
+    ]
 
 
 def test_each_of_several_commitments_is_named_by_the_node_that_it_covers() -> None:

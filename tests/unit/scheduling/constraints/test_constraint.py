@@ -131,3 +131,20 @@ def test_an_explanation_names_it() -> None:
     snapshot = a_snapshot(types=(LARGE,), pods=replicas(1, 0))
     _, _, left = plan(snapshot)
     assert left == {"default/web-0": PodReason.POD_ANTI_AFFINITY}
+
+
+def test_a_rule_that_says_nothing_else_lets_everything_be() -> None:
+    """So a new one states only what it changes."""
+    context = SchedulingContext(a_snapshot(types=(LARGE, SMALL), pods=(a_pod("p"),)))
+    (template,), (pod,) = context.templates, context.pending
+    group, table = context.pod_groups.of(pod), context.table
+    claim = InFlightClaim(0, template, template.offered, template.mask, context.axis.zero)
+    rule = Constraint(PlanStart(context.templates, (), table))
+    assert (rule.copy(), rule.reads(pod), rule.label, rule.reason) == (rule, None, "", "")
+    assert (rule.concerns(group.signature, group.volumes), rule.may_move(group)) == (False, True)
+    assert (rule.types(claim, group), rule.launchable(template, TypeMask(1))) == (template.types.full, 1)
+    draft = claim.draft
+    assert (rule.narrowed(draft), rule.narrowed_after_topology(draft), rule.changes_drafts) == (draft, draft, False)
+    assert (rule.make_room([claim], lambda *_: None), rule.nearest_miss(template, NO_TYPES, group)) == (False, "")
+    assert (rule.may_replace(claim, pods_wait=True), rule.replace([claim], [])) == (True, True)
+    assert OwnerCap(PlanStart(context.templates, (), table)).shortage(draft) == (OwnerCap.reason, OwnerCap.label)

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from core import labels
+from core.model.catalogue import Offering
 from core.model.feature_gates import FeatureGates
 from core.model.overlay import CapacityBuffer
-from core.model.pod import HostPort, PodAffinityTerm, PodSpec, VolumeUse
+from core.model.pod import HostPort, Pod, PodAffinityTerm, PodSpec, TopologySpread, VolumeUse
 from core.model.policy import DaemonSet
 from core.model.snapshot import BEST_EFFORT, Options
 from core.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, StorageClass
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from core.reasons.pod import PodReason
+from core.scheduling.capacity.claim_profile import ClaimProfiles
+from core.scheduling.context import SchedulingContext
+from core.scheduling.greedy.new_claims import NewClaims
+from core.scheduling.greedy.plan_state import PlanState
+from core.scheduling.topology.domain_choice import DomainChoice
+from core.scheduling.topology.domain_counts import DomainCounts
 from tests.builders import CLASS_REF, ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.greedy.types_for_tests import APART, LARGE, SMALL, some_claims
-from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of
+from tests.unit.scheduling.reading import claim_of, context_of, group_of, places, plan_of, reasons_of
+
+WEB = a_selector(app="web")
 
 
 def test_types_come_cheapest_first_and_only_those_that_fit() -> None:
@@ -211,3 +221,85 @@ def test_cost_is_the_sum_of_the_claims() -> None:
     plan = plan_of(types=(SMALL,), pods=tuple(a_pod(f"p{n}", **APART) for n in range(3)))
     assert plan.cost.hourly == sum(claim.price for claim in plan.claims) == 3 * 40_000_000
     assert len(places(plan)) == 3
+
+
+def opening(*waiting: Pod, **world: object) -> tuple[NewClaims, SchedulingContext, PlanState]:
+    """The claims of a plan that has opened none, with its context and its state."""
+    context = context_of(**{"types": (SMALL, LARGE), "pods": waiting, **world})
+    state = PlanState(context, DomainCounts(context.topology), context.plan_constraints(()))
+    return NewClaims(state, DomainChoice(context.topology, state.domain_counts, ()), ClaimProfiles()), context, state
+
+
+@pytest.mark.parametrize(
+    ("cpu", "limit", "types", "is_limited"),
+    [
+        ("1", None, ("large", "small"), False),
+        ("3", None, ("large",), False),
+        ("9", None, None, False),
+        ("1", 4000, ("small",), False),
+        ("3", 4000, None, True),
+        ("9", 4000, None, True),
+        ("1", 1000, None, True),
+    ],
+)
+def test_limits_that_leave_no_type_for_a_pod_are_noted(
+    cpu: str, limit: int | None, types: tuple[str, ...] | None, is_limited: bool
+) -> None:
+    """Claims that are open then give up larger types, so that the limit has room."""
+    new, context, _ = opening(a_pod("p", cpu=cpu), node_pools=(a_pool(limits={} if limit is None else {"cpu": limit}),))
+    group = group_of(context, "p")
+    (step,) = group.steps
+    for _ in range(2):
+        found = new.open(5, group, step)
+        offered = context.templates[0].types
+        names = found and offered.names(offered.room.fitting(found.profile.mask, found.total))
+        assert (names, new.limited) == (types, {0} if is_limited else set())
+        assert found is None or (found.claim.index, found.total, found.reservations) == (5, group.requests, ())
+
+
+def test_a_refusal_holds_until_limits_have_room_again() -> None:
+    """The plan says so; each pod of a burst would ask every NodePool. A rule along zones may be met later, and is asked."""
+    for rules, is_asked in (({}, False), ({"spreads": (TopologySpread(labels.ZONE, 1, selector=WEB),)}, True)):
+        new, context, state = opening(
+            a_pod("p", labels={"app": "web"}, **rules), node_pools=(a_pool(limits={"nodes": 0}),)
+        )
+        group = group_of(context, "p")
+        assert new.open(0, group, group.steps[0]) is None
+        state.constraints.limits.remaining[0].left["nodes"] = 1
+        assert (new.open(0, group, group.steps[0]) is not None) is is_asked
+        new.forget_refusals()
+        assert new.open(0, group, group.steps[0]) is not None
+
+
+def test_each_claim_lowers_min_values_by_itself() -> None:
+    """Pods alike share what was found for the first of them, but not what its claim has given up."""
+    new, context, _ = opening(
+        a_pod("p", cpu="3"),
+        node_pools=(a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2)),),
+        options=Options(min_values_policy=BEST_EFFORT),
+    )
+    group = group_of(context, "p")
+    for _ in range(2):
+        found = new.open(0, group, group.steps[0])
+        assert found is not None
+        assert (found.claim.min_values, found.claim.min_values_relaxed) == ({labels.INSTANCE_TYPE: 1}, True)
+
+
+def test_places_of_a_reservation_go_to_as_many_claims_as_it_has() -> None:
+    """The pods are alike, and the next claim costs what it costs."""
+    place = Offering("small", ZONES[0], labels.RESERVED, 0, reservation_id="cr", reservation_capacity=1)
+    small = msgspec.structs.replace(SMALL, offerings=(*SMALL.offerings, place))
+    plan = plan_of(types=(small,), pods=tuple(a_pod(f"p{n}", cpu="1500m") for n in range(3)))
+    assert [claim.capacity_types for claim in plan.claims] == [("reserved",), *[("on-demand", "spot")] * 2]
+    strict = Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2)
+    plan = plan_of(types=(small, LARGE), node_pools=(a_pool("default", strict),), pods=(a_pod("p", cpu="1500m"),))
+    assert [(claim.capacity_types, claim.instance_types) for claim in plan.claims] == [
+        (("on-demand", "spot"), ("small", "large"))
+    ]
+
+
+def test_a_pod_that_must_share_a_node_opens_none_once_the_first_has_one() -> None:
+    beside = PodAffinityTerm(labels.HOSTNAME, WEB)
+    pods = tuple(a_pod(f"p{n}", cpu="5", labels={"app": "web"}, affinity=(beside,)) for n in range(3))
+    plan = plan_of(types=(SMALL, LARGE), pods=pods)
+    assert (len(plan.claims), [*reasons_of(plan).values()]) == (1, [PodReason.POD_AFFINITY] * 2)
