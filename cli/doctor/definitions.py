@@ -32,16 +32,14 @@ def api_server(name: str, account: Account, _: datetime) -> AccountFinding:
 def definitions(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether each definition is there, serves and stores our version, and keeps every field that this release reads."""
     ours = {str(definition["metadata"]["name"]): definition for definition in crds.definitions()}
-    present = {known: account.api.find(DEFINITIONS, known) for known in ours}
-    missing = [known for known, found in present.items() if found is None]
-    if missing:
+    asked = {known: account.api.find(DEFINITIONS, known) for known in ours}
+    present = {known: found for known, found in asked.items() if found is not None}
+    if missing := [known for known in ours if known not in present]:
         return AccountFinding(name, PROBLEM, f"the cluster has no {', '.join(missing)}", APPLIES)
-    problems = [
-        f"{known} {problem}" for known, found in present.items() for problem in _problems(ours[known], found or {})
-    ]
+    problems = [f"{known} {problem}" for known, found in present.items() for problem in _problems(ours[known], found)]
     if problems:
         return AccountFinding(name, PROBLEM, "; ".join(problems), REPLACES)
-    fewer = sum(len(_dropped(ours[known], found or {}, of_kubelet=True)) for known, found in present.items())
+    fewer = sum(len(_dropped(ours[known], found, of_kubelet=True)) for known, found in present.items())
     fields = f"all but {fewer} of spec.kubelet, as Karpenter's lack" if fewer else "every field of this release"
     return AccountFinding(name, OK, f"all {len(ours)} are installed, with {fields}")
 

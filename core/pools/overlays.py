@@ -164,7 +164,7 @@ def _own(instance_type: InstanceType, keys: frozenset[str]) -> Requirements:
 def _may_buy(template: Requirements, offering: Offering) -> bool:
     """Whether the NodePool admits the zone and capacity type; overlays for other offerings do not apply to its nodes."""
     asked = ((template.get(key), own) for key, own in offering.requirements().items())
-    return all(required is None or any(map(required.has, own.values)) for required, own in asked)
+    return all(required is None or required.has(*own.values) for required, own in asked)
 
 
 def _at(offered: Requirements, offering: Offering) -> Requirements:

@@ -13,6 +13,16 @@ def test_every_brake_and_action_is_in_the_tables() -> None:
     assert set(ACTIONS) == set(Action)
 
 
+def test_brakes_have_one_order_whatever_engaged_them_first() -> None:
+    """Otherwise, two runs that read the same brakes tell of another one first."""
+    ordered = [
+        Brake(BrakeKind.POOL_BREAKER, "a", node_pool="x"),
+        Brake(BrakeKind.POOL_BREAKER, "a", node_pool="y"),
+        Brake(BrakeKind.POOL_BREAKER, "b", node_pool="x"),
+    ]
+    assert sorted([ordered[2], ordered[0], ordered[1]]) == ordered
+
+
 WHOLE = (BrakeKind.STOP, BrakeKind.OBSERVED)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from core import labels
 from core.commitments.coverage import NO_COVERAGE, Coverage, coverage_of, paid_price
+from core.model.catalogue import Offering
 from core.model.node_claim import NodeClaim
 from core.model.snapshot import Options, Snapshot
 from core.model.state_node import state_nodes
@@ -111,6 +112,29 @@ def test_a_claim_on_its_way_holds_what_its_largest_type_takes(
         ),
     )
     assert coverage_of(_world(RESERVED, node_claims=(claim,))).left == {"ri": left}
+
+
+def test_a_claim_on_its_way_holds_what_it_costs_where_it_may_run() -> None:
+    """Neither spot capacity nor another zone, which it may not become."""
+    offers = (
+        Offering("m7.large", "us-east-1a", labels.ON_DEMAND, DOLLAR // 10),
+        Offering("m7.large", "us-east-1a", labels.SPOT, DOLLAR),
+        Offering("m7.large", "us-east-1b", labels.ON_DEMAND, DOLLAR // 5),
+    )
+    types = (msgspec.structs.replace(LARGE, offerings=offers),)
+    for zones, left in (((), 0), (("us-east-1a",), DOLLAR // 20), (("us-east-1c",), DOLLAR // 10)):
+        where = [Requirement.one_of(labels.ZONE, *zones)] if zones else []
+        claim = NodeClaim(
+            name="c",
+            node_class=CLASS_REF,
+            labels={labels.NODEPOOL: "default"},
+            requirements=(
+                Requirement.one_of(labels.INSTANCE_TYPE, "m7.large"),
+                Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND),
+                *where,
+            ),
+        )
+        assert coverage_of(_world(PLAN, types=types, node_claims=(claim,))).left == {"sp": left}
 
 
 def test_what_has_ended_covers_nothing() -> None:

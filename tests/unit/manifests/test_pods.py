@@ -86,6 +86,18 @@ def test_a_pod_without_a_name_is_refused() -> None:
     assert caught.value.field == "metadata.name"
 
 
+def test_a_pod_that_cannot_be_read_keeps_its_identity_and_place_where_the_caller_goes_on() -> None:
+    """Otherwise, one odd pod stops every plan, or its node counts as empty."""
+    translator = PodTranslator()
+    good = a_wire_pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}])
+    assert translator.readable_or_not(good) == translator.pod(good)
+    odd = a_wire_pod(nodeName="n", containers=[{"name": "c", "resources": {"requests": {"cpu": "lots"}}}])
+    found = translator.readable_or_not(odd)
+    assert (found.key, found.node_name, found.spec.requests) == ("default/p", "n", {"pods": 1})
+    assert found.unreadable == found.spec.problem
+    assert found.unreadable.startswith("spec.containers[0].resources.requests.cpu: ")
+
+
 def test_every_field_of_a_pod_is_read() -> None:
     """What is lost decides no drain: a pod that was kept, or that has long been terminating, would count as any other."""
     time = "2026-03-01T10:00:00Z"

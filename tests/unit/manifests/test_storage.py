@@ -41,6 +41,12 @@ def test_local_volumes_are_marked() -> None:
     assert not a_volume(csi={"driver": "d"}).is_local
 
 
+def test_a_volume_that_goes_is_known_as_such() -> None:
+    """A pod that waits for it would wait for a node in its zone in vain."""
+    assert a_volume(meta={"deletionTimestamp": "2026-11-20T00:00:00Z"}, csi={"driver": "d"}).is_terminating
+    assert not a_volume(csi={"driver": "d"}).is_terminating
+
+
 def test_a_claims_state_is_read() -> None:
     """A claim that is bound only in name, or terminating, places no pod."""
     meta = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}, "deletionTimestamp": "2026-11-20T00:00:00Z"}

@@ -111,6 +111,15 @@ def test_a_deployments_pods_are_recognized_by_their_replica_set() -> None:
     without = {kinds.DEPLOYMENTS: [deployment], kinds.PODS: [hashed]}
     assert names(expand(with_set)) == []
     assert names(expand(without)) == []
+    for name, own in (
+        ("cart-None", {}),
+        ("cart-", {"pod-template-hash": ""}),
+        ("cart-abc", {"pod-template-hash": "b"}),
+    ):
+        unknown = {kinds.DEPLOYMENTS: [deployment], kinds.PODS: [a_pod_of("ReplicaSet", name, **own)]}
+        assert names(expand(unknown)) == ["cart-0"]
+    other = {kinds.DEPLOYMENTS: [deployment], kinds.PODS: [a_pod_of("Own", "cart-abc", **{"pod-template-hash": "abc"})]}
+    assert names(expand(other)) == ["cart-0"]
 
 
 def test_a_deployment_wins_over_its_replica_sets() -> None:

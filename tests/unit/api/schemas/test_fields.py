@@ -86,3 +86,13 @@ def test_a_name_with_its_domain_is_as_long_as_karpenters_definitions_let_it_be(l
     else:
         with pytest.raises(ValidationError, match="at most 316 characters"):
             TypeAdapter(fields.QualifiedName).validate_python(name)
+
+
+@pytest.mark.parametrize(("number", "is_good"), [(-1, False), (0, True), (2**31 - 1, True), (2**31, False)])
+def test_a_count_is_what_kubernetes_stores_in_32_bits(number: int, is_good: bool) -> None:
+    adapter = TypeAdapter(fields.Count)
+    if is_good:
+        assert adapter.validate_python(number) == number
+    else:
+        with pytest.raises(ValidationError):
+            adapter.validate_python(number)

@@ -341,6 +341,8 @@ def test_an_answer_can_be_narrowed_to_a_namespace(cluster: list[str], capsys: Ca
     for command in ("plan", "consolidate", "status"):
         assert main([command, *cluster, "--namespace", "shp"]) == 2
         assert "did you mean 'shop'?" in capsys.readouterr().err
+    nodes = [answer(capsys, "consolidate", *cluster, *words)["blocked"] for words in ((), ("-n", "shop"))]
+    assert [[blocked["node"] for blocked in found] for found in nodes] == [["old"], []]  # no pod of shop runs there
     assert {pod.split("/")[0] for pod in answer(capsys, "status", *cluster, "-n", "shop")["pendingPods"]} == {"shop"}
     assert main(["status", "--all", "-n", "shop"]) == 2
     assert "leave out --cluster, --context, --namespace and -f" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT_ID
 from moto.eks.models import eks_backends
 
 from cli.__main__ import main
+from cli.commands.doctor import diagnosis_table
 from cli.doctor import checks
 from cli.doctor.account import Account
 from cli.doctor.checks import diagnose
@@ -470,3 +471,15 @@ def test_checks_that_the_credentials_do_not_permit_are_unknown() -> None:
 
 def test_the_checked_concurrency_is_what_the_functions_reserve() -> None:
     assert sum(spec.concurrency or 0 for spec in FUNCTIONS) == checks.RESERVED
+
+
+def test_below_the_table_are_the_repairs_of_problems_alone() -> None:
+    """Checks may know a command that mends what is not broken."""
+    rows = [("a", OK, "x"), ("b", PROBLEM, ""), ("c", PROBLEM, "mend c"), ("d", UNKNOWN, "y")]
+    found = [AccountFinding(check, state, f"says {check}", mends)._asdict() for check, state, mends in rows]
+    table, *repairs = diagnosis_table({"checks": found}).split("\n\n")
+    assert [line.split() for line in table.splitlines()] == [
+        ["CHECK", "STATE", "WHAT"],
+        *([check, state, "says", check] for check, state, _ in rows),
+    ]
+    assert repairs == ["c:\n  mend c\n"]

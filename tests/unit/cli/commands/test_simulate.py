@@ -15,6 +15,7 @@ from cli.answers.timeline import LINES_MAX, timeline
 from cli.commands import simulate
 from cli.schemas import ANSWERS
 from simulator.checkers.verdict import Violation
+from simulator.outcome.summary import VIOLATIONS
 from simulator.record import Event
 from simulator.run import Result
 from tests.builders import NOW
@@ -80,6 +81,20 @@ def test_a_scenario_is_played_and_its_files_written(tmp_path: Path, capsys: pyte
     events = [json.loads(line)["event"] for line in record.read_text().splitlines()]
     assert (events[0], events[-1]) == ("simulationStarted", "simulationEnded")
     assert page.read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("broken", [None, *VIOLATIONS])
+def test_any_rule_that_was_broken_makes_the_answer_negative(
+    broken: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CI reads the exit code alone."""
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    (tmp_path / "catalog.json").write_text(json.dumps(CATALOG))
+    summary = {"kind": "SimulationSummary", **{law: int(law == broken) for law in VIOLATIONS}}
+    result = Result(summary=summary, events=(), decisions=(), violations=(), warnings=(), failures=())
+    monkeypatch.setattr("simulator.run.run", lambda *_, **__: result)
+    assert main(["simulate", str(tmp_path / "s.yaml"), "-o", "json"]) == int(broken is not None)
+    assert json.loads(capsys.readouterr().out) == summary
 
 
 @pytest.mark.parametrize("content", [None, "kind: Scenario\nspec: {duration: soon}", "["])

@@ -9,7 +9,7 @@ from typing import Any, Final
 import boto3
 import pytest
 
-from cli.doctor import checks
+from cli.doctor import checks, definitions
 from cli.doctor.account import Account
 from cli.doctor.cluster_api import BINDINGS, DEFINITIONS, ROLES
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
@@ -63,6 +63,16 @@ def found(check: str, account: Account) -> AccountFinding:
     return checks.finding_of(check, account, NOW)
 
 
+@pytest.mark.parametrize(
+    ("authority", "data"), [({"data": "LS0t"}, "LS0t"), ({"data": None}, ""), ({}, ""), (None, ""), ("absent", "")]
+)
+def test_the_servers_certificate_is_the_clusters_own(authority: Any, data: str) -> None:
+    account = Installed("https://api")
+    told = {"endpoint": "https://api"} | ({} if authority == "absent" else {"certificateAuthority": authority})
+    account.described = lambda: told  # type: ignore[method-assign]
+    assert account.api._address() == ("https://api", data)
+
+
 def test_an_empty_cluster_lacks_definitions_and_roles(server: ApiServer, url: str) -> None:
     account = Installed(url)
     assert found("api-server", account).says == "it answers, and is v1.33.1-eks-1"
@@ -81,6 +91,41 @@ def test_an_installed_cluster_is_right(server: ApiServer, url: str) -> None:
     install(server)
     account = Installed(url)
     assert [found(check, account).state for check in ("definitions", "cluster-roles")] == [OK, OK]
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ({"subresources": None}, "has no subresource status, so no condition can be written"),
+        ({"schema": None}, "drops "),
+        ({"schema": {"openAPIV3Schema": None}}, "drops "),
+        ({"schema": {"openAPIV3Schema": {"type": "object", "properties": None}}}, "drops "),
+        (
+            {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}},
+            "drops spec.",
+        ),
+    ],
+)
+def test_a_definition_without_a_part_lacks_what_is_in_it(version: dict[str, Any], told: str) -> None:
+    """The API server answers null for what nobody has written."""
+    (ours, *_) = crds.definitions()
+    installed = copy.deepcopy(ours)
+    installed["spec"]["versions"][0] |= version
+    problems = list(definitions._problems(ours, installed))
+    assert len(problems) == 1
+    assert problems[0].startswith(told)
+
+
+@pytest.mark.parametrize(("fewer", "said"), [(3, ""), (4, " and 1 more")])
+def test_of_many_dropped_fields_three_are_named(fewer: int, said: str) -> None:
+    (ours, *_) = crds.definitions()
+    installed = copy.deepcopy(ours)
+    fields = installed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    dropped = [f"spec.{name}" for name in list(fields)[:fewer]]
+    for name in list(fields)[:fewer]:
+        del fields[name]
+    (problem,) = definitions._problems(ours, installed)
+    assert problem == f"drops {', '.join(dropped[:3])}{said}, which this release reads"
 
 
 @pytest.mark.parametrize("function", ["provision", "disrupt", "execute", "reconcile"])
