@@ -6,6 +6,7 @@ from datetime import datetime
 
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from core.api.objects import mapping, sequence
 from installation.cluster_roles import RULES_OF, SHADOW_RULES_OF, group_of
 from installation.settings import SHADOW
 from installation.stack_names import role_name
@@ -23,7 +24,7 @@ def access_entries(name: str, account: Account, _: datetime) -> AccountFinding:
     for function in functions:
         arn, group = account.role(role_name(account.stack, account.region, function)), group_of(function)
         found = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn)
-        groups = ((found or {}).get("accessEntry") or {}).get("kubernetesGroups") or ()
+        groups = sequence(mapping(mapping(found).get("accessEntry")).get("kubernetesGroups"))
         if group not in groups:
             verb = "update" if found else "create"
             problems.append(f"the entry of {arn} lacks the group {group}" if found else f"{arn} has no entry")

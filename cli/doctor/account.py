@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from cli.doctor.errors import NoClusterError, NotAllowedError, NotAnsweredError
+from core.api.objects import mapping
 
 if TYPE_CHECKING:
     import boto3
@@ -91,7 +92,7 @@ class Account:
         """
         asked, answered = token
         for _ in range(PAGES_MAX):
-            page = self.ask(service, operation, **arguments) or {}
+            page = mapping(self.ask(service, operation, **arguments))
             yield from page.get(entries, ())
             if not page.get(answered):
                 return
@@ -99,7 +100,7 @@ class Account:
 
     def stack_status(self) -> str:
         """CloudFormation's status of the stack; empty if there is none."""
-        found = self.ask("cloudformation", "DescribeStacks", StackName=self.stack) or {}
+        found = mapping(self.ask("cloudformation", "DescribeStacks", StackName=self.stack))
         return next((str(stack["StackStatus"]) for stack in found.get("Stacks", ())), "")
 
     def is_deployed(self) -> bool:
@@ -123,18 +124,18 @@ class Account:
             is_function = resource["ResourceType"] == "AWS::Lambda::Function"
             if is_function and str(resource["LogicalResourceId"]).startswith("provision"):
                 name = resource["PhysicalResourceId"]
-                return self.ask("lambda", "GetFunctionConfiguration", FunctionName=name) or {}
+                return mapping(self.ask("lambda", "GetFunctionConfiguration", FunctionName=name))
         return {}
 
     def role(self, name: str) -> str:
         """Return the ARN of a role of the account."""
-        caller = str((self.ask("sts", "GetCallerIdentity") or {})["Arn"])
+        caller = str(mapping(self.ask("sts", "GetCallerIdentity"))["Arn"])
         partition, number = caller.split(":")[1], caller.split(":")[4]
         return f"arn:{partition}:iam::{number}:role/{name}"
 
     def settings(self) -> dict[str, str]:
         """Environment variables of the deployed functions: all have the same; empty if there are none."""
-        variables: dict[str, str] = (self.provision().get("Environment") or {}).get("Variables") or {}
+        variables: dict[str, str] = mapping(mapping(self.provision().get("Environment")).get("Variables"))
         return variables
 
     @cached_property

@@ -17,6 +17,7 @@ from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from cli.doctor.node_roles import node_roles
 from cli.doctor.volume_key import volume_key
 from cli.doctor.way_out import way_out
+from core.api.objects import mapping, sequence
 
 RESERVED: Final = 19
 """Concurrent executions that the functions of a cluster reserve."""
@@ -57,7 +58,7 @@ def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
     if status not in ("ACTIVE", "UPDATING"):
         waits = f"aws eks wait cluster-active --region {account.region} --name {account.cluster}"
         return AccountFinding(name, PROBLEM, f"the cluster is {status}", waits)
-    mode = (found.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP")
+    mode = mapping(found.get("accessConfig")).get("authenticationMode", "CONFIG_MAP")
     if "API" not in mode:
         on = "--access-config authenticationMode=API_AND_CONFIG_MAP"
         mends = f"aws eks update-cluster-config --region {account.region} --name {account.cluster} {on}"
@@ -70,14 +71,14 @@ def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
         return AccountFinding(
             name, OK, 'not used: it is deployed with auditLogGroup "", so only the schedules wake functions'
         )
-    logging = (account.described().get("logging") or {}).get("clusterLogging") or []
+    logging = sequence(mapping(account.described().get("logging")).get("clusterLogging"))
     kinds = {kind for setup in logging if setup.get("enabled") for kind in setup.get("types", ())}
     logging_on = '{"clusterLogging":[{"types":["audit"],"enabled":true}]}'
     on = f"aws eks update-cluster-config --region {account.region} --name {account.cluster} --logging '{logging_on}'"
     if "audit" not in kinds:
         return AccountFinding(name, PROBLEM, 'the audit log is off: turn it on, or deploy with -c auditLogGroup=""', on)
     group = f"/aws/eks/{account.cluster}/cluster"
-    groups = account.ask("logs", "DescribeLogGroups", logGroupNamePrefix=group) or {}
+    groups = mapping(account.ask("logs", "DescribeLogGroups", logGroupNamePrefix=group))
     if all(found["logGroupName"] != group for found in groups.get("logGroups", ())):
         wait = f"aws logs describe-log-groups --region {account.region} --log-group-name-prefix {group}"
         return AccountFinding(
@@ -88,7 +89,7 @@ def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
 
 def _subscription(name: str, account: Account, _: datetime) -> AccountFinding:
     group = f"/aws/eks/{account.cluster}/cluster"
-    found = account.ask("logs", "DescribeSubscriptionFilters", logGroupName=group) or {}
+    found = mapping(account.ask("logs", "DescribeSubscriptionFilters", logGroupName=group))
     taken = [filter_["filterName"] for filter_ in found.get("subscriptionFilters", ())]
     if len(taken) >= SUBSCRIPTIONS_MAX and not any(
         filter_.startswith(f"{account.stack}-watchauditlog") for filter_ in taken
@@ -100,7 +101,7 @@ def _subscription(name: str, account: Account, _: datetime) -> AccountFinding:
 
 
 def _concurrency(name: str, account: Account, _: datetime) -> AccountFinding:
-    limits = (account.ask("lambda", "GetAccountSettings") or {}).get("AccountLimit", {})
+    limits = mapping(account.ask("lambda", "GetAccountSettings")).get("AccountLimit", {})
     free = int(limits.get("UnreservedConcurrentExecutions", 0))
     limit = int(limits.get("ConcurrentExecutions", free))
     wanted = UNRESERVED_MIN + (0 if account.is_deployed() else RESERVED)
@@ -127,7 +128,7 @@ def _market(name: str, account: Account, now: datetime) -> AccountFinding:
     settings = account.settings()
     bucket = settings.get("SHARED_BUCKET_NAME") or settings.get("BUCKET_NAME")
     found = account.ask("s3", "ListObjectsV2", Bucket=bucket, Prefix="catalogue/") if bucket else None
-    read = [entry["LastModified"] for entry in (found or {}).get("Contents", ())]
+    read = [entry["LastModified"] for entry in mapping(found).get("Contents", ())]
     query = "Functions[?contains(FunctionName,'refreshcatalogue')].LoggingConfig.LogGroup"
     region = f"--region {account.region}"
     mends = f'aws logs tail {region} --since 1h $(aws lambda list-functions {region} --query "{query}" --output text)'

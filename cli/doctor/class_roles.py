@@ -18,6 +18,7 @@ from cli.doctor.role_policies import lacking
 from cli.doctor.way_out import way_to_iam
 from core.ami_families.custom import CUSTOM
 from core.ami_families.registry import family_of
+from core.api.objects import mapping, sequence
 from core.catalogue.node_class import without_path
 from core.manifests.wire.api_resources import EC2_NODE_CLASSES
 
@@ -70,7 +71,7 @@ def _answered(found: Iterator[FindingPart]) -> Iterator[FindingPart]:
 
 def _assign(account: Account, manifest: dict[str, Any], roles: dict[str, _Users]) -> Iterator[FindingPart]:
     """Add a class to the users of its role; yield the problem of one without a role."""
-    known, spec = str(manifest["metadata"]["name"]), manifest.get("spec") or {}
+    known, spec = str(manifest["metadata"]["name"]), mapping(manifest.get("spec"))
     role, profile = without_path(str(spec.get("role") or "")), str(spec.get("instanceProfile") or "")
     if profile and not role:
         role = _role_of(account, profile)
@@ -86,7 +87,7 @@ def _assign(account: Account, manifest: dict[str, Any], roles: dict[str, _Users]
 
 def _has_images_of_eks(spec: Mapping[str, Any]) -> bool:
     """Whether the class selects images by an alias or a parameter of AWS, and lets the family write their user data."""
-    terms = spec.get("amiSelectorTerms") or ()
+    terms = sequence(spec.get("amiSelectorTerms"))
     alias = next((str(term["alias"]) for term in terms if term.get("alias")), "")
     published = any(str(term.get("ssmParameter") or "").startswith(PUBLISHED) for term in terms)
     return family_of(str(spec.get("amiFamily") or ""), alias) is not CUSTOM and bool(alias or published)
@@ -94,7 +95,7 @@ def _has_images_of_eks(spec: Mapping[str, Any]) -> bool:
 
 def _unmade_profiles(account: Account, classes: list[dict[str, Any]]) -> Iterator[FindingPart]:
     """Yield the classes whose instance profile the functions cannot create, because no call of theirs gets to IAM."""
-    named = sorted(str(one["metadata"]["name"]) for one in classes if (one.get("spec") or {}).get("role"))
+    named = sorted(str(one["metadata"]["name"]) for one in classes if mapping(one.get("spec")).get("role"))
     if not named or not account.is_deployed() or is_shadow(account):
         return
     way = way_to_iam(account)
@@ -110,14 +111,14 @@ def _unmade_profiles(account: Account, classes: list[dict[str, Any]]) -> Iterato
 
 def _role_of(account: Account, profile: str) -> str:
     """Return the name of an instance profile's role, empty if there is none."""
-    found = account.ask("iam", "GetInstanceProfile", InstanceProfileName=profile) or {}
-    roles = (found.get("InstanceProfile") or {}).get("Roles") or ()
+    found = mapping(account.ask("iam", "GetInstanceProfile", InstanceProfileName=profile))
+    roles = sequence(mapping(found.get("InstanceProfile")).get("Roles"))
     return str(roles[0]["RoleName"]) if roles else ""
 
 
 def _of_role(account: Account, role: str, users: _Users) -> Iterator[FindingPart]:
     whose, has = _named(users.every), "has" if len(users.every) == 1 else "have"
-    described = (account.ask("iam", "GetRole", RoleName=role) or {}).get("Role")
+    described = mapping(account.ask("iam", "GetRole", RoleName=role)).get("Role")
     if described is None:
         says = f"{whose} {has} the role {role}, which the account does not have: launches fail"
         yield FindingPart(PROBLEM, says, f"kubectl edit ec2nodeclasses {' '.join(users.every)}")
@@ -147,13 +148,13 @@ def _joining(account: Account, arn: str, nodes: str) -> Iterator[FindingPart]:
 
 def _may_join(account: Account, arn: str) -> bool:
     entry = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn)
-    if ((entry or {}).get("accessEntry") or {}).get("type") in JOINING:
+    if mapping(mapping(entry).get("accessEntry")).get("type") in JOINING:
         return True
-    mode = (account.described().get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP")
-    return mode != ONLY_ENTRIES and _is_mapped(account.api.find(CONFIG_MAPS, "aws-auth", "kube-system") or {}, arn)
+    mode = mapping(account.described().get("accessConfig")).get("authenticationMode", "CONFIG_MAP")
+    return mode != ONLY_ENTRIES and _is_mapped(mapping(account.api.find(CONFIG_MAPS, "aws-auth", "kube-system")), arn)
 
 
 def _is_mapped(config_map: Mapping[str, Any], arn: str) -> bool:
     """Whether the ConfigMap aws-auth has the role, which it names without its path."""
-    mapped = str((config_map.get("data") or {}).get("mapRoles") or "")
+    mapped = str(mapping(config_map.get("data")).get("mapRoles") or "")
     return re.search(rf":role/{re.escape(without_path(arn))}(?![\w+=,.@/-])", mapped) is not None

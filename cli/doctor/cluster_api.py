@@ -11,6 +11,7 @@ from adapters.composition.cluster_api import transport_to
 from adapters.ports import PortError, Session
 from adapters.runtime.clock import SystemClock
 from cli.doctor.errors import NotAllowedError, NotAnsweredError
+from core.api.objects import mapping, sequence
 from core.manifests.wire.api_resources import Resource
 
 DEFINITIONS: Final = Resource(
@@ -41,7 +42,7 @@ class ClusterApi:
 
     def version(self) -> str:
         """Return the version that the server names."""
-        return str((self._read("kube:get /version", "/version") or {}).get("gitVersion", "of an unknown version"))
+        return str(mapping(self._read("kube:get /version", "/version")).get("gitVersion", "of an unknown version"))
 
     def find(self, resource: Resource, name: str, namespace: str = "") -> dict[str, Any] | None:
         """Return an object; None if it does not exist."""
@@ -49,8 +50,8 @@ class ClusterApi:
 
     def list(self, resource: Resource) -> list[dict[str, Any]]:
         """Return all objects of a kind; none if its definition is not installed."""
-        found = self._read(f"kube:list {resource.plural}", resource.path()) or {}
-        return list(found.get("items") or ())
+        found = mapping(self._read(f"kube:list {resource.plural}", resource.path()))
+        return sequence(found.get("items"))
 
     def _read(self, call: str, path: str) -> dict[str, Any] | None:
         """Return the answer. A server that has not answered once is not asked again: each check would wait for it.
@@ -85,4 +86,4 @@ class ClusterApi:
         described = self._described()
         if not described.get("endpoint"):
             raise NotAnsweredError("the cluster has no endpoint yet")
-        return described["endpoint"], (described.get("certificateAuthority") or {}).get("data") or ""
+        return described["endpoint"], mapping(described.get("certificateAuthority")).get("data") or ""

@@ -9,6 +9,7 @@ from typing import Any, Final
 from cli.doctor.account import Account
 from cli.doctor.cluster_api import BINDINGS, ROLES
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from core.api.objects import mapping, sequence
 from core.manifests.wire.api_resources import Resource
 from installation.cluster_roles import manifests, verbs
 
@@ -83,7 +84,7 @@ def _wrong(
 
 def _of_role(manifest: Manifest, found: Manifest, not_needed: set[Permission]) -> Iterator[str]:
     rules = [(rule["apiGroups"][0], tuple(rule["resources"]), tuple(rule["verbs"])) for rule in manifest["rules"]]
-    granted = found.get("rules") or ()
+    granted = sequence(found.get("rules"))
     lacks = sorted(wanted for wanted in verbs(rules) - not_needed if not _allows(granted, wanted))
     if lacks:
         more = f" and {len(lacks) - VERBS_MAX} more" if len(lacks) > VERBS_MAX else ""
@@ -93,14 +94,14 @@ def _of_role(manifest: Manifest, found: Manifest, not_needed: set[Permission]) -
 
 def _of_binding(manifest: Manifest, found: Manifest) -> Iterator[str]:
     name, group = manifest["metadata"]["name"], manifest["subjects"][0]["name"]
-    subjects = {(subject.get("kind"), subject.get("name")) for subject in found.get("subjects") or ()}
+    subjects = {(subject.get("kind"), subject.get("name")) for subject in sequence(found.get("subjects"))}
     if _is_of_another_role(manifest, found) or ("Group", group) not in subjects:
         yield f"ClusterRoleBinding {name} does not bind the group {group} to ClusterRole {name}"
 
 
 def _is_of_another_role(manifest: Manifest, found: Manifest) -> bool:
     """Whether a binding has the name of one of ours, and binds another role."""
-    return bool((found.get("roleRef") or {}).get("name") != manifest["roleRef"]["name"])
+    return bool(mapping(found.get("roleRef")).get("name") != manifest["roleRef"]["name"])
 
 
 def _deletes(wanted: Sequence[Manifest], present: Sequence[Manifest | None]) -> str:
@@ -119,9 +120,9 @@ def _allows(granted: Iterable[Mapping[str, Any]], wanted: Permission) -> bool:
     named = {resource, "*", f"*/{resource.partition('/')[2]}"} if "/" in resource else {resource, "*"}
     return any(
         not rule.get("resourceNames")
-        and not {group, "*"}.isdisjoint(rule.get("apiGroups") or ())
-        and not named.isdisjoint(rule.get("resources") or ())
-        and not {verb, "*"}.isdisjoint(rule.get("verbs") or ())
+        and not {group, "*"}.isdisjoint(sequence(rule.get("apiGroups")))
+        and not named.isdisjoint(sequence(rule.get("resources")))
+        and not {verb, "*"}.isdisjoint(sequence(rule.get("verbs")))
         for rule in granted
     )
 

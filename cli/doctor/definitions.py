@@ -10,6 +10,7 @@ from cli.doctor.account import Account
 from cli.doctor.cluster_api import DEFINITIONS
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from core.api import crds
+from core.api.objects import mapping, sequence
 
 APPLIES: Final = "fleetwright crds | kubectl apply --server-side -f -"
 REPLACES: Final = "fleetwright crds | kubectl apply --server-side --force-conflicts -f -"
@@ -55,11 +56,11 @@ def _problems(ours: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str
     if not version.get("storage"):
         stored = [label for label, other in versions.items() if other.get("storage")]
         yield f"stores {', '.join(stored)}, so {wanted['name']} depends on another program's conversion"
-    conditions = {str(seen["type"]): seen for seen in (found.get("status") or {}).get("conditions") or ()}
+    conditions = {str(seen["type"]): seen for seen in sequence(mapping(found.get("status")).get("conditions"))}
     established = conditions.get("Established", {})
     if established.get("status", "True") != "True":
         yield f"is not established: {established.get('message') or established.get('reason', '')}"
-    if "status" not in (version.get("subresources") or {}):
+    if "status" not in mapping(version.get("subresources")):
         yield "has no subresource status, so no condition can be written"
     dropped = _dropped(ours, found, of_kubelet=False)
     if dropped:
@@ -76,8 +77,8 @@ def _dropped(ours: Mapping[str, Any], found: Mapping[str, Any], *, of_kubelet: b
 
 
 def _schema(version: Mapping[str, Any]) -> dict[str, Any]:
-    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    known = {key: value for key, value in (schema.get("properties") or {}).items() if key not in _NOT_RELEVANT}
+    schema = mapping(mapping(version.get("schema")).get("openAPIV3Schema"))
+    known = {key: value for key, value in mapping(schema.get("properties")).items() if key not in _NOT_RELEVANT}
     return {**schema, "properties": known}
 
 
@@ -85,8 +86,8 @@ def _dropped_paths(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str
     """Yield the paths of fields that an API server with their schema removes from objects without a word."""
     if theirs.get("x-kubernetes-preserve-unknown-fields"):
         return
-    fields, rest = theirs.get("properties") or {}, theirs.get("additionalProperties")
-    for key, schema in (ours.get("properties") or {}).items():
+    fields, rest = mapping(theirs.get("properties")), theirs.get("additionalProperties")
+    for key, schema in mapping(ours.get("properties")).items():
         where = f"{path}.{key}" if path else key
         if key in fields:
             yield from _dropped_paths(schema, fields[key], where)

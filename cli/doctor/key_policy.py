@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from core.api.objects import mapping
+
 Statement = Mapping[str, Any]
 
 _EQUALS: Final = ("Bool", "StringEquals", "StringEqualsIgnoreCase", "StringLike", "ArnEquals", "ArnLike")
@@ -79,7 +81,7 @@ def _holds(statement: Statement, role: LaunchingRole) -> bool | None:
     """Whether all conditions of the statement hold."""
     found = [
         _condition_holds(operator.removesuffix("IfExists"), str(key), values, role)
-        for operator, keys in (statement.get("Condition") or {}).items()
+        for operator, keys in mapping(statement.get("Condition")).items()
         for key, values in keys.items()
     ]
     return False if False in found else None if None in found else True

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
+from core.api.objects import mapping
 
 JOINING: Final = ("EC2_LINUX", "EC2_WINDOWS")
 """Types of access entries with which instances join; `EC2` is that of EKS Auto Mode's own nodes."""
@@ -40,7 +41,7 @@ def node_entries(name: str, account: Account, _: datetime) -> AccountFinding:
         "eks", "ListAccessEntries", "accessEntries", ("nextToken", "nextToken"), clusterName=account.cluster
     )
     for arn in entries:
-        found = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn) or {}
+        found = mapping(account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn))
         if found.get("accessEntry", {}).get("type") in JOINING:
             return AccountFinding(name, OK, f"nodes of {arn} may join")
     return AccountFinding(
@@ -54,7 +55,7 @@ def node_entries(name: str, account: Account, _: datetime) -> AccountFinding:
 def _are_in_a_vpc(account: Account) -> bool:
     if not account.is_deployed():
         return False
-    return bool((account.provision().get("VpcConfig") or {}).get("SubnetIds"))
+    return bool(mapping(account.provision().get("VpcConfig")).get("SubnetIds"))
 
 
 def _vpc_of(access: dict[str, Any]) -> str:

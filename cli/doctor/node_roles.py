@@ -11,6 +11,7 @@ from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 from cli.doctor.network import DEPLOYS
 from cli.doctor.role_policies import statements
+from core.api.objects import mapping
 from core.catalogue.node_class import without_path
 from installation.stack_names import role_name
 
@@ -45,7 +46,7 @@ def passed_roles(account: Account) -> list[str]:
 
 def _problem(account: Account, arn: str) -> Iterator[str]:
     known = without_path(arn)
-    found = ((account.ask("iam", "GetRole", RoleName=known) or {}).get("Role") or {}).get("Arn")
+    found = mapping(mapping(account.ask("iam", "GetRole", RoleName=known)).get("Role")).get("Arn")
     if found is None:
         yield f"the account has no role {known}"
     elif found != arn:

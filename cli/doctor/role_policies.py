@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, FindingPart
 from cli.doctor.key_policy import Statement, matches
+from core.api.objects import mapping, sequence
 from core.catalogue.node_class import without_path
 
 
@@ -35,13 +36,13 @@ def statements(account: Account, role: str) -> Iterator[dict[str, Any]]:
     """Yield the statements of all policies of a role. Raises NotAllowedError, NotAnsweredError."""
     tokens = ("Marker", "Marker")
     for name in account.every("iam", "ListRolePolicies", "PolicyNames", tokens, RoleName=role):
-        found = account.ask("iam", "GetRolePolicy", RoleName=role, PolicyName=name) or {}
+        found = mapping(account.ask("iam", "GetRolePolicy", RoleName=role, PolicyName=name))
         yield from _each(found.get("PolicyDocument"))
     for policy in account.every("iam", "ListAttachedRolePolicies", "AttachedPolicies", tokens, RoleName=role):
         arn = policy["PolicyArn"]
-        version = ((account.ask("iam", "GetPolicy", PolicyArn=arn) or {}).get("Policy") or {}).get("DefaultVersionId")
+        version = mapping(mapping(account.ask("iam", "GetPolicy", PolicyArn=arn)).get("Policy")).get("DefaultVersionId")
         said = account.ask("iam", "GetPolicyVersion", PolicyArn=arn, VersionId=version) if version else None
-        yield from _each(((said or {}).get("PolicyVersion") or {}).get("Document"))
+        yield from _each(mapping(mapping(said).get("PolicyVersion")).get("Document"))
 
 
 def lacking(account: Account, arn: str, whose: str, *, is_of_eks: bool) -> Iterator[FindingPart]:
@@ -98,7 +99,9 @@ def _is_allowed(stated: Iterable[Statement], action: str) -> bool:
 
 def _always_applies(statement: Statement) -> bool:
     resources = statement.get("Resource")
-    return not statement.get("Condition") and "*" in ([resources] if isinstance(resources, str) else resources or ())
+    return not statement.get("Condition") and "*" in (
+        [resources] if isinstance(resources, str) else sequence(resources)
+    )
 
 
 def _is_about(statement: Statement, action: str) -> bool:
@@ -109,5 +112,5 @@ def _is_about(statement: Statement, action: str) -> bool:
 
 def _each(document: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Return the statements of a policy; IAM allows a single one without a list."""
-    stated = (document or {}).get("Statement") or []
-    return [stated] if isinstance(stated, dict) else list(stated)
+    stated = mapping(document).get("Statement")
+    return [stated] if isinstance(stated, dict) else sequence(stated)

@@ -10,6 +10,7 @@ from cli.doctor.account import Account
 from cli.doctor.errors import NotAnsweredError
 from cli.doctor.finding import PROBLEM, AccountFinding
 from cli.doctor.network import EVERYWHERE
+from core.api.objects import mapping
 
 HTTPS: Final = 443
 ANY_PROTOCOL: Final = "-1"
@@ -28,7 +29,7 @@ class _Callers(NamedTuple):
     def of(cls, account: Account, vpc: Mapping[str, Any]) -> _Callers:
         """Return those of functions with this `VpcConfig`. Raises NotAnsweredError."""
         subnets = [str(subnet) for subnet in vpc.get("SubnetIds", ())]
-        described = (account.ask("ec2", "DescribeSubnets", SubnetIds=subnets) or {}).get("Subnets", ())
+        described = mapping(account.ask("ec2", "DescribeSubnets", SubnetIds=subnets)).get("Subnets", ())
         _require("subnets", subnets, [str(subnet["SubnetId"]) for subnet in described])
         networks = tuple(IPv4Network(subnet["CidrBlock"]) for subnet in described if subnet.get("CidrBlock"))
         return cls(tuple(str(group) for group in vpc.get("SecurityGroupIds", ())), networks)
@@ -80,7 +81,7 @@ def _authorizes(account: Account, direction: str, group: str) -> str:
 def _described(account: Account, groups: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return id → EC2's description of these security groups. Raises NotAnsweredError."""
     found = account.ask("ec2", "DescribeSecurityGroups", GroupIds=sorted(groups)) if groups else None
-    described = {str(group["GroupId"]): group for group in (found or {}).get("SecurityGroups", ())}
+    described = {str(group["GroupId"]): group for group in mapping(found).get("SecurityGroups", ())}
     _require("security groups", groups, described)
     return described
 

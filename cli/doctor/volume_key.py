@@ -10,6 +10,7 @@ from typing import Any, Final
 from cli.doctor.account import Account
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from cli.doctor.key_policy import LaunchingRole, any_of, applies
+from core.api.objects import mapping
 from installation.stack_names import role_name
 
 LAUNCHING: Final = ("execute", "provision", "reconcile")
@@ -28,17 +29,19 @@ OPERATIONS: Final = (
 
 def volume_key(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether the key is usable, and its policy or grants admit the roles: they have no permission for any key of their own."""
-    encrypted = (account.ask("ec2", "GetEbsEncryptionByDefault") or {}).get("EbsEncryptionByDefault")
-    default = (account.ask("ec2", "GetEbsDefaultKmsKeyId") or {}).get("KmsKeyId", "") if encrypted else ""
+    encrypted = mapping(account.ask("ec2", "GetEbsEncryptionByDefault")).get("EbsEncryptionByDefault")
+    default = mapping(account.ask("ec2", "GetEbsDefaultKmsKeyId")).get("KmsKeyId", "") if encrypted else ""
     if not default or default.endswith("alias/aws/ebs"):
         return AccountFinding(name, OK, "volumes are encrypted with EBS' own key, or not")
-    key = (account.ask("kms", "DescribeKey", KeyId=default) or {}).get("KeyMetadata", {})
+    key = mapping(account.ask("kms", "DescribeKey", KeyId=default)).get("KeyMetadata", {})
     if key.get("KeyManager") == "AWS":
         return AccountFinding(name, OK, "volumes are encrypted with EBS' own key, or not")
     if key.get("KeyState") != "Enabled":
         return _unusable(name, account, default, str(key.get("KeyState", "not there")))
     arn = str(key["Arn"])
-    policy = json.loads((account.ask("kms", "GetKeyPolicy", KeyId=arn, PolicyName="default") or {}).get("Policy", "{}"))
+    policy = json.loads(
+        mapping(account.ask("kms", "GetKeyPolicy", KeyId=arn, PolicyName="default")).get("Policy", "{}")
+    )
     roles = _launching_roles(account)
     admitted = {role.arn: _may_use(policy, _grants(account, arn, role.arn), role) for role in roles}
     shut_out = [role for role, may in admitted.items() if may is False]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cli.doctor.account import Account
+from core.api.objects import mapping, sequence
 from installation.network_services import called
 
 AVAILABLE: Final = "available"
@@ -34,7 +35,7 @@ def called_interfaces(
     services = called(environment)
     for endpoint in endpoints:
         if _service(endpoint) in services and _has_public_name(endpoint):
-            groups = frozenset(str(group["GroupId"]) for group in endpoint.get("Groups") or ())
+            groups = frozenset(str(group["GroupId"]) for group in sequence(endpoint.get("Groups")))
             yield _service(endpoint), groups
 
 
@@ -58,7 +59,7 @@ def _has_public_name(endpoint: Mapping[str, Any]) -> bool:
     """Whether the service's public name leads to this interface in the whole VPC."""
     if endpoint.get("VpcEndpointType") == "Gateway" or not _is_available(endpoint):
         return False
-    dns = endpoint.get("DnsOptions") or {}
+    dns = mapping(endpoint.get("DnsOptions"))
     return bool(endpoint.get("PrivateDnsEnabled")) and not dns.get("PrivateDnsOnlyForInboundResolverEndpoint")
 
 

@@ -12,6 +12,7 @@ from cli.doctor.errors import NotAnsweredError
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 from cli.doctor.network import DEPLOYS, EVERYWHERE
 from cli.doctor.vpc_endpoints import called_interfaces, endpoints_of, has_interface, missing_services
+from core.api.objects import mapping
 from installation.network_services import GATEWAYS
 
 INTERNET_GATEWAY: Final = "igw-"
@@ -54,7 +55,7 @@ def way_out(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether each subnet of the deployed functions has a route out, or the endpoints."""
     if not account.is_deployed():
         return AccountFinding(name, OK, "not deployed yet")
-    vpc = account.provision().get("VpcConfig") or {}
+    vpc = mapping(account.provision().get("VpcConfig"))
     if not vpc.get("SubnetIds"):
         return AccountFinding(name, OK, "the functions are in no VPC")
     tables = _tables(account, vpc)
@@ -88,7 +89,7 @@ class ToIam(NamedTuple):
 
 def way_to_iam(account: Account) -> ToIam:
     """Whether the deployed functions reach IAM, which is in no list of endpoints: it has one in a single region."""
-    vpc = account.provision().get("VpcConfig") or {}
+    vpc = mapping(account.provision().get("VpcConfig"))
     closed = [table for table in _tables(account, vpc).values() if not table.target] if vpc.get("SubnetIds") else []
     if not closed or has_interface(endpoints_of(account, str(vpc.get("VpcId", ""))), "iam"):
         return ToIam(True)
