@@ -70,6 +70,7 @@ def _packing(title: str, problem: PackingProblem, packing: Packing) -> str:
 
     Of many machines a search finds one packing of many that cost about the same: only their cost tells which one is better.
     """
+    assert packing.types.dtype == packing.loads.dtype == np.int64  # whole machines and whole pods, in every stage
     if len(packing.types) > _SHOWN_MAX:
         return f"{title}: {packing.cost(problem)} for {len(packing.types)} machines"
     shown: list[list[object]] = []
@@ -84,6 +85,7 @@ def _packing(title: str, problem: PackingProblem, packing: Packing) -> str:
 
 
 def _columns(title: str, columns: Columns) -> str:
+    assert columns.types.dtype == columns.loads.dtype == np.int64
     pairs = zip(columns.types.tolist(), columns.loads.tolist(), strict=True)
     return wrapped(f"{title}: " + " ".join(f"{kind}:{','.join(map(str, load))}" for kind, load in pairs))
 
@@ -208,7 +210,9 @@ def _columns_of(problem: PackingProblem) -> Iterator[str]:
     diving = Diving(problem, _generator(), budget, SETTINGS)
     dived = diving.packing([Columns.of_packing(separate_packing(problem))], fluid.lower_bound)
     yield _packing(f"dived in {budget.steps} steps, {'closed' if diving.is_closed(dived) else 'open'}", problem, dived)
-    yield wrapped(f"good loads: {_digits(diving.loads(0.97)[:8])}")
+    good = diving.loads(0.97)
+    assert good.dtype == np.int64
+    yield wrapped(f"good loads: {_digits(good[:8])}")
     budget = SearchBudget(30)
     proven = dual_bound(
         problem, dived, lower_bound=fluid.lower_bound, generator=_generator(), budget=budget, settings=SETTINGS
