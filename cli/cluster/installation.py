@@ -9,6 +9,7 @@ import msgspec
 
 from cli.cluster.bounded_calls import bounded_calls
 from cli.errors import InputError
+from core.api.objects import mapping
 from core.errors import InvalidInputError
 from installation.stack_names import stack_name
 
@@ -98,7 +99,7 @@ def _functions(cloudformation: Any, stack: str) -> Iterator[str]:
 def _settings(configuration: dict[str, Any], function: str) -> Settings:
     from installation.settings import Settings
 
-    variables = (configuration.get("Environment") or {}).get("Variables") or {}
+    variables = mapping(mapping(configuration.get("Environment")).get("Variables"))
     try:
         return Settings.from_environment(variables)
     except InvalidInputError as error:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from core.api.objects import JsonObject
+from core.api.objects import JsonObject, mapping
 from core.manifests.wire import decoding
 from core.manifests.wire.api_resources import Resource
 from core.manifests.wire.object_metadata import WireMetadata
@@ -38,8 +38,8 @@ def lean(resource: Resource, obj: JsonObject) -> JsonObject:
         InvalidInputError: If a field has the wrong type.
     """
     head = {"apiVersion": obj.get("apiVersion") or resource.api_version, "kind": obj.get("kind") or resource.kind}
-    if resource.namespaced and not (obj.get("metadata") or {}).get("namespace"):
-        obj = {**obj, "metadata": {**(obj.get("metadata") or {}), "namespace": "default"}}
+    if resource.namespaced and not mapping(obj.get("metadata")).get("namespace"):
+        obj = {**obj, "metadata": {**mapping(obj.get("metadata")), "namespace": "default"}}
     decoded = decoding.from_object(resource, obj)
     if isinstance(decoded, dict):
         return head | _lean_plain(decoded)
@@ -54,8 +54,8 @@ def lean(resource: Resource, obj: JsonObject) -> JsonObject:
 def _lean_plain(obj: JsonObject) -> JsonObject:
     """Return Karpenter's object completely, except for metadata of other writers."""
     kept = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
-    kept["metadata"] = _lean_plain_metadata(obj.get("metadata") or {})
-    template = (kept.get("spec") or {}).get("template")
+    kept["metadata"] = _lean_plain_metadata(mapping(obj.get("metadata")))
+    template = mapping(kept.get("spec")).get("template")
     if isinstance(template, dict) and isinstance(template.get("metadata"), dict):
         lean_template = {**template, "metadata": _lean_plain_metadata(template["metadata"])}
         kept["spec"] = {**kept["spec"], "template": lean_template}

@@ -13,6 +13,7 @@ import msgspec
 from cli.errors import InputError
 from cli.manifests.document import Document
 from cli.terminal.progress import progress_held
+from core.api.objects import mapping, sequence
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 
@@ -139,9 +140,9 @@ def _objects(client: Any, resource: Resource, failures: _SignInFailures) -> Iter
     token = ""
     for _ in range(PAGES_MAX):
         page = _page(client, resource, token, failures)
-        for item in page.get("items") or ():
+        for item in sequence(page.get("items")):
             yield {"apiVersion": resource.api_version, "kind": resource.kind, **item}
-        token = (page.get("metadata") or {}).get("continue") or ""
+        token = mapping(page.get("metadata")).get("continue") or ""
         if not token:
             return
     raise InputError(f"more than {PAGES_MAX * PAGE} {resource.plural}", source="cluster")

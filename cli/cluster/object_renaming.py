@@ -40,7 +40,7 @@ from cli.cluster.public_names import (
     is_public_text,
 )
 from core import labels
-from core.api.objects import JsonObject
+from core.api.objects import JsonObject, mapping, sequence
 from core.catalogue.discovered.address_reading import read_reading
 from core.catalogue.discovered.node_memory import with_renamed_images
 from core.catalogue.discovered.upcoming_reservations import read_upcoming
@@ -52,7 +52,7 @@ Rename = Callable[[str], str]
 
 
 def _images(node_class: JsonObject) -> list[str]:
-    return [str(image.get("id", "")) for image in (node_class.get("status") or {}).get("amis") or ()]
+    return [str(image.get("id", "")) for image in sequence(mapping(node_class.get("status")).get("amis"))]
 
 
 def _read(text: str) -> JsonObject | None:
@@ -83,7 +83,7 @@ class ObjectRenaming:
             named = {"name": self._namespace(obj["metadata"]["name"])}
             return {**self._mapping(obj), "metadata": named | self._mapping(own)}
         renamed = self._mapping(obj)
-        memory = (obj["metadata"].get("annotations") or {}).get(labels.NODE_MEMORY)
+        memory = mapping(obj["metadata"].get("annotations")).get(labels.NODE_MEMORY)
         if memory is not None and (kept := with_renamed_images(memory, _images(obj), _images(renamed))) is not None:
             renamed["metadata"]["annotations"][labels.NODE_MEMORY] = kept
         return renamed

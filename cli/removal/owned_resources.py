@@ -15,6 +15,7 @@ from adapters.observation.karpenter_presence import KarpenterPresence
 from adapters.ports import AwsCalls, ConflictError, JsonObject, NotFoundError
 from adapters.runtime.clock import SystemClock
 from core import labels
+from core.api.objects import sequence
 from core.brakes.brake import Action
 from core.lifecycle.mirror.node_claim_object import is_mirror
 from core.lifecycle.records import ClaimRecord
@@ -162,7 +163,7 @@ class OwnedResources:
 
     def _free(self, resource: Resource, obj: JsonObject, finalizers: frozenset[str]) -> None:
         """Remove these finalizers; others stay and keep the object."""
-        present = list(obj["metadata"].get("finalizers") or ())
+        present = list(sequence(obj["metadata"].get("finalizers")))
         others = [name for name in present if name not in finalizers]
         if others != present:
             with suppress(NotFoundError):

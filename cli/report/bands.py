@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from cli.report.series import Events
+from core.api.objects import mapping, sequence
 from core.disruption.budgets.cron import Schedule
 from core.errors import InvalidInputError
 from core.model.values.duration import parse_duration
@@ -38,13 +39,13 @@ def _windows(events: Events) -> list[Band]:
     """Return when budgets with a schedule are in force; pools with the same window share a band."""
     start, end = events[0][0], events[-1][0]
     pools: dict[str, Mapping[str, Any]] = {
-        fields["name"]: fields.get("object") or {}
+        fields["name"]: mapping(fields.get("object"))
         for _, event, fields in events
         if event == "objectApplied" and fields.get("kind") == "NodePool"
     }
     shared: dict[tuple[datetime, datetime, str], list[str]] = {}
     for name, pool in sorted(pools.items()):
-        for budget in ((pool.get("spec") or {}).get("disruption") or {}).get("budgets") or ():
+        for budget in sequence(mapping(mapping(pool.get("spec")).get("disruption")).get("budgets")):
             for opens, closes in _spans(budget, start, end):
                 shared.setdefault((opens, closes, _limit(budget)), []).append(name)
     return [
@@ -106,7 +107,7 @@ def _kind_and_text(event: str, fields: Mapping[str, Any], replicas: dict[str, ob
     named = f"{fields['kind']} {fields['name']}"
     if event == "objectDeleted":
         return "step", f"deleted {named}"
-    count = ((fields.get("object") or {}).get("spec") or {}).get("replicas")
+    count = mapping(mapping(fields.get("object")).get("spec")).get("replicas")
     known, before = named in replicas, replicas.get(named)
     replicas[named] = count
     if count is None:

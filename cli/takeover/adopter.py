@@ -9,6 +9,7 @@ import msgspec
 from adapters.ports import ConflictError, JsonObject
 from cli.takeover.adoption_survey import AdoptionCandidate, AdoptionSurvey, adoption_survey
 from cli.takeover.environment import TakeoverEnvironment
+from core.api.objects import sequence
 from core.errors import invariant
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.takeover import ownership
@@ -51,7 +52,7 @@ class Adopter:
         """Remove Karpenter's finalizer from an EC2NodeClass, which only Karpenter would. Raises PortError."""
 
         def freed(obj: JsonObject) -> JsonObject:
-            return {"metadata": ownership.class_made_ours(list((obj["metadata"].get("finalizers")) or ()))}
+            return {"metadata": ownership.class_made_ours(list(sequence(obj["metadata"].get("finalizers"))))}
 
         self._environment.patch(kinds.EC2_NODE_CLASSES, name, freed)
 

@@ -12,6 +12,7 @@ from adapters.ports import Instance, JsonObject
 from cli.takeover.environment import TakeoverEnvironment, is_karpenters, nodes_by_provider_id, with_market
 from core import labels
 from core.api import status
+from core.api.objects import mapping, sequence
 from core.api.translation import node_claim as translated
 from core.disruption.conditions.drift import DriftCheck
 from core.errors import InvalidInputError
@@ -98,7 +99,7 @@ class _Observation:
             instance = self._instances.get(_instance_id(obj))
             found = LaunchedClaim(
                 node_claim=claim,
-                finalizers=tuple(obj["metadata"].get("finalizers") or ()),
+                finalizers=tuple(sequence(obj["metadata"].get("finalizers"))),
                 nodes=self._nodes.get(claim.provider_id, ()),
                 tags=instance.tags if instance is not None else None,
                 launched_at=instance.launched_at if instance is not None else None,
@@ -188,15 +189,15 @@ def _kept_classes(
     return tuple(
         name
         for name, manifest in sorted(view.node_classes.items())
-        if labels.KARPENTER_CLASS_FINALIZER in (manifest["metadata"].get("finalizers") or ())
+        if labels.KARPENTER_CLASS_FINALIZER in sequence(manifest["metadata"].get("finalizers"))
         and not manifest["metadata"].get("deletionTimestamp")
         and name not in used
     )
 
 
 def _class_name(obj: JsonObject) -> str:
-    return str(((obj.get("spec") or {}).get("nodeClassRef") or {}).get("name") or "")
+    return str(mapping(mapping(obj.get("spec")).get("nodeClassRef")).get("name") or "")
 
 
 def _instance_id(obj: JsonObject) -> str:
-    return str((obj.get("status") or {}).get("providerID") or "").rpartition("/")[2]
+    return str(mapping(obj.get("status")).get("providerID") or "").rpartition("/")[2]

@@ -19,6 +19,7 @@ from adapters.ports import AwsCalls, ConflictError, Instance, JsonObject, PortEr
 from adapters.runtime.clock import SystemClock
 from cli.errors import InputError
 from core import labels
+from core.api.objects import mapping
 from core.brakes.kill_switch import Mode
 from core.launch.template import tag_list
 from core.manifests.wire import api_resources as kinds
@@ -172,5 +173,5 @@ def is_karpenters(tags: Mapping[str, str]) -> bool:
 
 def _version(present: Any) -> str:
     if isinstance(present, dict):
-        return str((present.get("metadata") or {}).get("resourceVersion") or "")
+        return str(mapping(present.get("metadata")).get("resourceVersion") or "")
     return str(present.metadata.resource_version)

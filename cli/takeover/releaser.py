@@ -11,6 +11,7 @@ from adapters.observation.cluster_state import ClusterState
 from adapters.ports import ConflictError, Instance, JsonObject, NotFoundError
 from cli.takeover.environment import TakeoverEnvironment, nodes_by_provider_id, with_market
 from core import labels
+from core.api.objects import mapping
 from core.disruption.conditions.drift import DriftCheck
 from core.errors import invariant
 from core.lifecycle.records import ClaimRecord
@@ -83,7 +84,7 @@ class Releaser:
         for resource, key in versions:
             for obj in environment.kubernetes.list(resource).items:
                 metadata = obj["metadata"]
-                if key in (metadata.get("annotations") or {}):
+                if key in mapping(metadata.get("annotations")):
                     environment.kubernetes.patch(resource, metadata["name"], {"metadata": {"annotations": {key: None}}})
 
     def release(self, found: Releasable) -> None:
