@@ -24,7 +24,7 @@ def wave_commands(
     used: Mapping[int, Sequence[int]],
     wave: int,
 ) -> list[Command]:
-    """Return the commands; those with new nodes come first.
+    """Return the commands: those for drift first, as budgets were counted, and of each reason those with new nodes first.
 
     Args:
         fleet: The candidates.
@@ -34,9 +34,10 @@ def wave_commands(
         wave: Its number.
     """
     found: list[Command] = []
-    for nodes, positions in components(used):
-        waiting = set(positions)  # a new node that a command of another reason launches is only awaited
-        for reason in (TerminationReason.DRIFTED, TerminationReason.UNDERUTILIZED):
+    # A new node that a command of another reason launches is only awaited.
+    groups = [(nodes, positions, set(positions)) for nodes, positions in components(used)]
+    for reason in (TerminationReason.DRIFTED, TerminationReason.UNDERUTILIZED):
+        for nodes, positions, waiting in groups:
             own = [node for node in nodes if fleet.reason(node) == reason]
             for part in _parts(own, len(own) if positions else DELETED_TOGETHER[reason]):
                 launching = sorted(waiting.intersection(position for node in part for position in used[node]))

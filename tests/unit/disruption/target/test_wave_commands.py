@@ -116,3 +116,12 @@ def test_nodes_without_pods_for_a_new_node_come_after_those_that_share_one() -> 
     moves = {0: [Move(keys[0], "n2")], 1: [Move(keys[1], "x")]}
     found = wave_commands(fleet, [a_plan(name="x")], moves, {0: [], 1: [0]}, 1)
     assert [command.nodes for command in found] == [("n1",), ("n0",)]
+
+
+def test_drifted_nodes_go_before_all_that_go_by_choice() -> None:
+    """Budgets counted them first; a budget that is stricter for drift denied one that came after a node with a new one."""
+    fleet = two_nodes()
+    moves = {0: [Move(keys_of(fleet)[0], "n1")], 1: [Move(keys_of(fleet)[1], "x")]}
+    found = wave_commands(fleet, [a_plan(name="x")], moves, {0: [], 1: [0]}, 1)
+    assert [(command.reason, command.nodes) for command in found] == [("Drifted", ("n0",)), ("Underutilized", ("n1",))]
+    assert [len(command.replacements) for command in found] == [0, 1]

@@ -178,12 +178,12 @@ class TestValidation:
         pods = (pod_on("a", cpu="900m"), pod_on("b", cpu="3500m"))
         snapshot = world(a_node_of(LARGE, "a"), drifted(a_node_of(MIDDLE, "b")), kept, pods=pods)
         plan = disrupt(snapshot)
-        first, second = plan.commands
+        second, first = plan.commands
         assert plan.target is not None
         assert after_commands(plan.target, plan.commands, pods, {}) is None, "no later wave"
         assert first.replacements
         assert second.moves == (Move("default/on-b", "c"),)
-        validation = Validation(plan.commands, snapshot)
+        validation = Validation((first, second), snapshot)
         assert validation.check(first) == ValidCommand(first)
         validation.carry_out(first)
         assert validation.check(second) == ValidCommand(second)
