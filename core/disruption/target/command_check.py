@@ -13,7 +13,7 @@ from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.domain_change import ACROSS_DOMAINS
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.leaving_nodes import short_lived
-from core.disruption.target.target_refusals import NO_SAVING, SLOT_DENIED, WaveObjection
+from core.disruption.target.target_refusals import NO_SAVING, SLOT_CHANGED, SLOT_DENIED, WaveObjection
 from core.disruption.validation.slot_check import slot_is_denied
 from core.model.plan import Command
 from core.reasons.node import NodeReason
@@ -96,10 +96,19 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
         return SLOT_DENIED
     if not by_choice:
         return None
+    if _moves_to_changed_node(command, fresh):
+        return SLOT_CHANGED
     price = sum(candidate.price for candidate in going)
     if command.replacements and command.savings * worthwhile < price:
         return NO_SAVING
     return _unbalanced(going, command.savings, fresh.totals)
+
+
+def _moves_to_changed_node(command: Command, fresh: DisruptionPass) -> bool:
+    """Whether a pod goes to a node whose consolidateAfter is not over, such as one that an earlier command launches."""
+    context = fresh.planner.context
+    positions = (context.positions[move.to] for move in command.moves if move.to in context.positions)
+    return any(context.existing_nodes[position].is_recently_changed for position in positions)
 
 
 def _unbalanced(going: Sequence[Candidate], savings: int, totals: Mapping[str, PoolTotals]) -> WaveObjection | None:

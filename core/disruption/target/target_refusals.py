@@ -31,6 +31,9 @@ SLOT_DENIED: Final = WaveObjection(
     NodeReason.PODS_UNSCHEDULABLE,
     "a rule denies one of its pods its place: once the pods of other nodes have moved there, or until they have",
 )
+SLOT_CHANGED: Final = WaveObjection(
+    NodeReason.CONSOLIDATE_AFTER, "consolidateAfter is not over for a node to which its pods would go"
+)
 NO_LIMITS: Final = WaveObjection(
     NodeReason.PODS_UNSCHEDULABLE, "limits of NodePools leave no room for new nodes while this one is there"
 )

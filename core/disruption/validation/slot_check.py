@@ -1,4 +1,4 @@
-"""Checks whether rules over hosts let the pods of one command take their slots before later commands move theirs."""
+"""Checks whether topology rules let the pods of one command take their slots before later commands move theirs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ Slot = tuple[PodGroup, str]
 
 
 def slot_is_denied(moves: Sequence[Move], going: Sequence[Candidate], fresh: DisruptionPass) -> bool:
-    """Whether a spread or a required affinity over hosts denies a pod its slot.
+    """Whether a spread, or a required affinity or anti-affinity, denies a pod its slot.
+
+    Of the rules over hosts, anti-affinity is left out: pods leave only nodes to which none move.
 
     Args:
         moves: Where the pods of one command go.
@@ -38,7 +40,8 @@ def slot_is_denied(moves: Sequence[Move], going: Sequence[Candidate], fresh: Dis
                 leaving.append((group.signature, pod, context.positions[candidate.name]))
     departures = Departures.of((context.positions[candidate.name] for candidate in going), leaving)
     counts = DomainCounts(context.topology, departures)
-    return _lacks_company(slots, counts, context) or _is_crowded(slots, counts, context)
+    is_denied_by_domain = _breaks_domain_rule(slots, counts.copy(), context)
+    return is_denied_by_domain or _lacks_company(slots, counts, context) or _is_crowded(slots, counts, context)
 
 
 def _lacks_company(slots: Sequence[Slot], counts: DomainCounts, context: SchedulingContext) -> bool:
@@ -85,6 +88,55 @@ def _is_crowded(slots: Sequence[Slot], counts: DomainCounts, context: Scheduling
                 return True
         counts.record_on_node(group.signature, position)
     return False
+
+
+def _breaks_domain_rule(slots: Sequence[Slot], counts: DomainCounts, context: SchedulingContext) -> bool:
+    """Whether a rule over zones or other shared domains denies a pod its slot on a node that exists or is launched before.
+
+    The pods with such rules take their slots in any order that the rules allow, before the command's other pods or after them.
+    A rule for which a pod on a new node counts is not asked: the domain of that node is not known. The counts are changed.
+    """
+    on_new = {number for group, name in slots if name not in context.positions for number in _groups_of(group)}
+    ruled: list[tuple[PodGroup, int, list[TopologyRule]]] = []
+    others: list[tuple[PodGroup, int]] = []
+    for group, name in slots:
+        position = context.positions.get(name)
+        if position is None:
+            continue
+        rules = [rule for step in group.steps[-1:] for rule in step.zone_rules if rule.group not in on_new]
+        if rules:
+            ruled.append((group, position, rules))
+        else:
+            others.append((group, position))
+    left = _denied(ruled, counts, context)
+    if left:
+        for group, position in others:
+            counts.record_on_node(group.signature, position)
+        left = _denied(left, counts, context)
+    return bool(left)
+
+
+def _denied(
+    waiting: list[tuple[PodGroup, int, list[TopologyRule]]], counts: DomainCounts, context: SchedulingContext
+) -> list[tuple[PodGroup, int, list[TopologyRule]]]:
+    """Return the pods that never get their slot; the others are counted."""
+    values = context.node_index.values
+    while waiting:  # each round places at least one pod
+        left = []
+        for group, position, rules in waiting:
+            if all(counts.admits(rule, values(rule.key)[position], group.signature) for rule in rules):
+                counts.record_on_node(group.signature, position)
+            else:
+                left.append((group, position, rules))
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    return waiting
+
+
+def _groups_of(group: PodGroup) -> tuple[TopologyGroupId, ...]:
+    """Return the topology groups for which the pods count."""
+    return (*group.signature.selected_by, *group.signature.avoids)
 
 
 def _host_rules(group: PodGroup, kind: str) -> tuple[TopologyRule, ...]:

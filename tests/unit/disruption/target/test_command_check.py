@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import valid_commands
-from core.disruption.target.target_refusals import SLOT_DENIED
+from core.disruption.target.target_refusals import SLOT_CHANGED, SLOT_DENIED
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PreferredTerm, TopologySpread
 from core.model.values.requirements import Requirement
 from core.reasons.node import NodeReason
-from tests.builders import CLASS_REF, ZONES, a_node_of, a_selector
-from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
+from tests.builders import CLASS_REF, ZONES, a_node_of, a_pool, a_selector
+from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, OPEN, drifted, pod_on, world
+
+HOUR = timedelta(hours=1)
 
 
 def deleting(node: str, to: str) -> Command:
@@ -143,3 +147,24 @@ def test_a_new_node_is_where_its_pods_may_go(zone: str, holds: bool) -> None:
         holds,
         [] if holds else [NodeReason.PODS_UNSCHEDULABLE],
     )
+
+
+@pytest.mark.parametrize(("rests", "reason"), [(timedelta(0), "Drifted"), (HOUR, "Drifted"), (HOUR, "Underutilized")])
+def test_consolidation_moves_no_pods_to_a_node_that_drift_launches_and_that_rests(
+    rests: timedelta, reason: str
+) -> None:
+    """Both share a new node. Its consolidateAfter begins once it is there; another one would do, and passed the check."""
+    pools = (a_pool("default", ON_DEMAND, disruption=msgspec.structs.replace(OPEN, consolidate_after=rests)),)
+    nodes = (drifted(a_node_of(MIDDLE, "a")), drifted(a_node_of(MIDDLE, "b")))
+    pods = (pod_on("a", cpu="1"), pod_on("b", cpu="1"), pod_on("b", "more", cpu="1"))
+    this_pass = DisruptionPass(world(*nodes, pods=pods, node_pools=pools))
+    first = msgspec.structs.replace(replacing("a", "new", price=10**8, saves=10**8), reason="Drifted", method="drift")
+    second = replacing("b", "own", price=10**8, saves=10**8)
+    second = msgspec.structs.replace(
+        second, moves=(Move("default/more", "own"), Move("default/on-b", "new")), reason=reason
+    )
+    found, objections = valid_commands([first, second], this_pass, worthwhile=20)
+    if rests and reason == "Underutilized":
+        assert (found, objections) == ([first], {"b": SLOT_CHANGED})
+    else:
+        assert (found, objections) == ([first, second], {})

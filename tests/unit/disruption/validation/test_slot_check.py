@@ -1,9 +1,10 @@
-"""Rules over hosts hold when one command's pods arrive, whoever comes later."""
+"""Topology rules hold when one command's pods arrive, whoever comes later."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
@@ -11,7 +12,7 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.validation.slot_check import slot_is_denied
 from core.model.plan import Move
 from core.model.pod import PodAffinityTerm, TopologySpread
-from tests.builders import a_node_of, a_selector
+from tests.builders import ZONES, a_node_of, a_selector
 from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
 
 WEB = {"app": "web"}
@@ -84,3 +85,52 @@ def test_a_pod_whose_spread_counts_comes_before_those_that_it_counts() -> None:
     assert are_denied({"one": "b", "two": "b"}, goes=twice, others={"b": {}, "c": {}})
     assert not are_denied({"one": "b", "two": "c"}, goes=twice, others={"b": {}, "c": {}})
     assert not are_denied({"one": "b"}, goes=twice, others={"b": {}, "c": {}}), "the other pod ends with its node"
+
+
+def moved(pods: dict[str, dict[str, Any]], moves: dict[str, str], zones: dict[str, str]) -> bool:
+    """Whether one of these pods, each on the node of its name, is denied its place; nodes are in these zones."""
+    nodes = [a_node_of(MIDDLE, name, zone=zone) for name, zone in zones.items()]
+    fresh = DisruptionPass(world(*nodes, pods=tuple(pod_on(name, **spec) for name, spec in pods.items())))
+    going = [candidate for candidate in fresh.survey.candidates if candidate.name in moves]
+    return slot_is_denied([Move(f"default/on-{name}", to) for name, to in moves.items()], going, fresh)
+
+
+IN_ZONES = dict(zip("abcd", (ZONES[0], ZONES[1], ZONES[0], ZONES[1]), strict=True))
+EVEN_ZONES = TopologySpread(labels.ZONE, 1, selector=a_selector(**WEB))
+APART = PodAffinityTerm(labels.ZONE, a_selector(**WEB))
+
+
+@pytest.mark.parametrize(
+    ("rule", "other", "to", "denied"),
+    [
+        ({"spreads": (EVEN_ZONES,)}, WEB, "c", True),
+        ({"spreads": (EVEN_ZONES,)}, WEB, "d", False),
+        ({"spreads": (EVEN_ZONES,)}, {}, "c", False),
+        ({"spreads": (msgspec.structs.replace(EVEN_ZONES, when_unsatisfiable="ScheduleAnyway"),)}, WEB, "c", False),
+        ({"anti_affinity": (APART,)}, WEB, "c", True),
+        ({"anti_affinity": (APART,)}, WEB, "d", False),
+        ({"affinity": (APART,)}, WEB, "c", False),
+        ({"affinity": (APART,)}, WEB, "d", True),
+        ({"affinity": (APART,)}, WEB, "new", False),
+    ],
+)
+def test_a_pod_goes_where_rules_over_zones_let_it(
+    rule: dict[str, Any], other: dict[str, str], to: str, denied: bool
+) -> None:
+    """Pod `b` goes to another node; `a` is where its rules count, and `c` is a node of the same zone."""
+    pods = {"a": {"labels": other}, "b": {"labels": WEB if "spreads" in rule else {}, **rule}, "c": {}, "d": {}}
+    assert moved(pods, {"b": to}, IN_ZONES) is denied
+
+
+def test_pods_of_one_command_take_turns() -> None:
+    """Each would be one too many for its zone before that of the other zone has come."""
+    pods = {name: {"labels": WEB, "spreads": (EVEN_ZONES,)} for name in "abcd"}
+    zones = {**dict.fromkeys("abcde", ZONES[0]), "f": ZONES[1], "g": ZONES[2]}
+    assert not moved(pods, {"a": "e", "b": "e", "c": "f", "d": "g"}, zones)
+    assert moved(pods, {"a": "e", "b": "e", "c": "e", "d": "f"}, zones)
+
+
+def test_a_pod_may_come_after_one_without_rules_that_is_its_company() -> None:
+    pods = {"a": {"labels": WEB}, "b": {"affinity": (APART,)}}
+    assert not moved(pods, {"b": "d", "a": "d"}, IN_ZONES)
+    assert moved(pods, {"b": "d"}, IN_ZONES)
