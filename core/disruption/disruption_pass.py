@@ -93,6 +93,11 @@ class DisruptionPass:
         """The plan without further disruption."""
         return self._simulators[None].base.plan
 
+    def fills_expected(self, commands: Iterable[Command]) -> bool:
+        """Whether one moves pods to a node on which pending pods are expected now: these may then go to another node."""
+        expected = {binding.node for binding in self.base_plan.bindings}
+        return any(move.to in expected for command in commands for move in command.moves)
+
     def goes_with_target(self, candidate: Candidate) -> bool:
         """Whether the target decides about a drifted node, together with all others, so that no pod moves twice.
 
@@ -202,7 +207,7 @@ class DisruptionPass:
                 self.budgets.take(going[name], command.reason)
                 self.refusals.pop(name, None)
             self.names.take(command.replacements)
-            self.commands = widened(self.commands, command, self.snapshot.pods)
+            self.commands = widened(self.commands, command, self.snapshot)
 
     def rebuild(self, commands: Sequence[Command]) -> None:
         """Apply these commands, which are already counted, to the snapshot in memory."""

@@ -9,9 +9,10 @@ import msgspec
 from core import labels
 from core.disruption.candidates.candidate import Candidate
 from core.model.plan import Command, PlannedClaim
-from core.model.pod import DO_NOT_SCHEDULE, LabelSelector, Pod
+from core.model.pod import DO_NOT_SCHEDULE, LabelSelector, Pod, TopologySpread
 from core.model.snapshot import Snapshot
 from core.pools.pool_types import pool_types
+from core.scheduling.pods.default_topology_spread import DefaultSpreads
 from core.scheduling.topology.topology_group import spread_group
 
 Labels = frozenset[tuple[str, str]]
@@ -22,6 +23,7 @@ class Independence:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+        self._spreads = DefaultSpreads(snapshot)
         self._limits = {pool.name: pool.limits for pool in snapshot.node_pools}
         self._going: set[str] = set()
         self._filled: set[str] = set()
@@ -37,7 +39,8 @@ class Independence:
         a reservation, and at most one the unused amount of a commitment.
         """
         targets = {move.to for move in command.moves}
-        selectors, names = _selectors(candidate.pods), {frozenset(pod.labels.items()) for pod in candidate.pods}
+        selectors = _selectors(candidate.pods, self._spreads)
+        names = {frozenset(pod.labels.items()) for pod in candidate.pods}
         scarce = {key for claim in command.replacements for key in self._scarce_for(claim, command, candidate)}
         meets = (
             candidate.name in self._filled
@@ -76,8 +79,8 @@ class Independence:
             yield f"limits of {claim.node_pool}"
 
 
-def widened(commands: Sequence[Command], command: Command, pods: Iterable[Pod] = ()) -> list[Command]:
-    """Return the commands with one more; `pods` are those of the cluster.
+def widened(commands: Sequence[Command], command: Command, snapshot: Snapshot) -> list[Command]:
+    """Return the commands with one more.
 
     Deletions whose pods the new command would move again are merged into it, so that no pod moves twice. Nothing is merged, and
     the commands run one after the other, in four cases:
@@ -95,7 +98,7 @@ def widened(commands: Sequence[Command], command: Command, pods: Iterable[Pod] =
     )
     if not earlier or has_unplanned_pods or any(c.replacements or c.reason != command.reason for c in earlier):
         return [*commands, command]
-    if _is_built_upon(earlier, commands) or _is_counted_after(earlier, commands, command, pods):
+    if _is_built_upon(earlier, commands) or _is_counted_after(earlier, commands, command, snapshot):
         return [*commands, command]
     moves = {move.pod: move for part in (*earlier, command) for move in part.moves}
     nodes = [pair for part in (*earlier, command) for pair in zip(part.nodes, part.claims, strict=True)]
@@ -117,7 +120,7 @@ def _is_built_upon(earlier: Sequence[Command], commands: Sequence[Command]) -> b
 
 
 def _is_counted_after(
-    earlier: Sequence[Command], commands: Sequence[Command], last: Command, pods: Iterable[Pod]
+    earlier: Sequence[Command], commands: Sequence[Command], last: Command, snapshot: Snapshot
 ) -> bool:
     """Whether a command after one of the earlier ones fills a node with a pod that counts for a spread over hosts there.
 
@@ -135,23 +138,25 @@ def _is_counted_after(
         for other in later.moves
         if own.to == other.to
     ]
-    known = {pod.key: pod for pod in pods} if pairs else {}
-    return any(_counts_on_host(known[own], known[other]) for own, other in pairs if own in known and other in known)
+    if not pairs:
+        return False
+    known, defaults = {pod.key: pod for pod in snapshot.pods}, DefaultSpreads(snapshot)
+    found = ((known[own], known[other]) for own, other in pairs if own in known and other in known)
+    return any(_counts_on_host(own, other, defaults.of(own)) for own, other in found)
 
 
-def _counts_on_host(owner: Pod, other: Pod) -> bool:
-    """Whether a required spread over hosts of one pod selects another."""
-    spreads = owner.spec.spreads
+def _counts_on_host(owner: Pod, other: Pod, spreads: Sequence[TopologySpread]) -> bool:
+    """Whether a required spread over hosts of one pod selects another; `spreads` are all of its spreads."""
     hard = (s for s in spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE)
     groups = (spread_group(s, spreads, owner.spec, owner.namespace, owner.labels) for s in hard)
     return any(group.is_hostname and group.selects(other.namespace, other.labels) for group in groups)
 
 
-def _selectors(pods: Iterable[Pod]) -> set[LabelSelector]:
+def _selectors(pods: Iterable[Pod], spreads: DefaultSpreads) -> set[LabelSelector]:
     """Return the selectors of the rules over zones and other shared domains. Rules within a node do not matter here."""
     found: set[LabelSelector] = set()
     for pod in pods:
-        rules = [(r.topology_key, r.selector) for r in pod.spec.spreads if r.when_unsatisfiable == DO_NOT_SCHEDULE]
+        rules = [(r.topology_key, r.selector) for r in spreads.of(pod) if r.when_unsatisfiable == DO_NOT_SCHEDULE]
         rules += [(term.topology_key, term.selector) for term in (*pod.spec.affinity, *pod.spec.anti_affinity)]
         found |= {selector for key, selector in rules if selector is not None and key != labels.HOSTNAME}
     return found

@@ -36,7 +36,7 @@ def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Co
     Empty nodes come first, then nodes in the order in which they drifted. The rollout of a pool lets its first node go alone,
     and none while it is stopped. Pods go to nodes that have drifted, expire soon or are drained by the stored target only if no
     other node can hold them: they would have to move again. Commands of one call are found in the same snapshot; one that
-    depends on another waits for the next call.
+    depends on another waits for the next call. So do all others after one that fills a node on which pending pods are expected.
     """
     closed = short_lived(disruption_pass)
     left, together, found = (
@@ -60,6 +60,8 @@ def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Co
         left.take(candidate, TerminationReason.DRIFTED)
         disruption_pass.names.take(command.replacements)
         found.append(command)
+        if disruption_pass.fills_expected([command]):
+            break
     return found
 
 

@@ -14,6 +14,7 @@ from core.disruption.independence import Independence, widened
 from core.model.catalogue import Catalogue
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import LabelSelector, PodAffinityTerm, TopologySpread
+from core.model.policy import Service
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 from tests.builders import CLASS_REF, a_node_of, a_pool, a_type
@@ -106,6 +107,22 @@ def a_deletion(node: str, to: str) -> Command:
     return Command(reason="Underutilized", method="single", nodes=(node,), claims=(node,), moves=moves)
 
 
+def with_default_spread(snapshot: Snapshot, key: str) -> Snapshot:
+    """The snapshot with a default spread along a key, for the pods of one Service."""
+    service = Service(namespace="default", name="shop", selector={"of": "shop"})
+    options = msgspec.structs.replace(snapshot.options, default_spreads=(TopologySpread(key, 1),))
+    return msgspec.structs.replace(snapshot, services=(service,), options=options)
+
+
+@pytest.mark.parametrize(("key", "are"), [(labels.ZONE, False), (labels.HOSTNAME, True)])
+def test_a_default_spread_over_zones_connects_pods_as_their_own_does(key: str, are: bool) -> None:
+    nodes = (a_node_of(MIDDLE), a_node_of(MIDDLE, "node-2"))
+    pods = tuple(pod_on(name, labels={"of": "shop"}) for name in ("node-1", "node-2"))
+    snapshot = with_default_spread(world(*nodes, pods=pods), key)
+    one, two = DisruptionPass(snapshot).survey.candidates
+    assert are_independent(one, two, snapshot) is are
+
+
 def are_independent(one: Candidate, two: Candidate, snapshot: Snapshot) -> bool:
     together = Independence(snapshot)
     assert together.takes(a_command("node-1", "x"), one)
@@ -172,7 +189,7 @@ def test_one_node_for_one_of_the_same_pool_needs_more_of_its_limits_where_it_may
 
 class TestWidened:
     def test_a_deletion_that_fills_a_node_becomes_part_of_that_nodes_own(self) -> None:
-        merged = widened([a_deletion("node-1", "node-2")], a_deletion("node-2", "node-3"))
+        merged = widened([a_deletion("node-1", "node-2")], a_deletion("node-2", "node-3"), world())
         assert [command.nodes for command in merged] == [("node-1", "node-2")]
 
     def test_a_deletion_that_another_command_builds_upon_keeps_its_place(self) -> None:
@@ -182,7 +199,7 @@ class TestWidened:
             moves=(Move("default/on-node-1", "node-2"), Move("default/other", "node-3")),
         )
         commands = [first, a_command("node-2", "x", "t-4")]
-        assert widened(commands, a_deletion("node-3", "x")) == [*commands, a_deletion("node-3", "x")]
+        assert widened(commands, a_deletion("node-3", "x"), world()) == [*commands, a_deletion("node-3", "x")]
 
     def test_the_merged_command_has_all_that_its_parts_had(self) -> None:
         """Pods that were to stop over move on: each moves once, to where it stays."""
@@ -192,7 +209,7 @@ class TestWidened:
         on = (*a_deletion("node-2", "node-3").moves, Move("default/on-node-1", "node-3"))
         second = msgspec.structs.replace(a_deletion("node-2", "node-3"), moves=on, savings=4)
         kept = a_deletion("node-8", "node-9")
-        found = widened([kept, first], second)
+        found = widened([kept, first], second, world())
         whole = msgspec.structs.replace(
             second,
             method="multi",
@@ -205,7 +222,7 @@ class TestWidened:
 
     def test_a_command_of_another_method_keeps_its_name(self) -> None:
         empty = msgspec.structs.replace(a_deletion("node-2", "node-3"), method="repack")
-        assert [command.method for command in widened([a_deletion("node-1", "node-2")], empty)] == ["repack"]
+        assert [command.method for command in widened([a_deletion("node-1", "node-2")], empty, world())] == ["repack"]
 
     @pytest.mark.parametrize(
         "earlier",
@@ -218,7 +235,7 @@ class TestWidened:
     )
     def test_other_commands_stay_apart(self, earlier: Command) -> None:
         last = a_deletion("node-2", "node-3")
-        assert widened([earlier], last) == [earlier, last]
+        assert widened([earlier], last, world()) == [earlier, last]
 
     @pytest.mark.parametrize(
         ("spread", "other", "moves_on", "is_merged"),
@@ -240,6 +257,7 @@ class TestWidened:
             pod_on("node-1", name="even", labels={"app": "a"}, spreads=(spread,)),
             pod_on("node-2", name="counted", labels={"app": "b"}),
         )
+        snapshot = world(pods=pods)
         even, counted = Move("default/even", "host"), Move("default/counted", other)
         first = msgspec.structs.replace(
             a_deletion("node-1", "node-3"), moves=(even, Move("default/on-node-1", "node-3"))
@@ -248,11 +266,30 @@ class TestWidened:
         last = a_deletion("node-3", "x")
         if moves_on:
             last = msgspec.structs.replace(last, moves=(*last.moves, Move("default/even", "x")))
-        found = widened([first, between], last, pods)
+        found = widened([first, between], last, snapshot)
         assert [command.nodes for command in found] == (
             [("node-2",), ("node-1", "node-3")] if is_merged else [("node-1",), ("node-2",), ("node-3",)]
         )
-        assert len(widened([between, first], last, pods)) == 2
+        assert len(widened([between, first], last, snapshot)) == 2
+
+    @pytest.mark.parametrize(("selected", "is_merged"), [({"of": "shop"}, False), ({"of": "other"}, True)])
+    def test_a_default_spread_over_hosts_counts_as_one_of_the_pods_own(
+        self, selected: dict[str, str], is_merged: bool
+    ) -> None:
+        snapshot = with_default_spread(
+            world(
+                pods=(
+                    pod_on("node-1", labels={"of": "shop"}),
+                    pod_on("node-2", labels=selected),
+                    pod_on("node-3", labels={}),
+                )
+            ),
+            labels.HOSTNAME,
+        )
+        stays = (Move("default/on-node-1", "host"), Move("default/x", "node-3"))
+        first = msgspec.structs.replace(a_deletion("node-1", "host"), moves=stays)
+        found = widened([first, a_deletion("node-2", "host")], a_deletion("node-3", "x"), snapshot)
+        assert (len(found) == 2) is is_merged
 
     def test_one_of_two_earlier_commands_that_cannot_be_merged_keeps_all_apart(self) -> None:
         earlier = [
@@ -260,7 +297,7 @@ class TestWidened:
             msgspec.structs.replace(a_deletion("node-4", "node-2"), reason="Empty"),
         ]
         last = a_deletion("node-2", "node-3")
-        assert widened(earlier, last) == [*earlier, last]
+        assert widened(earlier, last, world()) == [*earlier, last]
 
     @pytest.mark.parametrize(
         ("changes", "is_merged"),
@@ -277,4 +314,4 @@ class TestWidened:
     ) -> None:
         """Drift of static pools replaces nodes and moves no pods; an empty node has none to move."""
         last = msgspec.structs.replace(a_deletion("node-2", ""), **{"moves": (), **changes})
-        assert (len(widened([a_deletion("node-1", "node-2")], last)) == 1) is is_merged
+        assert (len(widened([a_deletion("node-1", "node-2")], last, world())) == 1) is is_merged

@@ -10,13 +10,15 @@ from core import labels
 from core.disruption import disrupt, startable
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import drift
+from core.disruption.validation.validation import Validation, ValidCommand
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import RolloutGate
 from core.model.plan import StoredDrain, StoredTarget
 from core.reasons.node import NodeReason
+from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
-from tests.builders import a_node_of, a_pool, a_stored_target
+from tests.builders import a_node_of, a_pod, a_pool, a_stored_target
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     LARGE,
@@ -163,3 +165,21 @@ def test_commands_found_before_time_ran_out_are_kept() -> None:
     left = {node.name for _, node in nodes} - {name for command in cut.commands for name in command.nodes}
     assert {found.node for found in cut.blocked if found.reason == NodeReason.NOT_TRIED} == left
     assert disrupt(snapshot, deadline=iter([*readings, *readings]).__next__) == cut, "the ledger plays it back"
+
+
+def test_a_node_stays_to_which_an_earlier_commands_pod_sends_a_waiting_one() -> None:
+    """The pod of b takes the room on a that a pending pod was to get, and c has the next; found by seed 306570."""
+    nodes = (a_node_of(MIDDLE, "a"), drifted(a_node_of(MIDDLE, "b")), drifted(a_node_of(LARGE, "c")))
+    running = (pod_on("a", cpu="2"), pod_on("b", cpu="1700m"), pod_on("c", cpu="5"))
+    waiting = a_pod("waits", cpu="1500m", memory="64Mi")
+    for pods, gone in ((running, [("b",), ("c",)]), ((*running, waiting), [("b",)])):
+        snapshot = world(*nodes, pods=pods, options=KARPENTER)
+        found = drift.find(DisruptionPass(snapshot))
+        assert [command.nodes for command in found] == gone
+        assert [command.nodes for command in disrupt(snapshot).commands if command.reason == "Drifted"] == gone
+    both = drift.find(DisruptionPass(world(*nodes, pods=running, options=KARPENTER)))
+    validation = Validation(both, snapshot)
+    first, second = both
+    assert isinstance(validation.check(first), ValidCommand)
+    validation.carry_out(first)
+    assert isinstance(validation.check(second), Refusal), "a pod came since that will run on c"
