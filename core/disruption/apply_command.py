@@ -60,6 +60,7 @@ def joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
         labels.INSTANCE_TYPE: instance_type.name,
         labels.ZONE: offering.zone,
         labels.CAPACITY_TYPE: offering.capacity_type,
+        **offering.reservation_labels(),
     }
     provider_id = f"planned:///{planned.name}"
     claim = NodeClaim(

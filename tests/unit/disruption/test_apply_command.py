@@ -8,10 +8,10 @@ from core import labels
 from core.disruption.apply_command import carried_out, joined
 from core.disruption.decision import disrupt
 from core.model import node_claim
-from core.model.catalogue import Catalogue
+from core.model.catalogue import Catalogue, Offering
 from core.model.node_claim import Condition
 from core.model.plan import Command, Move
-from core.model.pod import VolumeUse
+from core.model.pod import NodeSelectorTerm, VolumeUse
 from core.model.state_node import state_nodes
 from core.model.storage import EBS_DRIVER, PersistentVolume, PersistentVolumeClaim
 from core.model.values.requirements import Requirement
@@ -142,6 +142,44 @@ def test_a_replacement_attaches_as_many_volumes_as_its_type() -> None:
         one = msgspec.structs.replace(a_type("t"), attach_limit=limit)
         snapshot = msgspec.structs.replace(world(), catalogue=Catalogue(default=(one,)))
         assert joined(planned, snapshot)[1].attach_limits == expected
+
+
+IN_BLOCK = Offering("t", ZONES[0], labels.RESERVED, 0, True, "cr-1", 3, "default")
+RESERVATION = {
+    labels.RESERVATION_ID: "cr-1",
+    labels.RESERVATION_TYPE: "default",
+    labels.RESERVATION_INTERRUPTIBLE: "false",
+}
+
+
+def test_a_replacement_in_a_reservation_says_so() -> None:
+    """Its NodePool may require it, and would take a claim without the label for a drifted one."""
+    one = msgspec.structs.replace(a_type("t"), offerings=(IN_BLOCK, *a_type("t").offerings))
+    snapshot = msgspec.structs.replace(world(), catalogue=Catalogue(default=(one,)))
+    where = {"instance_types": ("t",), "zones": ZONES}
+    for capacity_type, expected in ((labels.RESERVED, RESERVATION), (labels.ON_DEMAND, {})):
+        claim, node = joined(a_plan(name="x", capacity_types=(capacity_type,), **where), snapshot)
+        for found in (claim.labels, node.labels):
+            assert {key: found[key] for key in labels.RESERVATION_LABELS if key in found} == expected
+
+
+def test_later_commands_move_no_pod_to_a_replacement_in_a_reservation_that_it_avoids() -> None:
+    """A static pool's new node is in a reservation; its room serves consolidation in the same pass."""
+    in_block = msgspec.structs.replace(IN_BLOCK, instance_type=LARGE.name)
+    one = msgspec.structs.replace(LARGE, offerings=(in_block, *LARGE.offerings))
+    either = Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND, labels.RESERVED)
+    static = a_pool("static", either, disruption=OPEN, replicas=1)
+    avoid = (NodeSelectorTerm((Requirement.of(labels.RESERVATION_ID, "DoesNotExist", []),)),)
+    snapshot = world(
+        drifted(a_node_of(one, "old", pool="static")),
+        *(a_node_of(one, name) for name in "ab"),
+        pods=tuple(pod_on(name, cpu="1500m", required_terms=avoid) for name in "ab"),
+        node_pools=(static, a_pool("default", ON_DEMAND, disruption=OPEN)),
+    )
+    commands = disrupt(msgspec.structs.replace(snapshot, catalogue=Catalogue(default=(one,)))).commands
+    (new,) = (claim.name for command in commands if command.method == "static-drift" for claim in command.replacements)
+    assert [(move.pod, move.to) for command in commands for move in command.moves] == [("default/on-a", "b")]
+    assert new == "static-0"
 
 
 def test_later_commands_move_no_more_volumes_to_a_replacement_than_it_attaches() -> None:
