@@ -67,6 +67,11 @@ def test_seeds_that_once_failed(seed: int) -> None:
         300_608,  # pods with three volumes were moved to another command's new node, whose type attaches two
         301_507,  # a pod was sent to a new node to which the pods that it must be near came with a later command only
         305_121,  # a merged command came after one that filled a node with a pod which a spread over hosts counts there
+        306_570,  # a node went for drift on which a pending pod was expected once another drifted node's pods had moved
+        400_539,  # a node went for drift after one that went by choice, when no more could go for drift
+        402_751,  # a pod was sent to a domain into which earlier commands had moved more pods than its spread allows
+        409_914,  # consolidation moved pods to a node that drift launches, whose consolidateAfter was not over
+        411_125,  # the judge let an empty node go on which a pod was expected until the target's own commands
     ],
 )
 def test_seeds_that_once_failed_with_the_present_shares(seed: int) -> None:

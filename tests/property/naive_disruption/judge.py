@@ -42,7 +42,7 @@ def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
     """The faults of a plan, one line each; the first word names the rule."""
     found = [*budget_violations(snapshot, plan), *eviction_violations(snapshot, plan), *_moved_twice(snapshot, plan)]
     found += [*_listed_once(snapshot, plan), *wave_violations(snapshot, plan)]
-    world = snapshot
+    world, worlds = snapshot, [snapshot]
     static: Counter[str] = Counter()
     for number, command in enumerate(plan.commands):
         later = plan.commands[number + 1 :]
@@ -51,10 +51,11 @@ def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
         if any(problem.startswith(("lists", "names", "moves")) for problem in found):
             return found
         world = carried_out(world, command)
+        worlds.append(world)
         static.update(claim.node_pool for claim in command.replacements if command.method == "static-drift")
     found += static_limit_violations(snapshot, world, static)
     found += cost_violations(snapshot, world, plan)
-    return found or list(_left_over(snapshot, world, plan))
+    return found or list(_left_over(worlds, plan))
 
 
 def _is_excused(problem: str, later: Sequence[Command]) -> bool:
@@ -126,17 +127,18 @@ def _listed_once(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
             yield f"lists: {node.name} goes {gone[node.name]} times, kept: {node.name in kept}"
 
 
-def _left_over(snapshot: Snapshot, world: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """Empty nodes that could also have gone.
+def _left_over(worlds: Sequence[Snapshot], plan: DisruptionPlan) -> Iterator[str]:
+    """Empty nodes that could also have gone; `worlds` are that before the plan and that after each command.
 
     A node that is not Ready takes a place in the budgets, and another one if it goes (Karpenter), except for repair.
     """
+    snapshot, world = worlds[0], worlds[-1]
     gone = {name: command.reason for command in plan.commands for name in command.claims}
-    expected = {binding.node for one in (snapshot, world) for binding in schedule(one).bindings}
+    expected: set[str] | None = None
     for claim in world.node_claims:
         node = node_of(world, claim)
         pool = next((pool for pool in world.node_pools if node and pool.name == claim.node_pool), None)
-        if node is None or pool is None or claim.created_at == world.now or node.name in expected:
+        if node is None or pool is None or claim.created_at == world.now:
             continue
         if any(may_not_go(world, node, claim, "Empty")) or any(guards(world, pod) for pod in pods_on(world, node.name)):
             continue
@@ -145,7 +147,21 @@ def _left_over(snapshot: Snapshot, world: Snapshot, plan: DisruptionPlan) -> Ite
         taken = sum(is_away for _, is_away in nodes) + len(goes)
         top = most_at_once(pool, len(nodes), "Empty", world.now)
         if top is None or world.options.ignore_budgets or taken + 1 <= top:
-            yield f"left: {node.name} is empty and stays, {[b for b in plan.blocked if b.node == node.name]}"
+            expected = _expected(worlds, plan) if expected is None else expected
+            if node.name not in expected:
+                yield f"left: {node.name} is empty and stays, {[b for b in plan.blocked if b.node == node.name]}"
+
+
+def _expected(worlds: Sequence[Snapshot], plan: DisruptionPlan) -> set[str]:
+    """Nodes on which pending pods were expected when empty nodes were chosen, or are in the end.
+
+    Karpenter's policy chooses them again after every command, a target only before its own.
+    """
+    chosen = [worlds[0], worlds[-1]]
+    if not worlds[0].options.karpenter_moves_only:
+        of_target = [n for n, command in enumerate(plan.commands) if command.reason == "Underutilized"]
+        chosen = [*worlds[: min(of_target, default=len(plan.commands)) + 1], worlds[-1]]
+    return {binding.node for world in chosen for binding in schedule(world).bindings}
 
 
 def expiry_violations(snapshot: Snapshot, named: tuple[str, ...]) -> list[str]:
