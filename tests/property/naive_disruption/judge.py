@@ -27,7 +27,7 @@ from tests.property.naive_disruption.budget_rules import (
 from tests.property.naive_disruption.illness import node_of
 from tests.property.naive_disruption.move_rules import carried_out, move_violations, static_limit_violations
 from tests.property.naive_disruption.price_rules import cost_violations, may_be_merged, price_violations
-from tests.property.naive_disruption.protection import guards, pods_on
+from tests.property.naive_disruption.protection import guards, pods_on, with_statuses
 from tests.property.naive_disruption.reason_rules import may_not_go, reason_violations
 
 _METHODS = {
@@ -42,7 +42,8 @@ def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
     """The faults of a plan, one line each; the first word names the rule."""
     found = [*budget_violations(snapshot, plan), *eviction_violations(snapshot, plan), *_moved_twice(snapshot, plan)]
     found += [*_listed_once(snapshot, plan), *wave_violations(snapshot, plan)]
-    world, worlds = snapshot, [snapshot]
+    world = with_statuses(snapshot)
+    worlds = [world]
     static: Counter[str] = Counter()
     for number, command in enumerate(plan.commands):
         later = plan.commands[number + 1 :]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+import msgspec
+
 from core import labels
 from core.model.node import Node
 from core.model.node_claim import INSTANCE_TERMINATING, NodeClaim
@@ -92,6 +94,19 @@ def evictions_allowed(snapshot: Snapshot, budget: PodDisruptionBudget) -> int:
     number = -(-len(own) * int(text[:-1]) // 100) if text.endswith("%") else int(text)
     desired = max(0, len(own) - number) if budget.max_unavailable is not None else number
     return max(0, len(well) - desired)
+
+
+def with_statuses(snapshot: Snapshot) -> Snapshot:
+    """The snapshot whose PodDisruptionBudgets say how many pods may be evicted now.
+
+    That holds for all commands (Karpenter reads the status): a protected pod stays on its node until the grace period is over,
+    so that other pods' budgets count it as long.
+    """
+    budgets = (
+        msgspec.structs.replace(budget, disruptions_allowed=evictions_allowed(snapshot, budget))
+        for budget in snapshot.budgets
+    )
+    return msgspec.structs.replace(snapshot, budgets=tuple(budgets))
 
 
 def pod_objections(snapshot: Snapshot, node: Node) -> Iterator[str]:
