@@ -61,7 +61,7 @@ def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Co
         disruption_pass.names.take(command.replacements)
         found.append(command)
         if disruption_pass.fills_expected([command]):
-            break
+            return found
     return found
 
 
