@@ -167,7 +167,7 @@ def _parser(given: Sequence[str], *, is_complete: bool = True) -> argparse.Argum
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
     wanted = next((word for word in given if not word.startswith("-")), "")
-    if is_complete and wanted and wanted not in COMMANDS:
+    if is_complete and wanted not in COMMANDS:
         _suggest(parser, wanted)
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary, formatter_class=_Help)
@@ -180,7 +180,7 @@ def _suggest(parser: argparse.ArgumentParser, wanted: str) -> None:
     """Exit with the command that the user probably meant, if there is one."""
     import difflib
 
-    if near := difflib.get_close_matches(wanted, COMMANDS, n=1):
+    if near := difflib.get_close_matches(wanted, COMMANDS):
         parser.error(f"there is no command {wanted!r}, did you mean {near[0]!r}?")
 
 
@@ -197,7 +197,7 @@ def _refuse(command: str, unknown: Sequence[str]) -> NoReturn:
 
     parser = command_parser(command)
     options = sorted(parser._option_string_actions)  # noqa: SLF001 - argparse has no other way
-    near = difflib.get_close_matches(unknown[0].partition("=")[0], options, n=1, cutoff=0.7)
+    near = difflib.get_close_matches(unknown[0].partition("=")[0], options, cutoff=0.7)
     if "-f" in options and not unknown[0].startswith("-"):
         near = [f"-f {unknown[0]}"]
     meant = f", did you mean {near[0]!r}?" if near else ""

@@ -162,7 +162,7 @@ def feature_gates(environment: Mapping[str, str]) -> FeatureGates:
     except InvalidInputError as error:
         raise InputError(error.problem, source=VARIABLE) from error
     for name in given.unknown:
-        near = difflib.get_close_matches(name, GATES, n=1)
+        near = difflib.get_close_matches(name, GATES)
         hint = f", did you mean {near[0]}?" if near else ""
         print(f"warning: {VARIABLE}: there is no gate {name!r} in this release{hint}", file=sys.stderr)
     return given.gates
@@ -187,7 +187,7 @@ def _default_spreads(path: str | None) -> tuple[TopologySpread, ...]:
 def _form(text: str) -> str:
     if text in FORMS or text.startswith(JSONPATH):
         return text
-    near = difflib.get_close_matches(text, FORMS, n=1)
+    near = difflib.get_close_matches(text, FORMS)
     meant = f", did you mean {near[0]}?" if near else f": one of {', '.join(FORMS)} and {JSONPATH}TEMPLATE"
     raise argparse.ArgumentTypeError(f"there is no form {text!r}{meant}")
 

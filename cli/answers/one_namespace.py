@@ -68,7 +68,7 @@ class OneNamespace:
 
 def _others(snapshot: Snapshot, name: str) -> str:
     known = sorted({pod.namespace for pod in snapshot.pods})
-    if near := difflib.get_close_matches(name, known, 1):
+    if near := difflib.get_close_matches(name, known):
         return f"did you mean {near[0]!r}?"
     more = f" and {len(known) - _NAMED_MAX} more" if len(known) > _NAMED_MAX else ""
     return f"namespaces with pods: {', '.join(known[:_NAMED_MAX])}{more}" if known else "there is no pod at all"

@@ -55,8 +55,7 @@ class Document:
     def error(self, problem: str) -> InputError:
         """Return an error that names this document and, unless `problem` already does, this object."""
         named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
-        given = self.source if self.source == STANDARD_INPUT else shlex.quote(self.source)
-        hint = f"`fleetwright validate -f {given}` lists every problem of every object"
+        hint = f"`fleetwright validate -f {shlex.quote(self.source)}` lists every problem of every object"
         return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
 
     def _of_metadata(self, key: str) -> str:

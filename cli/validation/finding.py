@@ -109,5 +109,5 @@ def finding_in(
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the known word with the spelling most similar to `word`, empty if none is similar; case is ignored."""
     by_lower = {found.lower(): found for found in sorted(known, reverse=True)}
-    close = difflib.get_close_matches(word.lower(), sorted(by_lower), n=1)
+    close = difflib.get_close_matches(word.lower(), sorted(by_lower))
     return by_lower[close[0]] if close else ""

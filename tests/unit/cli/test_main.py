@@ -204,8 +204,9 @@ def test_a_file_without_its_option_gets_a_suggestion(capsys: pytest.CaptureFixtu
     """The commonest slip of the first minute; it said only that the word is not taken."""
     assert program.main(["plan", "pods.yaml"]) == 2
     assert "did you mean '-f pods.yaml'?" in capsys.readouterr().err
-    assert program.main(["replay", "--ledger", "x", "--nope"]) == 2
-    assert "-f" not in capsys.readouterr().err
+    for words in (["replay", "--ledger", "x", "--nope"], ["man", "pods.yaml"]):
+        assert program.main(words) == 2
+        assert "-f" not in capsys.readouterr().err
 
 
 def test_without_a_command_the_help_is_shown_as_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -356,3 +357,39 @@ def test_the_help_of_the_program_has_codes_examples_and_every_command(capsys: py
     for command, summary in program.COMMANDS.items():
         assert program.main([command, "--help"]) == 0
         assert summary in " ".join(capsys.readouterr().out.split()), command
+
+
+def test_arrays_are_computed_in_one_thread(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Otherwise, a plan takes the processors of a whole build machine, and no less time."""
+    for name in program.ARRAY_THREADS:
+        monkeypatch.setenv(name, "64")
+    assert program.main(["--version"]) == 0
+    assert {name: os.environ[name] for name in program.ARRAY_THREADS} == dict(program.ARRAY_THREADS)
+    assert capsys.readouterr().out
+
+
+def test_what_was_printed_has_arrived_when_a_command_ends(
+    raising: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[bool] = []
+    monkeypatch.setattr(program.sys, "stdout", SimpleNamespace(flush=lambda: flushed.append(True)))
+    code = program._ended(1)
+    monkeypatch.undo()
+    assert (code, flushed) == (1, [True])
+
+
+def test_help_names_an_options_value_once() -> None:
+    parser = argparse.ArgumentParser(prog="x", formatter_class=program._Help, add_help=False)
+    parser.add_argument("target", help="a")
+    parser.add_argument("-a", "--all", action="store_true", help="b")
+    parser.add_argument("-f", "--filename", metavar="PATH", help="c")
+    parser.add_argument("--many", nargs=2, metavar=("A", "B"), help="d")
+    parser.add_argument("--form", choices=("json", "yaml"), help="e")
+    told = [line.strip() for line in parser.format_help().splitlines() if line.startswith("  ")]
+    assert [" ".join(line.split()) for line in told] == [
+        "target a",
+        "-a, --all b",
+        "-f, --filename PATH c",
+        "--many A B d",
+        "--form {json,yaml} e",
+    ]
