@@ -93,10 +93,10 @@ class DisruptionPass:
         """The plan without further disruption."""
         return self._simulators[None].base.plan
 
-    def fills_expected(self, commands: Iterable[Command]) -> bool:
-        """Whether one moves pods to a node on which pending pods are expected now: these may then go to another node."""
+    def fills_expected(self, command: Command) -> bool:
+        """Whether it moves pods to a node on which pending pods are expected now: these may then go to another node."""
         expected = {binding.node for binding in self.base_plan.bindings}
-        return any(move.to in expected for command in commands for move in command.moves)
+        return any(move.to in expected for move in command.moves)
 
     def goes_with_target(self, candidate: Candidate) -> bool:
         """Whether the target decides about a drifted node, together with all others, so that no pod moves twice.

@@ -60,7 +60,7 @@ def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Co
         left.take(candidate, TerminationReason.DRIFTED)
         disruption_pass.names.take(command.replacements)
         found.append(command)
-        if disruption_pass.fills_expected([command]):
+        if disruption_pass.fills_expected(command):
             return found
     return found
 

@@ -61,10 +61,9 @@ class Validation:
         not checked yet: the room on existing nodes is for their pods (docs/adr/0151).
 
         Commands for drift that have no node in common are checked against one snapshot, in which the nodes of the others take
-        no pods: rebuilding it after each of hundreds would cost half a second each in a large cluster. It is rebuilt after one
-        that fills a node on which pending pods are expected: these may then go to a node of the next.
+        no pods: rebuilding it after each of hundreds would cost half a second each in a large cluster.
         """
-        if self._ahead and _is_apart(command, self._ahead) and not self._pass.fills_expected(self._ahead):
+        if self._ahead and _is_apart(command, self._ahead):
             found = self._check(command, closed={name for other in self._ahead for name in _nodes_of(other)})
             if isinstance(found, ValidCommand) and not found.left_out:
                 return found

@@ -10,13 +10,11 @@ from core import labels
 from core.disruption import disrupt, startable
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import drift
-from core.disruption.validation.validation import Validation, ValidCommand
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import RolloutGate
 from core.model.plan import StoredDrain, StoredTarget
 from core.reasons.node import NodeReason
-from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
 from tests.builders import a_node_of, a_pod, a_pool, a_stored_target
 from tests.unit.disruption.nodes_for_tests import (
@@ -177,9 +175,3 @@ def test_a_node_stays_to_which_an_earlier_commands_pod_sends_a_waiting_one() -> 
         found = drift.find(DisruptionPass(snapshot))
         assert [command.nodes for command in found] == gone
         assert [command.nodes for command in disrupt(snapshot).commands if command.reason == "Drifted"] == gone
-    both = drift.find(DisruptionPass(world(*nodes, pods=running, options=KARPENTER)))
-    validation = Validation(both, snapshot)
-    first, second = both
-    assert isinstance(validation.check(first), ValidCommand)
-    validation.carry_out(first)
-    assert isinstance(validation.check(second), Refusal), "a pod came since that will run on c"
