@@ -74,7 +74,7 @@ def _found(expression: str, document: Any) -> Iterator[Any]:
     path = expression.removeprefix("@")
     path = path if path.startswith("$") else f"${path if path[:1] in '.[' else f'.{path}'}"
     try:
-        found = parse("$" if path in ("$", "$.") else path).find(document)
+        found = parse("$" if path == "$." else path).find(document)
     except (JSONPathError, AttributeError) as error:
         problem = " ".join(str(error).split())
         raise InputError(

@@ -34,6 +34,16 @@ def a_document(*commands: dict[str, Any], stay: int = 0) -> dict[str, Any]:
     }
 
 
+def test_a_command_is_described_once_and_neither_saves_nor_costs_less_than_nothing() -> None:
+    text = disruption_table(a_document(a_command(NODES[:2])))
+    first, second = [line for line in text.splitlines() if line.startswith("ip-")]
+    assert first.split()[1] == "Underutilized"
+    assert second.split() == [NODES[1]]
+    for after, told in ((2.0, ": saves $0.0000 an hour"), (2.5, ": costs $0.5000 an hour"), (1.0, ": saves $1.0000")):
+        cost = {"before": 2.0, "after": after, "lowerBound": None}
+        assert told in disruption_table({**a_document(a_command(NODES[:1])), "cost": cost}).splitlines()[0]
+
+
 def test_the_summary_comes_first_and_node_names_stay_whole() -> None:
     """The names of the disrupted nodes matter most."""
     lines = disruption_table(a_document(a_command(NODES))).splitlines()

@@ -247,3 +247,13 @@ def test_a_brake_names_the_zone_that_it_is_about() -> None:
     brake = Brake(BrakeKind.POOL_BREAKER, "it tripped", zone="us-east-1a")
     (shown,) = status(own=own(brakes=EngagedBrakes((brake,))))["brakes"]
     assert (shown["zone"], shown["nodePool"]) == ("us-east-1a", None)
+
+
+def test_nodes_are_listed_by_the_names_of_their_claims() -> None:
+    kind = a_type("m5.large")
+    pairs = [a_node_of(kind, name, pool=pool) for name, pool in (("n1", "z"), ("n2", "a"), ("n3", "m"))]
+    world = a_snapshot(
+        types=(kind,), nodes=tuple(node for _, node in pairs), node_claims=tuple(claim for claim, _ in pairs)
+    )
+    names = [found["name"] for found in status_document_module._claims(world, {})]
+    assert names == ["a-n2", "m-n3", "z-n1"]

@@ -14,6 +14,10 @@ def test_numbers_are_aligned_and_an_empty_heading_is_no_heading() -> None:
     assert '<tr><td>spent</td><td class="number">1,204.50</td><td>3 pods</td></tr>' in table
 
 
+def test_a_table_without_rows_has_no_numbers() -> None:
+    assert html_table(("x", "y"), []).startswith('<table><tr><th scope="col">x</th><th scope="col">y</th></tr>')
+
+
 def test_a_page_fits_a_phone_and_says_what_its_notes_are() -> None:
     """Without a viewport a phone draws a page of 980 pixels, too small to read."""
     page = html_page("Report <one>", "a & b", [html_table(("x",), [])], ("Assumed", ["prices stay"]))

@@ -10,7 +10,7 @@ import pytest
 
 from cli.errors import InputError
 from cli.ledger import past
-from cli.ledger.past import PAGE, explain_past
+from cli.ledger.past import PAGE, PastTarget, explain_past
 from core import codec
 from core.ledger.bases import encode_base
 from core.ledger.digests import catalogue_digest, digest_of
@@ -193,3 +193,21 @@ def test_a_name_is_looked_for_in_its_namespace(
     with pytest.raises(InputError) as refused:
         explained(target, namespace=namespace)
     assert refused.value.problem == f"no decision of that time is about {named}"
+
+
+@pytest.mark.parametrize(
+    ("target", "namespace", "found"),
+    [
+        ("node/n", None, PastTarget(node="n")),
+        ("nodeclaim/n", "shop", PastTarget(node="n")),
+        ("p", "shop", PastTarget(pod="shop/p", node="p")),
+        ("pod/p", "shop", PastTarget(pod="shop/p")),
+        ("shop/p", None, PastTarget(pod="shop/p", node="shop/p")),
+        ("shop/p", "other", PastTarget(pod="shop/p", node="shop/p")),
+        ("n", None, PastTarget(pod="n", node="n")),
+    ],
+)
+def test_a_name_is_that_of_a_pod_or_of_a_node_or_of_either(
+    target: str, namespace: str | None, found: PastTarget
+) -> None:
+    assert past._target(argparse.Namespace(target=target, namespace=namespace)) == found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from cli.errors import InputError
@@ -79,3 +80,11 @@ def test_decisions_come_with_their_snapshots_and_those_to_disrupt_with_their_pla
     later = NOW + timedelta(minutes=30)
     snapshots = list(PeriodReader(ledger, asked(since=later), reaches_back=True))
     assert [snapshot.now for snapshot in snapshots] == [later, later]
+
+
+def test_a_snapshot_of_the_first_moment_stays_as_it_is() -> None:
+    ledger = provisioned(MemoryLedger(), "aaaa1", at=NOW)
+    reader = PeriodReader(ledger, asked(since=NOW))
+    assert reader.within(WORLD) is WORLD
+    older = reader.within(msgspec.structs.replace(WORLD, now=NOW - timedelta(seconds=1)))
+    assert older == WORLD

@@ -145,3 +145,20 @@ def test_moments_of_a_kind_within_five_seconds_are_one() -> None:
 )
 def test_three_steps_are_named_and_the_rest_counted(names: str, text: str) -> None:
     assert moments(*(scaled(1, name, 1) for name in names)) == [(1, "step", text)]
+
+
+def test_a_window_stays_if_its_pool_goes_and_a_fault_at_the_start_is_told() -> None:
+    """A step at the start is how the cluster began; a fault is none of that."""
+    daily = pool("a", {"nodes": "0", "schedule": "30 0 * * *", "duration": "1h"})
+    gone = (60.0, "objectDeleted", {"kind": "NodePool", "name": "a", **USER})
+    found = bands(recorded(daily, gone))
+    assert [(band.kind, band.start) for band in found] == [("window", at(30)), ("step", at(60))]
+    fault = (0.0, "fault", {"kind": "throttled", "call": "ec2:CreateFleet"})
+    assert moments(fault, scaled(0, "cart", 3)) == [(0, "fault", "throttled at ec2:CreateFleet")]
+
+
+@pytest.mark.parametrize("lacking", [None, {}, {"spec": None}, {"spec": {"disruption": None}}])
+def test_an_object_that_lacks_a_part_has_no_window_and_no_count(lacking: dict[str, Any] | None) -> None:
+    own = (0.0, "objectApplied", {"kind": "NodePool", "name": "a", "object": lacking, **USER})
+    later = (9.0, "objectApplied", {"kind": "Deployment", "name": "cart", "object": lacking, **USER})
+    assert moments(own, later) == [(9, "step", "Deployment cart")]

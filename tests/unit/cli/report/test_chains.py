@@ -160,3 +160,14 @@ def test_only_a_decision_to_disrupt_decides_and_one_notice_makes_an_interruption
     (row,) = (row for row in chains(lives, [skipped, *COMMAND]) if row.what == "interruption")
     assert (row.which, row.why) == ("n1, n2", "EC2 takes the capacity back")
     assert steps(row)[:2] == [(8, "decided", "multi, saves 0.1"), (9, "notice", "EC2 takes n1")]
+
+
+def test_each_batch_has_its_row_and_a_node_that_only_has_a_reason_its_own() -> None:
+    lives = [life(1, "web-b1-0"), life(2, "web-b1-1"), life(3, "web-b2-0", reason="Empty"), life(4)]
+    found = [(row.what, row.at, row.nodes) for row in chains(lives, [])]
+    assert found == [
+        ("launch", at(1), ("i-1", "i-2")),
+        ("disruption", at(3), ("i-3",)),
+        ("launch", at(3), ("i-3",)),
+        ("launch", at(4), ("i-4",)),
+    ]

@@ -61,3 +61,7 @@ def test_the_minimum_is_that_of_each_decision_that_has_one(monkeypatch: pytest.M
     monkeypatch.setattr(comparison, "PeriodReader", lambda *_: SimpleNamespace(decisions=lambda: entries, until=at(3)))
     monkeypatch.setattr(comparison, "simulated_periods", lambda *_: (None, (SimpleNamespace(series=()),)))
     assert comparison.compared("ledger", Steps(0)).minimum == ((at(2), 3),)
+
+
+def test_lines_have_four_digits() -> None:
+    assert sampled([(datetime(2026, 1, 1, tzinfo=UTC), 123_456_789)], [datetime(2026, 1, 2, tzinfo=UTC)]) == [0.1235]

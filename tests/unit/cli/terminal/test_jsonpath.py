@@ -35,10 +35,9 @@ WHOLE = json.dumps(DOCUMENT)
         ("{.items[0].pods}", '["p", "q"]'),
         ("{['kind']}", "Plan"),
         ("{.absent}", ""),
-        (
-            "{@}",
-            WHOLE,
-        ),
+        ("{@}", WHOLE),
+        ("{.}", WHOLE),
+        ("{$}", WHOLE),
         (r'{"a\tb\n\"\\\x"}', 'a\tb\n"\\\\x'),
         ("<{ .kind }>", "<Plan>"),
         (r'{range .items[*]}{.name}:{@.pods[0]}{"\n"}{end}done', "a:p\nb:\ndone"),
@@ -57,6 +56,8 @@ def test_a_template_is_filled(template: str, text: str) -> None:
         ("{range .items[*]}{end}{end}", "{end} without {range …}"),
         ("{range .items[*]}{.name}", "{range .items[*]} without {end}"),
         ("{range .items[*]}{range .pods[*]}{end}", "{range .items[*]} without {end}"),
+        ('{"open}', "'\"open' is not a path"),
+        ('{shut"}', "'shut\"' is not a path"),
         ("{.items[}", "'.items[' is not a path such as .nodeClaims[*].name"),
     ],
 )
