@@ -216,7 +216,7 @@ def _labels(
     """Return the template's labels, and a value for every label that only the NodePool's requirements define and leave open."""
     found = dict(template.labels)
     for requirement in requirements:
-        if requirement.key not in well_known and requirement.key not in found:
+        if requirement.key not in well_known:
             value = any_value(requirement)
             if value is not None:
                 found[requirement.key] = value

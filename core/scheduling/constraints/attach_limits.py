@@ -28,7 +28,6 @@ class AttachLimits(Constraint):
     reason = PodReason.ATTACH_LIMIT
 
     def __init__(self, start: PlanStart) -> None:
-        super().__init__(start)
         self._on_nodes: dict[int, Attachments] = {}
         self._on_claims: dict[int, Attachments] = {}
 

@@ -53,7 +53,6 @@ class Commitments(Constraint):
     """
 
     def __init__(self, start: PlanStart) -> None:
-        super().__init__(start)
         self._start = start
         self._table = start.table
         self.left = list(start.uncommitted)

@@ -38,7 +38,6 @@ class Ec2Quotas(Constraint):
     """The remaining vCPU quotas of the plan."""
 
     def __init__(self, start: PlanStart) -> None:
-        super().__init__(start)
         self._start = start
         self._table = start.table
         self._quotas = RemainingQuotas(start.quotas)

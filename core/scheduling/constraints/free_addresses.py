@@ -22,7 +22,6 @@ class FreeAddresses(Constraint):
     """The free addresses that the plan leaves."""
 
     def __init__(self, start: PlanStart) -> None:
-        super().__init__(start)
         self._start = start
         self._table = start.table
         self._addresses = RemainingAddresses() if start.addresses is None else start.addresses.copy()

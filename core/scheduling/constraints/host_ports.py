@@ -22,7 +22,6 @@ class HostPorts(Constraint):
     reason = PodReason.HOST_PORT_TAKEN
 
     def __init__(self, start: PlanStart) -> None:
-        super().__init__(start)
         self._on_nodes: dict[int, Ports] = {}
         self._on_claims: dict[int, Ports] = {}
 

@@ -24,7 +24,6 @@ class NodePoolLimits(Constraint):
     """
 
     def __init__(self, start: PlanStart) -> None:
-        super().__init__(start)
         self.remaining = [limits.copy() for limits in start.limits]
         self._start = start
 

@@ -21,7 +21,6 @@ class Reservations(Constraint):
     """
 
     def __init__(self, start: PlanStart) -> None:
-        super().__init__(start)
         self._start = start
         self._table = start.table
         self.left: dict[str, int] = {}
@@ -86,7 +85,7 @@ class Reservations(Constraint):
         needed = list(ranked)
         for identity in reversed(ranked):
             fewer = [other for other in needed if other != identity]
-            if fewer and not self._restricted_to(draft, *fewer).missing_values():
+            if not self._restricted_to(draft, *fewer).missing_values():
                 needed = fewer
         return tuple(needed)
 

@@ -102,8 +102,8 @@ class ExistingNodeSearch:
             if rule.kind == AFFINITY and not self._domain_counts.is_first(rule):
                 hosts = self._context.node_index.domains(rule.key)
                 occupied = NodeMask(0)
-                for host, count in self._domain_counts.of(rule.group).items():
-                    occupied |= hosts.get(host, NodeMask(0)) if count > 0 else NodeMask(0)
+                for host in self._domain_counts.of(rule.group):
+                    occupied |= hosts[host]
                 near &= occupied
         return near
 

@@ -18,7 +18,6 @@ from core.scheduling.pods.preferences import required_alternatives
 from core.scheduling.primitives.handles import TopologyGroupId
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
-from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, ANTI_AFFINITY
 
 
@@ -38,7 +37,7 @@ class RelaxedPods:
         self._context = context
         self._settings = settings
         self._exclusive_groups: Callable[[tuple[RelaxationStep, ...]], tuple[TopologyGroupId, ...]] = memo(
-            partial(_exclusive_groups, context.topology)
+            _exclusive_groups
         )
         self._options: Callable[[PodSignature, tuple[RelaxationStep, ...]], tuple[LaunchOption, ...]] = memo(
             partial(_options, context)
@@ -116,15 +115,10 @@ def _stays_together(pod_groups: Counter[PodGroup]) -> bool:
     return follows or len(set(attached)) < len(attached)
 
 
-def _exclusive_groups(topology: Topology, steps: tuple[RelaxationStep, ...]) -> tuple[TopologyGroupId, ...]:
+def _exclusive_groups(steps: tuple[RelaxationStep, ...]) -> tuple[TopologyGroupId, ...]:
     """Return hostname groups that count such a pod and must have no other pod on its node, regardless of preferences."""
     rules = steps[-1].host_rules if steps else ()
-    exclusive = {
-        rule.group
-        for rule in rules
-        if rule.kind == ANTI_AFFINITY and rule.selects_self and topology.is_hard(rule.group)
-    }
-    return tuple(sorted(exclusive))
+    return tuple(sorted({rule.group for rule in rules if rule.kind == ANTI_AFFINITY and rule.selects_self}))
 
 
 def _options(

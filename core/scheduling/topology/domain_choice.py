@@ -178,17 +178,12 @@ class DomainChoice:
         priced = shared or draft.mask
 
         def rank(value: str) -> _Preference:
-            spread = by_others = 0
-            for counts in spreads:
-                spread += counts.get(value, 0)
-            for counts in other_spreads:
-                by_others += counts.get(value, 0)
             return (
-                spread,
+                sum(counts.get(value, 0) for counts in spreads),
                 needs.get(value, 0),
                 sum(pods for pods, possible in apart if value not in possible),
                 self._price(draft.template, draft.reqs, priced, key, value),
-                by_others,
+                sum(counts.get(value, 0) for counts in other_spreads),
                 value,
             )
 

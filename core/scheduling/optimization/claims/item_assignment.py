@@ -139,7 +139,7 @@ class ItemAssignment:
                 return True
         for machine in free:
             for other in machines:
-                if other is machine or not other.load[index]:
+                if other is machine:
                     continue
                 for position, (of_group, there) in enumerate(other.items):
                     may_move = of_group == index and there != item and machine.rules.admits(there)

@@ -141,9 +141,7 @@ class ItemExtraction:
 
 
 def _scope(table: RequirementTable, template: NodeClaimTemplate, reqs: RequirementId) -> RepackScope:
-    offered = table[template.offered]
-    own = [(key, requirement) for key, requirement in table[reqs].items() if key not in table.well_known]
-    narrowed = [requirement for key, requirement in own if requirement != offered.get(key)]
+    narrowed = [requirement for key, requirement in table[reqs].items() if key not in table.well_known]
     if template.types.offerings.reservations:
         narrowed.append(_UNRESERVED)
     base = table.narrowed(template.offered, asked=table.conjunction(narrowed)) if narrowed else template.offered
@@ -205,7 +203,7 @@ def _certain_requirements(
     reqs = table.narrowed(scope.offered, asked=step.alternatives[0])
     for key in step.keys:
         value = table.single(claim_reqs, key)
-        if reqs != IMPOSSIBLE and value is not None and table.single(reqs, key) != value:
+        if reqs != IMPOSSIBLE and value is not None:
             reqs = table.with_value(reqs, key, value)
     is_certain = reqs != IMPOSSIBLE and not _is_uncertain(context, signature, reqs, scope.template)
     return reqs if is_certain else IMPOSSIBLE

@@ -91,7 +91,7 @@ class ZoneShares:
         columns = []
         for users, block in zip(self._users, self._blocks, strict=True):
             requests[users] = block.requests
-            allowed = np.zeros((len(self._groups), len(block.prices)), dtype=np.bool_)
+            allowed = np.full((len(self._groups), len(block.prices)), False)
             allowed[users] = block.allowed
             columns.append(allowed)
         return PackingProblem.of(
@@ -113,7 +113,7 @@ class ZoneShares:
         """
         # values[z] = Σ counts[g] item_values[g] over groups g that may run in z alone. Group g gets values[z] over the sum
         # of values of its zones. A zone without such pods gets little, but more than zero: a group may have no other zone.
-        may = np.zeros((len(self._groups), len(self._blocks)), dtype=np.bool_)
+        may = np.full((len(self._groups), len(self._blocks)), False)
         for zone, users in enumerate(self._users):
             may[users, zone] = True
         in_one_zone = (may.sum(axis=1) == 1)[:, None]

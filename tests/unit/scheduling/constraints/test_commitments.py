@@ -189,3 +189,21 @@ def test_only_a_plan_that_extends_covers_claims_that_nothing_covers_yet() -> Non
         commitments.settle(solution.claims, extends=extends)
         found.append((claim.commitment, claim.price, commitments.left))
     assert found == [("", 128_000_000, [ONE.amount]), ("one", 40, [0])]
+
+
+@pytest.mark.parametrize(("used", "changes"), [((), True), (("one",), True), (("one", "two"), False)])
+def test_drafts_change_while_any_commitment_was_unused(used: tuple[str, ...], changes: bool) -> None:
+    """Pods alike share no new claim then: the next one may find less of a commitment."""
+    pair = ReservedInstances(name="two", instance_type="m6.2xlarge", count=1)
+    types = {"one": TYPES[-1], "two": TYPES[2]}
+    nodes = [a_node_of(types[name], name) for name in used]
+    context = context_of(
+        types=TYPES,
+        nodes=tuple(node for _, node in nodes),
+        node_claims=tuple(claim for claim, _ in nodes),
+        pods=tuple(a_pod(f"on-{name}", cpu="8", node_name=name) for name in used),
+        options=Options(commitments=(ONE, pair)),
+    )
+    commitments = context.plan_constraints(()).commitments
+    assert commitments is not None
+    assert commitments.changes_drafts is changes

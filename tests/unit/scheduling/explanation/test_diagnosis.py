@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from core import labels
-from core.model.pod import LabelSelector, TopologySpread
+from core.model.pod import LabelSelector, NodeSelectorTerm, TopologySpread, VolumeUse
+from core.model.storage import PersistentVolume, PersistentVolumeClaim
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
 from core.reasons.pod import RANK, PodReason
@@ -151,3 +152,36 @@ def test_the_nearest_pool_gives_the_code() -> None:
         "far": PodReason.REQUIREMENT_NOT_MET,
         "near": PodReason.NO_OFFERING_FITS,
     }
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_alternatives_the_one_that_comes_nearest_is_told(order: int) -> None:
+    """Otherwise, people add a label that the NodePool never had, where another alternative lacks only a limit."""
+    unknown, known = Requirement.one_of("rack", "r1"), Requirement.one_of(labels.ZONE, ZONES[0])
+    terms = tuple(NodeSelectorTerm((one,)) for one in (unknown, known)[::order])
+    world = {
+        "types": (SMALL,),
+        "node_pools": (a_pool(limits={"nodes": 0}),),
+        "pods": (a_pod("p", required_terms=terms),),
+    }
+    assert plan_of(**world).unschedulable[0].reason == PodReason.LIMIT_REACHED
+
+
+def test_a_pod_that_its_volume_contradicts_is_told_which_volume() -> None:
+    """Neither the NodePool nor a type is the cause."""
+    volume = PersistentVolume(
+        name="v", node_terms=(NodeSelectorTerm((Requirement.one_of(labels.ZONE, ZONES[0]),)),), driver="ebs.csi.aws.com"
+    )
+    claim = PersistentVolumeClaim(
+        namespace="default", name="data", volume_name="v", phase="Bound", is_bind_completed=True
+    )
+    elsewhere = (Requirement.one_of(labels.ZONE, ZONES[1]),)
+    pod = a_pod("p", node_selector=elsewhere, volumes=(VolumeUse("data"),))
+    (entry,) = plan_of(types=(SMALL,), pods=(pod,), volumes=(volume,), volume_claims=(claim,)).unschedulable
+    assert (entry.reason, entry.message) == (
+        PodReason.REQUIREMENT_NOT_MET,
+        (
+            f"NodePool default: PersistentVolumeClaim default/data (volume v) is where {labels.ZONE} is another than the "
+            "pod itself demands"
+        ),
+    )

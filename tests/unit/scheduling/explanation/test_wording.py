@@ -164,3 +164,14 @@ def test_a_pool_without_types_names_its_own_requirement(
     """Otherwise, users change pods, of which none could run there."""
     (entry,) = plan_of(types=types, node_pools=(a_pool("default", *requirements),), pods=(a_pod("p"),)).unschedulable
     assert entry.message == f"NodePool default: {message}"
+
+
+def test_labels_that_a_pool_lacks_are_named_and_those_that_it_has_are_not() -> None:
+    """A pod that demands any value but one demands the label as well."""
+    asked = tuple(
+        one for key in ("team", "rack") for one in (Requirement.of(key, "Exists"), Requirement.of(key, "NotIn", ["x"]))
+    )
+    term = NodeSelectorTerm(asked)
+    pool = a_pool("default", Requirement.one_of("team", "a"))
+    (entry,) = plan_of(types=(a_type(),), node_pools=(pool,), pods=(a_pod("p", required_terms=(term,)),)).unschedulable
+    assert entry.message == "NodePool default: its nodes do not have rack"

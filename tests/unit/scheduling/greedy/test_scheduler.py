@@ -197,3 +197,12 @@ class TestPhases:
     def test_a_pod_that_no_node_could_help_is_left(self) -> None:
         broken = a_pod("d", cpu="100m", required_terms=(NodeSelectorTerm((), uses_fields=True),))
         assert phases(pods=(a_pod("a", cpu="100m"), broken)) == ({"a": "n1"}, "d", "")
+
+
+def test_a_node_that_is_too_full_for_the_other_pods_still_takes_a_buffer() -> None:
+    """It would get a node of its own beside room for it."""
+    spare = PodSpec(requests={"cpu": 100, "memory": 2**30, "pods": 1})
+    buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare)
+    on = Options(feature_gates=FeatureGates(capacity_buffer=True))
+    pods = (a_pod("a", cpu="1500m"), a_pod("b", cpu="600m", memory="7900Mi"))
+    assert len(plan_of(types=(SMALL,), buffers=(buffer,), options=on, pods=pods).claims) == 2

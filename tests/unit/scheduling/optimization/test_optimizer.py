@@ -7,12 +7,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+
+from msgspec import structs
 
 from core.codec import encode_plan
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling import schedule
-from core.scheduling.optimization.optimizer import improved
+from core.scheduling.optimization.optimizer import default_steps, improved
 from core.scheduling.planner import Planner
 from tests.builders import a_pod, a_pool, a_type
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved, greedy
@@ -99,3 +102,12 @@ def test_without_a_budget_nothing_is_searched() -> None:
         found, cost = improved(context, solution, budget, DEFAULT_SETTINGS)
         assert found is solution
         assert cost.hourly == sum(claim.price for claim in solution.claims)
+
+
+def test_the_larger_a_plan_the_fewer_steps_it_gets() -> None:
+    limits = structs.replace(
+        DEFAULT_SETTINGS.optimizer, default_steps_offset=10, default_steps_machines=1000, default_steps_min=7
+    )
+    settings = structs.replace(DEFAULT_SETTINGS, optimizer=limits)
+    steps = [default_steps(SimpleNamespace(claims=[None] * claims), settings) for claims in (0, 1, 90, 132, 133, 999)]
+    assert steps == [100, 90, 10, 7, 7, 7]

@@ -250,3 +250,13 @@ def test_a_plan_that_changes_counts_of_a_required_rule_is_dropped(monkeypatch: p
     monkeypatch.setattr(repacker, "keeps_counts", lambda _, *, before, after: before is after)
     before, after = repacked()
     assert after is before
+
+
+def test_claims_that_gave_up_min_values_and_those_of_pods_that_wait_in_any_case_stay() -> None:
+    for kind in ("lowered", "fixed", "free"):
+        context, solution = greedily_solved(a_cluster(pods=plain_pods(40)))
+        stays, goes = solution.claims
+        stays.min_values_relaxed = kind == "lowered"
+        solution.fixed_pods = frozenset([stays.pods[0].key] if kind == "fixed" else [])
+        after = Repacker(context, DEFAULT_SETTINGS).improved(solution, SearchBudget(30))
+        assert (stays in after.claims, goes in after.claims) == (kind != "free", False)

@@ -350,3 +350,17 @@ class TestSchedule:
         sizes = zip("xyz", (3, 9, 5), strict=True)
         self.run(9, *(a_script(name, 0, is_large=name == large, pods=pods) for name, pods in sizes))
         assert Scripted.log == [("y", None), ("z", models[0]), ("x", models[1])]
+
+
+def test_two_types_are_rounded_together_except_in_a_large_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There they would take a minute, and its loads come from others."""
+    asked = []
+
+    def round_only(_: PreparedProblem, start: Packing, *, pairs: bool, **__: object) -> OptimizedPacking:
+        asked.append(pairs)
+        return OptimizedPacking(start, 0, (), np.zeros((0, 12), dtype=np.int64))
+
+    monkeypatch.setattr(search_schedule, "round_only", round_only)
+    for settings in (LARGE, DEFAULT_SETTINGS):
+        SubproblemSearch(a_zone(ZONES[0]), SearchBudget(), settings).advance(1, SearchBudget(), is_quick=True)
+    assert asked == [False, True]

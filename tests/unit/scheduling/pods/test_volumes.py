@@ -20,7 +20,7 @@ from core.model.values.requirements import Requirement, Requirements
 from core.reasons.pod import PodReason
 from core.scheduling.pods.volumes import NO_VOLUMES, VolumeIndex, VolumeNeeds
 from tests.builders import ZONES, a_pod, a_snapshot, a_type
-from tests.unit.scheduling.reading import claim_of, plan_of, reasons_of
+from tests.unit.scheduling.reading import claim_of, context_of, plan_of, reasons_of
 
 TYPE = a_type("m", cpu="4", memory="16Gi")
 GP3 = StorageClass(name="gp3", provisioner="ebs.csi.aws.com", binding_mode=WAIT_FOR_FIRST_CONSUMER)
@@ -165,3 +165,36 @@ def test_a_claim_that_nobody_has_is_named_without_a_volume() -> None:
         "PersistentVolumeClaim default/data (volume v)",
     ]
     assert index.volumes_that_demand(pod, labels.REGION) == []
+
+
+def test_what_a_running_pod_attaches_is_its_volumes_or_what_their_class_will_make() -> None:
+    """A claim that is being deleted still has its volume; one without a driver, or made by hand, attaches nothing."""
+    no_driver, by_hand = a_volume("old"), StorageClass(name="hand", provisioner="kubernetes.io/no-provisioner")
+    no_driver = msgspec.structs.replace(no_driver, driver="")
+    world = {
+        "volumes": (a_volume("v"), no_driver),
+        "storage_classes": (GP3, msgspec.structs.replace(by_hand, binding_mode=WAIT_FOR_FIRST_CONSUMER)),
+    }
+    bound = {"phase": "Bound", "is_bind_completed": True}
+    found = {}
+    for case, claim in {
+        "bound": a_claim(volume_name="v", **bound),
+        "deleted": a_claim(volume_name="v", is_terminating=True, **bound),
+        "no driver": a_claim(volume_name="old", **bound),
+        "gone": a_claim(volume_name="gone", **bound),
+        "waits": a_claim(storage_class="gp3"),
+        "by hand": a_claim(storage_class="hand"),
+        "another": a_claim("other", volume_name="v", **bound),
+    }.items():
+        context = context_of(types=(TYPE,), pods=(using("c"),), volume_claims=(claim,), **world)
+        found[case] = context.volumes.attachments(using("c"))
+    driver = GP3.provisioner
+    assert found == {
+        "bound": ((driver, "v"),),
+        "deleted": ((driver, "v"),),
+        "no driver": (),
+        "gone": (),
+        "waits": ((driver, "default/c"),),
+        "by hand": (),
+        "another": (),
+    }

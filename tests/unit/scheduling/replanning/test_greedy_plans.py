@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from core import labels
 from core.model.pod import TopologySpread
+from core.model.snapshot import Options
+from core.model.values.commitment import ReservedInstances
 from core.packing.search_budget import SearchBudget
 from core.scheduling import Planner
 from core.scheduling.replanning.greedy_plans import Drains, drained, greedy
@@ -74,3 +76,16 @@ def test_pods_of_drained_nodes_go_to_the_nodes_that_a_target_means_for_them() ->
             assert [(pod.name, position) for pod, position in solution.bound] == placed
             assert [pod.name for pod in displaced] == ["a", "b"]
             assert (solution.claims, solution.unplaced) == ([], [])
+
+
+def test_a_greedy_plan_is_settled_with_its_commitments() -> None:
+    """A claim gives up what its commitment would pay for a larger node, and may be launched as any type that this covers."""
+    types = tuple(
+        a_type(f"m7.{size}", cpu=cpu, price=0.05 * int(cpu)) for size, cpu in (("large", "2"), ("2xlarge", "8"))
+    )
+    bought = ReservedInstances(name="one", instance_type="m7.2xlarge", count=1)
+    pods = tuple(a_pod(f"p{n}", cpu="1500m") for n in range(5))
+    context = context_of(types=types, pods=pods, options=Options(commitments=(bought,)))
+    solution, _ = greedy(context, frozenset(), consolidation=False)
+    (claim,) = solution.claims
+    assert (claim.commitment, claim.template.types.names(claim.allowed)) == ("one", ("m7.2xlarge",))

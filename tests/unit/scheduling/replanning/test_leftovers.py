@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from core import labels
-from core.model.pod import PodAffinityTerm, VolumeUse
+from core.model.pod import PodAffinityTerm, VolumeUse, WeightedPodAffinityTerm
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.replanning.leftovers import is_fair, leftovers_of
@@ -59,3 +59,15 @@ def test_priorities_are_those_of_the_pods_that_lose_and_gain_a_place() -> None:
     one_of, other_of = Counter({near.index: 1}), Counter({larger.index: 1})
     assert is_fair(waiting, before=one_of, after=other_of), "a place for priority 9 instead of 5"
     assert not is_fair(waiting, before=other_of, after=one_of)
+
+
+def test_pods_that_only_prefer_a_rule_along_zones_may_lose_their_place_as_well() -> None:
+    """With the preference they are placed by zones like those that have to be."""
+    wish = (WeightedPodAffinityTerm(1, NEAR[0]),)
+    context = context_of(
+        types=(a_type(cpu="8"),), pods=(a_pod("wish", preferred_affinity=wish), a_pod("other", cpu="2"))
+    )
+    wishing, other = (group_of(context, name).index for name in ("wish", "other"))
+    waiting = {group.pod_group.index: group for group in queue_of(context, [(context.pending, False)])}
+    assert is_fair(waiting, before=Counter({other: 1}), after=Counter({wishing: 1}))
+    assert not is_fair(waiting, before=Counter({wishing: 1}), after=Counter({other: 1}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from core import labels
 from core.model.node import Node
@@ -17,6 +18,7 @@ from tests.unit.scheduling.reading import context_of, places, plan_of, reasons_o
 
 TYPE = a_type("m", cpu="4", memory="16Gi", zones=ZONES[:1], capacity_types=(labels.ON_DEMAND,))
 BESIDE_DB = PodAffinityTerm(labels.HOSTNAME, a_selector(app="db"))
+BIG = {"cpu": 99_000, "memory": 2**40, "pods": 900}
 BY_FAMILY = PodAffinityTerm("family", a_selector(app="db"))
 
 
@@ -137,3 +139,22 @@ def test_only_few_pods_are_planned_on_one_node_as_well(count: int, zones: tuple[
 
     assert RequeuingScheduler(context, queue).solution().unplaced == []
     assert len(queues) == plans
+
+
+def test_pods_that_no_rule_holds_to_one_domain_are_planned_once() -> None:
+    """Most of them go to a node that exists; of the others, one node would take both whatever zone it is in."""
+    largest = a_type("large", cpu="8", memory="128Gi", pods="737", price=1.0, zones=ZONES[1:2])
+    node = replace(a_node("n1", ZONES[0]), capacity=BIG, allocatable=BIG)
+    pods = tuple(a_pod(f"p{n}", cpu="100m") for n in range(SHARING_PODS_MAX))
+    tied = (Requirement.one_of(labels.ZONE, ZONES[1]),)
+    context = context_of(
+        types=(largest,), nodes=(node,), pods=(*pods, *(a_pod(f"q{n}", cpu="3", node_selector=tied) for n in range(2)))
+    )
+    queues = []
+
+    def queue() -> list[object]:
+        queues.append(queue_of(context, [(context.pending, False)]))
+        return queues[-1]
+
+    solution = RequeuingScheduler(context, queue).solution()
+    assert (len(solution.claims), len(solution.bound), len(queues)) == (1, SHARING_PODS_MAX, 1)

@@ -69,3 +69,20 @@ def test_steps_go_on_from_another_variation_that_leaves_fewer_pods() -> None:
     assert best is not None
     assert best.order == order.order
     assert len(best.barred) == 2
+
+
+def test_of_equally_good_variations_the_one_with_the_fewest_changes_is_changed_first_and_then_the_oldest() -> None:
+    """A variation from outside counts as one change."""
+    outside = PlanVariation(order=DomainOrder("zone", ("b", "a")))
+    asked: list[PlanVariation] = []
+
+    def planned(variation: PlanVariation) -> VariationResult:
+        asked.append(variation)
+        return VariationResult(4, (1,))
+
+    first = list(dict.fromkeys(one for one in PlanVariation().neighbours(1, CONFLICTS) if one != PlanVariation()))
+    a_search(planned, plans_max=len(first) + 2, others=(outside,)).best(VariationResult(4, (1,)))
+    assert asked[:-1] == [first[0], outside, *first[1:]]
+    assert asked[-1] == next(
+        one for one in first[0].neighbours(1, CONFLICTS) if one not in (*asked[:-1], PlanVariation())
+    )

@@ -284,3 +284,10 @@ def test_a_label_that_its_pool_leaves_open_gets_the_value_in_use_with_the_fewest
     assert values(*there, affinity=(apart,)) == ["blue", "red"]
     assert values(affinity=(apart,)) == ["1"]
     assert values("old", affinity=(apart,)) == []
+
+
+def test_rules_along_other_keys_do_not_order_zones() -> None:
+    for key in (labels.CAPACITY_TYPE, labels.HOSTNAME):
+        term = PodAffinityTerm(key, a_selector(app="web"))
+        assert ordered(a_pod("follower", node_selector=only_in(2), affinity=(term,))) == "abc"
+        assert ordered(a_pod("foe", node_selector=only_in(0), anti_affinity=(term,))) == "abc"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import msgspec
 import pytest
 
@@ -14,7 +16,7 @@ from core.scheduling import schedule
 from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps
 from core.scheduling.optimization.items.item_extraction import ItemExtraction
-from tests.builders import a_pod, a_pool, a_type
+from tests.builders import ZONES, a_pod, a_pool, a_type
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved, greedy, instance_types
 
 FAMILY = "karpenter.k8s.aws/instance-family"
@@ -111,3 +113,20 @@ def test_types_near_the_cheapest_are_kept_and_as_many_as_a_launch_needs(
     assert "".join(claim.template.types.names(claim.allowed)) == names
     assert claim.charged == claim.allowed
     assert ([pod.name for pod in claim.pods], claim.used) == (["p"], solution.claims[0].used)
+
+
+def test_pods_that_contradict_each_other_get_no_claim_whoever_comes_between_them() -> None:
+    zones = (Requirement.one_of(labels.ZONE, zone) for zone in ZONES[:2])
+    pods = (
+        a_pod("plain", cpu="1"),
+        *(a_pod(f"in-{zone.values[0]}", cpu="1", node_selector=(zone,)) for zone in zones),
+    )
+    context, solution = greedily_solved(a_cluster(pods=pods))
+    extraction = ItemExtraction(context, HostnameCaps(context.topology.groups))
+    scope = extraction.scope(solution.claims[0])
+    movable = [one for claim in solution.claims for one in extraction.items_of(claim, scope)]
+    assert len(movable) == 3
+    builder = ClaimBuilder(context, scope, DEFAULT_SETTINGS.repack)
+    assert [builder.claim(order) for order in permutations(movable)] == [None] * 6
+    names = {len(pair): builder.claim(pair) is not None for pair in ([movable[0]], movable[:1] + movable[1:2])}
+    assert names[1]

@@ -6,12 +6,13 @@ from typing import Any
 
 from core import labels
 from core.model.pod import HostPort, Pod, PodAffinityTerm, TopologySpread, WeightedPodAffinityTerm
+from core.model.values.requirements import Requirement
 from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps
 from core.scheduling.optimization.items.item_extraction import ItemExtraction
 from core.scheduling.optimization.items.packing_item import MovablePods
-from tests.builders import a_pod, a_selector
-from tests.unit.scheduling.optimization.clusters import a_cluster, greedily_solved, plain_pods
+from tests.builders import ZONES, a_pod, a_pool, a_selector
+from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved, plain_pods
 
 OWN = a_selector(app="own")
 
@@ -71,3 +72,15 @@ def test_a_preference_that_a_claim_meets_goes_with_its_pods() -> None:
     _, claims = extracted(*own(3, preferred_anti_affinity=(apart,)))
     assert len(claims) == 3
     assert all(one.item.caps for items in claims for one in items)
+
+
+def test_a_scope_has_the_values_of_its_pools_own_labels_that_a_claim_was_narrowed_to() -> None:
+    """Otherwise, pods move to a node of another team. What the pool's types have by themselves stays open."""
+    team = Requirement.one_of("team", "a", "b")
+    pods = (a_pod("p", node_selector=(Requirement.one_of("team", "b"), Requirement.one_of(labels.ZONE, ZONES[0]))),)
+    for waiting, teams in ((pods, ("b",)), ((a_pod("p"),), ("a", "b"))):
+        context, solution = greedily_solved(a_cluster(pods=waiting, node_pools=(a_pool("default", ON_DEMAND, team),)))
+        scope = ItemExtraction(context, HostnameCaps(context.topology.groups)).scope(solution.claims[0])
+        offered = context.table[scope.offered]
+        assert (offered["team"].values, labels.ZONE in offered) == (teams, False)
+        assert (scope.offered == context.templates[0].offered) is (teams == ("a", "b"))

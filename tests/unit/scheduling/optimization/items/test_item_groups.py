@@ -60,3 +60,14 @@ def test_equal_groups_with_equal_domains_are_one() -> None:
     there = LaunchOption(0, 3, 1)
     assert group.restricted_to(there).options == (there,)
     assert group.restricted_to(there).requests == group.requests
+
+
+def test_the_group_that_needs_the_most_machines_is_the_resource() -> None:
+    """Ten pods of which five may share a machine need two, eleven need three."""
+    one = replace(SETTINGS, hostname_resources_max=1)
+    for ours, theirs, found in (((10, 5), (6, 1), {2: 1}), ((11, 5), (2, 1), {9: 5}), ((10, 5), (2, 1), {2: 1})):
+        counts = {
+            of_hostname_group(9, cap=ours[1]): ours[0],
+            of_hostname_group(2, cap=theirs[1], requests=2): theirs[0],
+        }
+        assert ItemGrouping(counts, one).hostname_capacity == found

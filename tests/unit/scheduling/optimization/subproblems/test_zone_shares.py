@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from core import labels
 from core.model.catalogue import InstanceType, Offering
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import nanodollars
+from core.packing.problem import PackingProblem
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.item_groups import ItemGroup, LaunchOption
@@ -123,3 +125,15 @@ def _type(cpu: int, price_in_b: float, costs: float) -> InstanceType:
     one = a_type(f"m-{cpu}", cpu=str(cpu), memory=f"{4 * cpu}Gi", price=0.05 * cpu * costs, zones=(A,))
     there = Offering(one.name, B, labels.ON_DEMAND, nanodollars(round(0.05 * cpu * costs * price_in_b, 9)))
     return InstanceType(name=one.name, labels=one.labels, capacity=one.capacity, offerings=(*one.offerings, there))
+
+
+def test_what_a_pod_costs_alone_is_its_largest_share_of_the_type_where_that_is_least() -> None:
+    """A type without a resource holds no pod that requests it."""
+    problem = PackingProblem.of(
+        requests=np.array([[2, 1], [1, 0], [4, 1]]),
+        counts=np.array([1, 1, 1]),
+        capacity=np.array([[4, 1], [8, 0], [4, 4]]),
+        prices=np.array([100, 120, 150]),
+        allowed=np.ones((3, 3), dtype=bool),
+    )
+    assert zone_shares._cost_alone(problem).tolist() == [75.0, 15.0, 100.0]
