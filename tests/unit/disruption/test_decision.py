@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 import pytest
 
 from core import labels
 from core.disruption import disrupt, startable
-from core.disruption.decision import default_steps
+from core.disruption.decision import default_steps, run
+from core.disruption.disruption_pass import DisruptionPass
 from core.model.plan import Command, DisruptionPlan, Move
 from core.model.pod import NodeSelectorTerm
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
+from core.packing.search_budget import SearchBudget
+from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
+from core.scheduling.planner import Planner
 from tests.builders import NOW, a_node_of
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
@@ -119,3 +125,88 @@ def test_without_a_node_that_may_go_there_is_no_target_and_no_reason() -> None:
     plan = disrupt(world(a_node_of(SMALL, "held"), pods=(guarded,)))
     assert (plan.commands, plan.target, plan.target_reason) == ((), None, "")
     assert disrupt(half_full(4, at_once=1)).target_reason == "TargetMade"
+
+
+def test_a_planner_that_exists_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads every pod of the cluster, which takes seconds in a large one."""
+    snapshot = world(a_node_of(SMALL, "a"), pods=(pod_on("a"),))
+    planner = Planner(snapshot)
+    expected = disrupt(snapshot)
+    monkeypatch.setattr("core.disruption.decision.Planner", None)
+    assert disrupt(snapshot, planner) == expected
+
+
+def test_the_minimum_is_proved_for_a_new_target_and_for_a_continued_one_only_if_asked() -> None:
+    first = half_full(8, at_once=2)
+    plan = disrupt(first)
+    gone = {node for command in plan.commands for node in command.nodes}
+    later = msgspec.structs.replace(
+        first,
+        stored_target=plan.target,
+        marked_for_deletion=tuple(claim for command in plan.commands for claim in command.claims),
+    )
+    assert gone
+    again = disrupt(later, proves_continued=True)
+    assert (again.target_reason, again.cost.lower_bound is None) == ("TargetContinued", False)
+    unproved = disrupt(later)
+    assert (unproved.target_reason, unproved.cost.lower_bound) == ("TargetContinued", None)
+
+
+class FixedTarget:
+    """Takes the place of the decision about the target: it finds what a test says, and notes its budget."""
+
+    found: tuple[Command, ...] = ()
+    budgets: ClassVar[list[SearchBudget]] = []
+
+    def __init__(self, disruption_pass: DisruptionPass, budget: SearchBudget) -> None:
+        self.kept, self.reason = None, TargetReason.MADE
+        self.budgets.append(budget)
+
+    def commands(self) -> list[Command]:
+        return list(self.found)
+
+    def single(self) -> list[Command]:
+        return [command_for("single")]
+
+
+def command_for(name: str) -> Command:
+    return Command(reason="Drifted", method=name, nodes=(name,), claims=(f"default-{name}",))
+
+
+@pytest.mark.parametrize(
+    ("by_target", "by_drift", "options", "expected"),
+    [
+        (("target",), ("drift",), Options(), ["target"]),
+        ((), ("drift",), Options(), ["drift"]),
+        ((), (), Options(), ["single"]),
+        ((), ("drift",), Options(ignore_budgets=True), ["single"]),
+        (("target",), ("drift",), Options(ignore_budgets=True), ["target"]),
+    ],
+)
+def test_drift_and_one_node_are_tried_where_the_target_lets_none_go(
+    by_target: tuple[str, ...],
+    by_drift: tuple[str, ...],
+    options: Options,
+    expected: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(FixedTarget, "found", tuple(map(command_for, by_target)))
+    monkeypatch.setattr("core.disruption.target.decide.TargetDecision", FixedTarget)
+    monkeypatch.setattr("core.disruption.methods.drift.find_left", lambda _: list(map(command_for, by_drift)))
+    guard = {"annotations": {labels.DO_NOT_DISRUPT: "true"}}
+    names = ("target", "drift", "single")
+    nodes, pods = (a_node_of(SMALL, name) for name in names), tuple(pod_on(name, **guard) for name in names)
+    found = run(world(*nodes, pods=pods, options=options))
+    assert [command.method for command in found.commands] == expected
+    assert [candidate.name for candidate in found.survey.candidates] == sorted({*names} - {*expected})
+
+
+def test_the_search_has_the_steps_that_are_asked_for_and_its_own_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.disruption.target.decide.TargetDecision", FixedTarget)
+    monkeypatch.setattr(FixedTarget, "budgets", [])
+    snapshot = world(a_node_of(SMALL, "single"))
+    guarded = msgspec.structs.replace(snapshot, pods=(pod_on("single"),))
+    search, deadline = (lambda: 0.5), (lambda: 0.25)
+    run(guarded, None, search, deadline=deadline)
+    run(msgspec.structs.replace(guarded, options=Options(improve_iterations=7)), deadline=deadline)
+    assert [(budget.steps_max, budget.out_of_time) for budget in FixedTarget.budgets] == [(40, search), (7, deadline)]

@@ -116,3 +116,21 @@ def test_a_node_goes_whose_target_may_not_begin(*, has_room: bool) -> None:
     assert [command.nodes for command in plan.commands] == ([("other",)] if has_room else [])
     assert (plan.target is None) is has_room
     assert plan.target_reason == TargetReason.MADE
+
+
+def test_one_node_of_several_makes_room_and_what_has_none_keeps_no_other_choice() -> None:
+    """Both become one new node if the limits have room beside either; else the next best goes alone, and launches nothing."""
+    this_pass, free = DisruptionPass(three()), dict.fromkeys("abc", 0)
+    candidates = this_pass.survey.candidates
+    (both,) = single_command(this_pass, candidates, free, lambda _, beside: beside.name == "b")
+    assert (both.method, both.nodes) == ("multi", ("b", "a"))
+    (alone,) = single_command(this_pass, candidates, free, lambda _, __: False)
+    assert (alone.method, alone.nodes, alone.replacements) == ("single", ("b",), ())
+
+
+@pytest.mark.parametrize(("net", "goes"), [(1, True), (0, False)])
+def test_a_command_pays_for_its_moves(net: int, *, goes: bool) -> None:
+    this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), a_node_of(LARGE, "b"), pods=(pod_on("a"), pod_on("b"))))
+    first = this_pass.survey.candidates[:1]
+    commands = single_command(this_pass, first, {"a": first[0].price - net}, lambda _, __: True)
+    assert [command.nodes for command in commands] == ([("a",)] if goes else [])
