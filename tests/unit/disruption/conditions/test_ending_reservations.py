@@ -103,6 +103,16 @@ def test_such_a_command_holds_when_it_is_checked_again() -> None:
     assert isinstance(Validation([command], snapshot).check(command), ValidCommand)
 
 
+def test_a_move_by_choice_is_stranded_where_only_the_block_would_hold_its_pods() -> None:
+    snapshot = a_world(NEAR, spot(), pods=(pod_on("node-1"),), admits=ONLY_RESERVED)
+    this_pass = DisruptionPass(snapshot)
+    chosen, must = (
+        this_pass.simulate(this_pass.survey.candidates, consolidation=by_choice) for by_choice in (True, False)
+    )
+    assert "pod default/on-node-1 would find no place" in chosen.stranded
+    assert (must.stranded, [claim.capacity_types for claim in must.claims]) == ("", [(labels.RESERVED,)])
+
+
 def test_karpenters_own_moves_do_not_look_at_ends() -> None:
     snapshot = a_world(NEAR, spot(), pods=(pod_on("node-1"),), options=KARPENTER)
     assert DisruptionPass(snapshot).snapshot is snapshot
