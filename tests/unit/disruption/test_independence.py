@@ -315,3 +315,20 @@ class TestWidened:
         """Drift of static pools replaces nodes and moves no pods; an empty node has none to move."""
         last = msgspec.structs.replace(a_deletion("node-2", ""), **{"moves": (), **changes})
         assert (len(widened([a_deletion("node-1", "node-2")], last, world())) == 1) is is_merged
+
+        assert (len(widened([a_deletion("node-1", "node-2")], last)) == 1) is is_merged
+
+
+@pytest.mark.parametrize("known", ["even", "counted"])
+def test_pods_that_are_gone_hold_no_command_back(known: str) -> None:
+    """A command may have been decided for a pod that has ended since."""
+    spread = TopologySpread(labels.HOSTNAME, 1, selector=BOTH)
+    pods = [
+        pod_on("node-1", name="even", labels={"app": "a"}, spreads=(spread,)),
+        pod_on("node-2", name="counted", labels={"app": "b"}),
+    ]
+    moves = (Move("default/even", "host"), Move("default/on-node-1", "node-3"))
+    first = msgspec.structs.replace(a_deletion("node-1", "node-3"), moves=moves)
+    between = msgspec.structs.replace(a_deletion("node-2", "host"), moves=(Move("default/counted", "host"),))
+    found = widened([first, between], a_deletion("node-3", "x"), [pod for pod in pods if pod.name == known])
+    assert [command.nodes for command in found] == [("node-2",), ("node-1", "node-3")]

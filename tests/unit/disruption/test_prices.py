@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
@@ -69,10 +70,10 @@ def test_requirements_follow_the_narrowing() -> None:
         Requirement.one_of(labels.CAPACITY_TYPE, *claim().capacity_types),
     )
     found = ReplacementOptions.of(claim(requirements=wide), BOTH).restricted_to(labels.SPOT).first(1).planned()
-    assert {r.key: r.values for r in found.requirements} == {
-        labels.INSTANCE_TYPE: ("small",),
-        labels.CAPACITY_TYPE: ("spot",),
-    }
+    assert found.requirements == (
+        Requirement.one_of(labels.INSTANCE_TYPE, "small"),
+        Requirement.one_of(labels.CAPACITY_TYPE, "spot"),
+    )
 
 
 def test_min_values() -> None:
@@ -116,3 +117,55 @@ def test_a_claim_that_a_commitment_covers_has_the_price_of_what_is_prepaid() -> 
         t.name: paid_for(offerings[0].price) for t, offerings in full.types
     }
     assert 0 < found.price < full.price
+
+
+@pytest.mark.parametrize(
+    ("offering", "asked", "admitted"),
+    [
+        ({}, {}, True),
+        ({"available": False}, {}, False),
+        ({}, {"zones": ZONES[1:]}, False),
+        ({}, {"capacity_types": (labels.SPOT,)}, False),
+        ({}, {"requirements": (Requirement.one_of(labels.ZONE, ZONES[1]),)}, False),
+        ({"reservation_id": "cr-1"}, {"requirements": (Requirement.one_of(labels.RESERVATION_ID, "cr-1"),)}, True),
+        ({"reservation_id": "cr-2"}, {"requirements": (Requirement.one_of(labels.RESERVATION_ID, "cr-1"),)}, False),
+    ],
+)
+def test_an_offering_is_taken_only_where_the_claim_admits_it(
+    offering: dict[str, Any], asked: dict[str, Any], *, admitted: bool
+) -> None:
+    """EC2 would launch what NodePool or pods exclude."""
+    kind = labels.RESERVED if offering.get("reservation_id") else labels.ON_DEMAND
+    one = Offering("small", ZONES[0], kind, 5, **offering)
+    snapshot = a_snapshot(types=(msgspec.structs.replace(SMALL, offerings=(one,)),), node_pools=(a_pool(),))
+    fields = {"capacity_types": (labels.ON_DEMAND, labels.RESERVED), **asked}
+    found = ReplacementOptions.of(claim(instance_types=("small", "unknown"), **fields), snapshot)
+    assert [(t.name, offerings) for t, offerings in found.types] == ([("small", (one,))] if admitted else [])
+
+
+def test_types_are_ordered_by_price_and_equals_by_name() -> None:
+    types = tuple(a_type(name, price=price) for name, price in (("c", 0.1), ("d", 0.05), ("b", 0.1), ("a", 0.2)))
+    names = tuple(t.name for t in types)
+    found = ReplacementOptions.of(claim(instance_types=names), a_snapshot(types=types, node_pools=(a_pool(),)))
+    assert [t.name for t, _ in found.types] == ["d", "b", "c", "a"]
+    assert found.price == nanodollars(0.02)
+    assert [t.name for t, _ in found.first(3).types] == ["d", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("least", "missing", "needed"),
+    [
+        ({}, "", 0),
+        ({labels.INSTANCE_TYPE: 1}, "", 1),
+        ({labels.INSTANCE_TYPE: 2, "size": 1}, "", 2),
+        ({"size": 2}, "size", 2),
+    ],
+)
+def test_min_values_of_several_labels(least: dict[str, int], missing: str, needed: int) -> None:
+    """The type that has a value of its own may be the most expensive; what all types together lack takes all of them."""
+    asked = tuple(Requirement.of(key, "Exists", [], number) for key, number in least.items())
+    options = ReplacementOptions.of(claim(requirements=(Requirement.of("team", "Exists", []), *asked)), BOTH)
+    assert (options.missing_values(), options.needed_for_min_values()) == (missing, needed)
+    assert options.can_launch("Strict") is not bool(missing)
+    assert options.can_launch("BestEffort")
+    assert not options.first(0).can_launch("BestEffort")

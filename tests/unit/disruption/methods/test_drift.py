@@ -11,12 +11,13 @@ from core.disruption import disrupt, startable
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import drift
 from core.model.node import Node
-from core.model.node_claim import NodeClaim
-from core.model.node_pool import RolloutGate
+from core.model.node_claim import DRIFTED, NodeClaim
+from core.model.node_pool import Budget, Disruption, RolloutGate
 from core.model.plan import StoredDrain, StoredTarget
+from core.model.pod import PodAffinityTerm
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
-from tests.builders import a_node_of, a_pod, a_pool, a_stored_target
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_stored_target
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     LARGE,
@@ -175,3 +176,32 @@ def test_a_node_stays_to_which_an_earlier_commands_pod_sends_a_waiting_one() -> 
         found = drift.find(DisruptionPass(snapshot))
         assert [command.nodes for command in found] == gone
         assert [command.nodes for command in disrupt(snapshot).commands if command.reason == "Drifted"] == gone
+
+
+def test_nodes_go_in_the_order_in_which_they_drifted_and_those_without_a_moment_last() -> None:
+    """Equals go by name, whichever comes first in the snapshot."""
+    moments = {"a": NOW, "b": NOW - timedelta(seconds=1), "c": NOW - timedelta(hours=1), "d": None}
+    nodes = []
+    for name, since in moments.items():
+        claim, node = drifted(a_node_of(SMALL, name))
+        condition = msgspec.structs.replace(claim.conditions[DRIFTED], changed_at=since)
+        changed = msgspec.structs.replace(claim, conditions={**claim.conditions, DRIFTED: condition})
+        nodes.append((changed, node))
+    snapshot = world(*nodes, pods=tuple(pod_on(name, cpu="900m") for name in moments))
+    found = drift.find_left(DisruptionPass(snapshot))
+    assert [command.nodes for command in found] == [("c",), ("b",), ("a",), ("d",)]
+
+
+def test_a_command_that_depends_on_another_waits_for_the_next_call_and_uses_no_budget() -> None:
+    """Which pod comes first decides where the other may go."""
+    avoids = PodAffinityTerm(labels.ZONE, a_selector(app="web"))
+    pods = (
+        pod_on("a", cpu="900m", labels={"app": "web"}),
+        pod_on("b", cpu="900m", anti_affinity=(avoids,)),
+        pod_on("c", cpu="900m"),
+    )
+    two = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("2"),))),)
+    zones = (ZONES[0], ZONES[1], ZONES[0])
+    nodes = [drifted(a_node_of(SMALL, name, zone=zone)) for name, zone in zip("abc", zones, strict=True)]
+    found = drift.find_left(DisruptionPass(world(*nodes, pods=pods, node_pools=two)))
+    assert [command.nodes for command in found] == [("a",), ("c",)]

@@ -14,6 +14,7 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import repair
 from core.model.feature_gates import FeatureGates
 from core.model.node import NodeCondition
+from core.model.node_claim import DRIFTED, Condition
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command
 from core.model.pod import Pod
@@ -168,3 +169,17 @@ def test_the_method_finds_one_node_at_a_time() -> None:
 def test_the_method_finds_nothing_without_the_feature_gate_or_an_unhealthy_node() -> None:
     assert repair.find(DisruptionPass(world(DEAD, options=Options()))) == []
     assert repair.find(DisruptionPass(world())) == []
+
+
+def test_pods_of_an_unhealthy_node_go_to_no_node_that_leaves_soon_if_another_holds_them() -> None:
+    """Otherwise, they move again as soon as the drifted node is replaced."""
+    snapshot = world(DEAD, nodes=2, pods=(a_running("p", "node-0"), a_running("q", "node-1")))
+    beside = snapshot.node_claims[1]
+    conditions = {**beside.conditions, DRIFTED: Condition("True", "NodePoolDrifted", changed_at=NOW)}
+    drifts = msgspec.structs.replace(beside, conditions=conditions)
+    healthy, drifted = (
+        repair.find(DisruptionPass(msgspec.structs.replace(snapshot, node_claims=(snapshot.node_claims[0], claim))))
+        for claim in (beside, drifts)
+    )
+    assert [move.to for command in healthy for move in command.moves] == ["node-1"]
+    assert [len(command.replacements) for command in drifted] == [1]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from core import labels
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import single_node
-from core.model.plan import Move
+from core.model.node_pool import BALANCED, Budget, Disruption
+from core.model.plan import Blocked, Move
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
-from tests.builders import a_node_of
+from tests.builders import a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import (
     LARGE,
     MIDDLE,
+    ON_DEMAND,
+    OPEN,
     SMALL,
     blocked,
     pod_on,
@@ -72,3 +76,32 @@ def test_a_refused_node_says_why_and_is_not_tried_twice() -> None:
     this_pass = DisruptionPass(world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
     assert single_node.find(this_pass) == []
     assert this_pass.refusals["node-1"].reason == NodeReason.NO_CHEAPER_OPTION
+
+
+def test_node_pools_take_turns_and_a_refused_node_is_passed_over() -> None:
+    """A large pool would leave the others no simulations."""
+    pools = tuple(a_pool(name, ON_DEMAND, disruption=OPEN) for name in ("one", "two"))
+    nodes = [a_node_of(SMALL, name, pool=pool) for name, pool in (("a", "one"), ("b", "one"), ("c", "two"))]
+    pods = tuple(pod_on(name, cpu="900m") for name in "abc")
+    this_pass = DisruptionPass(world(*nodes, pods=pods, node_pools=pools))
+    assert single_node.find(this_pass) == []
+    assert list(this_pass.refusals) == ["a", "c", "b"]
+    this_pass.refusals.clear()
+    this_pass.refuse(this_pass.survey.candidates[0], NodeReason.NOT_TRIED, "an earlier reason")
+    assert single_node.find(this_pass) == []
+    assert [block.reason for block in this_pass.refusals.values()] == [
+        NodeReason.NOT_TRIED,
+        NodeReason.NO_CHEAPER_OPTION,
+        NodeReason.NO_CHEAPER_OPTION,
+    ]
+
+
+def test_a_node_whose_deletion_saves_too_little_for_its_pool_is_not_simulated() -> None:
+    balanced = Disruption(policy=BALANCED, budgets=(Budget("100%"),))
+    pools = (a_pool("default", ON_DEMAND, disruption=balanced),)
+    nodes = [a_node_of(SMALL, "a"), a_node_of(LARGE, "b")]
+    pods = (pod_on("a"), pod_on("b", cpu="14", annotations={labels.DO_NOT_DISRUPT: "true"}))
+    this_pass = DisruptionPass(world(*nodes, pods=pods, node_pools=pools))
+    assert single_node.find(this_pass) == []
+    told = "even deleting it saves too little for NodePool default (Balanced)"
+    assert this_pass.refusals == {"a": Blocked("a", NodeReason.BALANCED, told)}

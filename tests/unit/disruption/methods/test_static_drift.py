@@ -153,3 +153,11 @@ def test_at_the_limit_no_node_goes_first_while_another_is_being_deleted() -> Non
     assert disrupt(world(*both, node_pools=(pool,), options=GATE)).commands == ()
     (command,) = disrupt(world((claim, node), other, node_pools=(pool,), options=GATE)).commands
     assert (command.nodes, command.replacements) == (("a",), ())
+
+
+def test_a_node_that_was_refused_or_has_not_drifted_is_passed_over() -> None:
+    pairs = [drifted(a_node_of(LARGE, name="a")), a_node_of(LARGE, name="b"), drifted(a_node_of(LARGE, name="c"))]
+    this_pass = DisruptionPass(world(*pairs, node_pools=(a_static(replicas=3),)))
+    assert [command.nodes for command in static_drift.find(this_pass)] == [("a",)]
+    this_pass.refuse(this_pass.survey.candidates[0], NodeReason.ROLLOUT_CANARY, "the first new node is not ready")
+    assert [command.nodes for command in static_drift.find(this_pass)] == [("c",)]

@@ -173,3 +173,31 @@ def test_a_type_that_only_the_reservation_offers_is_launched_into_again() -> Non
     (offering,) = next(one.offerings for one in alone if one.name == MIDDLE.name)
     assert offering.reservation_id == "cr-1"
     assert objection_to(a_fleet(catalogue=Catalogue(default=alone))) == ""
+
+
+def test_nodes_that_have_not_drifted_or_stay_for_another_reason_are_passed_over() -> None:
+    this_pass = DisruptionPass(a_fleet(reserved_node("a"), drifted(reserved_node("b")), drifted(reserved_node("c"))))
+    drift.find(this_pass)
+    assert [command.nodes for command in terminate_first.find(this_pass)] == [("b",)]
+    this_pass.refusals["b"] = msgspec.structs.replace(this_pass.refusals["b"], reason=NodeReason.BUDGET)
+    assert [command.nodes for command in terminate_first.find(this_pass)] == [("c",)]
+
+
+@pytest.mark.parametrize(("tries", "found"), [(1, []), (2, ["b"])])
+def test_a_pass_tries_so_many_nodes(tries: int, found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may plan twice for the whole cluster."""
+    monkeypatch.setattr(terminate_first, "TRIES", tries)
+    monkeypatch.setattr(terminate_first, "objection", lambda candidate, _: "no" * (candidate.name == "a"))
+    this_pass = DisruptionPass(a_fleet())
+    drift.find(this_pass)
+    commands = terminate_first.find(this_pass)
+    assert isinstance(commands, list)
+    assert [node for command in commands for node in command.nodes] == found
+
+
+def test_a_reservation_with_one_free_place_is_not_full() -> None:
+    """Its types share its places; EC2 says so of each."""
+    full = a_full_reservation().default
+    free = msgspec.structs.replace(full[-1].offerings[0], reservation_id="cr-1", reservation_capacity=1)
+    types = (*full[:-1], msgspec.structs.replace(full[-1], offerings=(*full[-1].offerings, free)))
+    assert "cr-1 is not full" in objection_to(a_fleet(catalogue=Catalogue(default=types)))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.disruption.static_capacity.replicas import lacks_nodes, static_claims, surplus
+from core.disruption.static_capacity.replicas import lacks_nodes, static_claims, surplus, waiting_for_addresses
 from core.model.feature_gates import FeatureGates
 from core.model.snapshot import Options, Snapshot
 from core.model.values.taints import Taint
@@ -154,12 +154,22 @@ def test_a_claim_whose_node_has_not_joined_is_missed_least_and_equals_go_by_name
     snapshot = fleet(3, 1)
     nodes = tuple(node for node in snapshot.nodes if node.name != "n-2")
     first, *_, last = snapshot.node_claims
-    joining = msgspec.structs.replace(last, node_name="", provider_id="")
-    changed = msgspec.structs.replace(snapshot, nodes=nodes, node_claims=(*snapshot.node_claims[:-1], joining))
-    assert [claim.name for claim in surplus(changed)] == [last.name, first.name]
+    for provider_id in ("", last.provider_id):
+        joining = msgspec.structs.replace(last, node_name="", provider_id=provider_id)
+        changed = msgspec.structs.replace(snapshot, nodes=nodes, node_claims=(*snapshot.node_claims[:-1], joining))
+        assert [claim.name for claim in surplus(changed)] == [last.name, first.name]
 
 
 def test_among_nodes_that_must_not_be_disrupted_the_one_with_fewer_pods_goes_first() -> None:
     kept = {"annotations": {labels.DO_NOT_DISRUPT: "true"}}
     pods = (pod_on("n-0", "a", **kept), pod_on("n-0", "b"), pod_on("n-1", **kept))
     assert [claim.node_name for claim in surplus(fleet(2, 0, pods=pods))] == ["n-1", "n-0"]
+
+
+def test_no_node_waits_for_addresses_where_none_are_counted() -> None:
+    """It waits for the next plan, which is another reason to wait."""
+    assert waiting_for_addresses(fleet(0, 2), ()) == {}
+    few = msgspec.structs.replace(fleet(0, 2), subnet_addresses={"subnet": 1})
+    assert waiting_for_addresses(few, ()) == {"default": 2}
+    assert waiting_for_addresses(few, static_claims(fleet(0, 1))) == {"default": 1}
+    assert waiting_for_addresses(msgspec.structs.replace(few, options=Options()), ()) == {}

@@ -9,8 +9,9 @@ import pytest
 
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.command_check import valid_commands
-from core.disruption.target.target_refusals import SLOT_CHANGED, SLOT_DENIED
+from core.disruption.target.command_check import approved_commands, valid_commands
+from core.disruption.target.target_refusals import NO_SAVING, SLOT_CHANGED, SLOT_DENIED, WaveObjection
+from core.model.node_pool import BALANCED, Budget, Disruption
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PreferredTerm, TopologySpread
 from core.model.values.requirements import Requirement
@@ -168,3 +169,37 @@ def test_consolidation_moves_no_pods_to_a_node_that_drift_launches_and_that_rest
         assert (found, objections) == ([first], {"b": SLOT_CHANGED})
     else:
         assert (found, objections) == ([first, second], {})
+
+
+def test_a_deletion_holds_however_little_it_saves_and_launches_nothing() -> None:
+    """Nothing is started for it; a pod that would need a new node after all makes it another decision."""
+    nodes = [a_node_of(MIDDLE, name) for name in "ab"]
+    little = msgspec.structs.replace(deleting("a", "b"), savings=1)
+    roomy = DisruptionPass(world(*nodes, pods=(pod_on("a"), pod_on("b"))))
+    assert kept([little], roomy) == [little]
+    full = DisruptionPass(world(*nodes, pods=(pod_on("a"), pod_on("b", cpu="4"))))
+    assert valid_commands([little], full, worthwhile=20) == ([], {"a": NO_SAVING})
+    held = (a_pool("default", ON_DEMAND, disruption=OPEN, limits={"cpu": 0}),)
+    stuck = DisruptionPass(world(*nodes, pods=(pod_on("a"), pod_on("b", cpu="4")), node_pools=held))
+    (objection,) = valid_commands([little], stuck, worthwhile=20)[1].values()
+    assert objection.reason == NodeReason.PODS_UNSCHEDULABLE
+    assert "pod default/on-a would find no place" in objection.message
+
+
+BALANCED_POOL = a_pool("default", ON_DEMAND, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),)))
+TOLD = "the policy Balanced of NodePool default asks for more saving per moved pod"
+
+
+def test_the_policy_balanced_approves_each_command_by_choice_and_what_needs_a_refused_one_stays() -> None:
+    """In a large fleet nothing else is asked of a command, and without such a NodePool not even that."""
+    nodes = [a_node_of(MIDDLE, name) for name in "abc"]
+    pods = tuple(pod_on(name) for name in "abc")
+    balanced = DisruptionPass(world(*nodes, pods=pods, node_pools=(BALANCED_POOL,)))
+    whole, little = deleting("a", "c"), replacing("b", "new", price=2 * 10**8 - 1, saves=1)
+    late = msgspec.structs.replace(deleting("c", "new"), reason="Drifted")
+    objection = WaveObjection(NodeReason.BALANCED, TOLD)
+    assert approved_commands([whole, little, late], balanced) == ([whole], {"b": objection, "c": objection})
+    assert approved_commands([late], balanced) == ([late], {}), "it must go"
+    assert valid_commands([msgspec.structs.replace(whole, savings=1)], balanced, worthwhile=20)[1] == {"a": objection}
+    other = DisruptionPass(world(*nodes, pods=pods))
+    assert approved_commands([whole, little, late], other) == ([whole, little, late], {})

@@ -11,7 +11,15 @@ import pytest
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.target_fleet import target_fleet
-from core.disruption.target.target_refusals import TargetWaveResult, refuse_the_rest, waits_for_budgets
+from core.disruption.target.target_refusals import (
+    NO_LIMITS,
+    TOO_DEAR,
+    TargetWaveResult,
+    WaveObjection,
+    refuse_the_rest,
+    waits,
+    waits_for_budgets,
+)
 from core.disruption.target.target_search import TargetSearch
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Blocked
@@ -19,7 +27,7 @@ from core.model.snapshot import Options, Snapshot
 from core.model.values.requirements import Requirement
 from core.packing.search_budget import SearchBudget
 from core.reasons.node import NodeReason
-from tests.builders import a_node_of, a_pool, a_snapshot, a_type
+from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, OPEN, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY
 
@@ -111,3 +119,79 @@ def test_while_a_target_waits_the_nodes_that_it_keeps_say_which_budget_it_waits_
     assert told(False, True, True) == {"b": text, "c": text}
     assert told(True, True, False) == {"a": text, "b": text}
     assert told(False, False, False) == {}
+
+
+class Left:
+    """Two nodes with a pod each, of which a target drains the first."""
+
+    def __init__(self) -> None:
+        self.this_pass = DisruptionPass(
+            world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), pods=(pod_on("a"), pod_on("b"), pod_on("b", "more")))
+        )
+        fleet = target_fleet(self.this_pass)
+        assert fleet is not None
+        self.search = TargetSearch(fleet, "balanced", is_gated=True)
+
+    def refused(self, **result: Any) -> dict[str, Blocked]:
+        fields = {"keeps": np.array([False, True]), **result}
+        refuse_the_rest(self.this_pass, self.search, TargetWaveResult(**fields))
+        return self.this_pass.refusals
+
+
+def priced(left: Left, node: int, pods: str) -> str:
+    moves = int(left.search.fleet.rows.problem.move_prices[node])
+    assert moves > 0
+    return f"no place for {pods} costs less than the node itself, with ${moves / 10**9:.4f} an hour for the moves"
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ({}, (NodeReason.LATER_WAVE, "node a goes in a later wave", 0)),
+        ({"worth": np.array([7.9, 0.0])}, (NodeReason.LATER_WAVE, "node a goes in a later wave", 7)),
+        ({"worth": np.array([-7.9, 9.0])}, (NodeReason.LATER_WAVE, "node a goes in a later wave", 0)),
+        (
+            {"objections": {"a": NO_LIMITS}},
+            (NodeReason.LATER_WAVE, f"node a goes in a later wave: {NO_LIMITS.message}", 0),
+        ),
+        ({"objections": {"a": NO_LIMITS}, "goes_on": False, "worth": np.array([7.9, 0.0])}, (*NO_LIMITS, 7)),
+        ({"goes_on": False}, (NodeReason.LATER_WAVE, "node a goes in a later wave", 0)),
+    ],
+)
+def test_a_node_that_the_target_drains_waits_or_says_what_keeps_it(
+    result: dict[str, Any], expected: tuple[NodeReason, str, int]
+) -> None:
+    """A later wave is a reason only while one is expected."""
+    left = Left()
+    kept = Blocked("b", NodeReason.NO_CHEAPER_OPTION, priced(left, 1, "its 2 pods"))
+    assert left.refused(**result) == {"a": Blocked("a", *expected), "b": kept}
+
+
+def test_a_ceiling_on_evictions_stays_the_reason_of_a_node_that_would_go() -> None:
+    left = Left()
+    for reason, stays in ((NodeReason.EVICTION_RATE, True), (NodeReason.NOT_TRIED, False)):
+        left.this_pass.refuse(left.search.fleet.candidates[0], reason, "told before")
+        assert (left.refused()["a"].message == "told before") is stays
+
+
+def test_a_node_that_the_target_keeps_says_why() -> None:
+    """A rule of its own first, then a pod without a place, then the gate; else what its moves cost."""
+    left = Left()
+    found = left.refused(keeps=None, objections={"b": TOO_DEAR})
+    assert found == {
+        "a": Blocked("a", NodeReason.NO_CHEAPER_OPTION, priced(left, 0, "its pod")),
+        "b": Blocked("b", *TOO_DEAR),
+    }
+    left.search.realizations.gated[0] = True
+    told = "its pods would need a new spot node, and the feature gate SpotToSpotConsolidation is off"
+    assert left.refused(keeps=None)["a"] == Blocked("a", NodeReason.SPOT_TO_SPOT, told)
+    left.search.realizations.unplaced_items.add(left.search.fleet.rows.row_of_pod["default/on-a"])
+    told = "pod default/on-a would find no place"
+    assert left.refused(keeps=None)["a"] == Blocked("a", NodeReason.PODS_UNSCHEDULABLE, told)
+
+
+def test_what_a_target_waits_for_is_named_by_the_first_of_its_nodes() -> None:
+    first, second = Left().this_pass.survey.candidates
+    text = "no other target is made until 2026-11-20T00:00:00Z: PodDisruptionBudgets keep {} while pods that were moved start"
+    assert waits([second, first], NOW) == WaveObjection(NodeReason.TARGET_WAITS, text.format("a and 1 more"))
+    assert waits([second], NOW) == WaveObjection(NodeReason.TARGET_WAITS, text.format("b"))
