@@ -11,6 +11,7 @@ from core import labels
 from core.disruption import disrupt
 from core.disruption.consolidation.payback import WORTHWHILE
 from core.disruption.stored_targets import after_commands
+from core.model.catalogue import Catalogue
 from core.model.node_pool import BALANCED, Budget, Disruption
 from core.model.plan import DisruptionPlan
 from core.model.pod import TopologySpread
@@ -157,8 +158,12 @@ def test_within_budgets_only_the_first_wave_is_planned() -> None:
 
 @pytest.mark.parametrize(
     "budgets",
-    [(Budget("1"),), (Budget("1", reasons=("Empty", "Underutilized")), Budget("0", reasons=("Drifted",)))],
-    ids=["any reason", "by reason"],
+    [
+        (Budget("1"),),
+        (Budget("1", reasons=("Empty", "Underutilized")), Budget("0", reasons=("Drifted",))),
+        (Budget("1", reasons=("Empty", "Underutilized")),),
+    ],
+    ids=["any reason", "by reason", "one without a limit"],
 )
 def test_if_the_first_wave_does_not_pay_the_best_possible_command_is_chosen(budgets: tuple[Budget, ...]) -> None:
     """Three nodes are best merged into one, but one may go at a time: only the first is replaced by a cheaper one."""
@@ -237,3 +242,46 @@ def test_while_a_wave_goes_and_after_it_the_nodes_of_later_waves_await_budgets_a
     assert len(nodes_gone(second)) == 2
     assert nodes_gone(second) < set(later)
     assert awaiting(second) == {name: worth for name, worth in later.items() if name not in nodes_gone(second)}
+
+
+THOROUGH = Options(moves="thorough")
+
+
+def test_a_lone_node_may_get_its_own_type_where_that_is_cheaper_and_one_of_several_may_not() -> None:
+    """Of several, the others may be deleted instead, which saves as much."""
+    home, away = (
+        a_type("t-4", cpu="4", price=price, zones=(zone,)) for price, zone in ((0.2, ZONES[0]), (0.1, ZONES[1]))
+    )
+    both = msgspec.structs.replace(home, offerings=(*home.offerings, *away.offerings))
+    market = Catalogue(default=(both,))
+    alone, two = (
+        world(*(a_node_of(home, name) for name in names), pods=tuple(pod_on(name, cpu="3") for name in names))
+        for names in ("a", "ab")
+    )
+    (command,) = disrupt(msgspec.structs.replace(alone, catalogue=market, options=THOROUGH)).commands
+    assert [(claim.instance_types, claim.zones) for claim in command.replacements] == [(("t-4",), (ZONES[1],))]
+    plan = disrupt(msgspec.structs.replace(two, catalogue=market, options=THOROUGH))
+    assert all(len(command.nodes) == 1 for command in plan.commands)
+
+
+def test_no_type_is_launched_that_costs_as_much_as_what_goes_unless_something_must_go() -> None:
+    """EC2 takes any of the types that are named."""
+    kinds = (("t-4", "4", 0.2), ("new", "4", 0.15), ("dearer", "4", 0.21))
+    pair = a_node_of(MIDDLE, "a")
+    chosen, must = (
+        with_types(world(node, pods=(pod_on("a", cpu="3"),), options=THOROUGH), *kinds)
+        for node in (pair, drifted(pair))
+    )
+    (command,), (drift,) = disrupt(chosen).commands, disrupt(must).commands
+    assert [claim.instance_types for claim in command.replacements] == [("new",)]
+    assert [claim.instance_types for claim in drift.replacements] == [("new", "t-4", "dearer")]
+
+
+def test_a_drifted_node_goes_although_pods_that_wait_share_its_new_node() -> None:
+    """Nothing is saved, and nothing has to be."""
+    waits = a_pod("waits", cpu="600m", is_marked_unschedulable=True)
+    pods = (pod_on("a", cpu="600m"), waits)
+    plan = disrupt(with_types(world(drifted(a_node_of(SMALL, "a")), pods=pods), ("t-4", "4", 0.2)))
+    (command,) = plan.commands
+    assert (command.reason, command.nodes) == ("Drifted", ("a",))
+    assert [claim.pods for claim in command.replacements] == [("default/on-a",)]
