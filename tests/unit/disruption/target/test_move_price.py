@@ -126,3 +126,10 @@ def test_a_pod_was_moved_if_it_started_from_the_first_move_until_ten_minutes_aft
     ):
         assert (price_of(pod_on("a", started_at=started), moved=moved) > share) is was_moved
     assert price_of(pod_on("a", started_at=NOW + second), moved=moved_ago(0)) == share
+
+
+def test_pods_that_cost_nothing_to_evict_move_for_nothing_and_are_no_part_of_the_average() -> None:
+    free = pod_on("a", annotations={labels.POD_DELETION_COST: str(-(2**31))})
+    assert price_of(free, options=Options(move_price=2**28)) == 0
+    snapshot = world(a_node_of(MIDDLE, "a"), pods=(free,))
+    assert MovePrices(DisruptionPass(snapshot).survey.candidates, snapshot).mean == 0

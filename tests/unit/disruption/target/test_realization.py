@@ -6,14 +6,20 @@ from dataclasses import replace
 
 import msgspec
 import numpy as np
+import pytest
 
 from core import labels
 from core.disruption.target.realization import Realization, Realizations
+from core.disruption.target.target_fleet import TargetFleet
 from core.model.catalogue import InstanceType
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Options, Snapshot
 from core.model.values.requirements import Requirement
+from core.packing.problem import Bools
+from core.scheduling.optimization.drained_fleet import DrainedFleet
+from core.scheduling.plan_output import SchedulingResults
+from core.scheduling.replanning.greedy_plans import Drains
 from tests.builders import a_node_of, a_pod, a_pool
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, OPEN, SMALL, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, fleet_of
@@ -60,16 +66,20 @@ def test_a_spot_node_of_the_choice_goes_where_one_that_stays_after_all_has_the_r
     stuck = pod_on("b", node_selector=(Requirement.one_of("rack", "a"),))
     pairs = (a_node_of(LARGE, "a", capacity_type=labels.SPOT), a_node_of(MIDDLE, "b", capacity_type=labels.SPOT))
     pool = a_pool("default", disruption=OPEN)
-    fleet = fleet_of(world(*pairs, pods=(pod_on("a"), stuck), node_pools=(pool,)))
+    fleet, dear = (
+        fleet_of(world(*pairs, pods=(pod_on("a"), stuck), node_pools=(pool,), options=Options(move_price=price)))
+        for price in (None, 2 * 10**9)
+    )
     choice = np.array([True, False])
 
-    def kept(*, is_gated: bool, releases: int) -> list[bool]:
+    def kept(*, is_gated: bool, releases: int, fleet: TargetFleet = fleet) -> list[bool]:
         realizations = Realizations(fleet, is_gated=is_gated, keep_discount=0)
         keeps: list[bool] = realizations.of(choice, None, None, releases=releases).keeps.tolist()
         return keeps
 
     assert kept(is_gated=True, releases=1) == [False, True]
     assert kept(is_gated=True, releases=0) == kept(is_gated=False, releases=1) == [True, True]
+    assert kept(is_gated=True, releases=1, fleet=dear) == [True, True], "its move costs more than the node"
 
 
 def realized(snapshot: Snapshot, *keeps: bool, discount: int = 0) -> Realization:
@@ -165,3 +175,46 @@ def test_waiting_pods_keep_no_node() -> None:
     snapshot = world(*(a_node_of(MIDDLE, name) for name in ("a", "b")), pods=(pod_on("a"), pod_on("b"), waiting))
     found = realized(snapshot, False, True)
     assert (found.keeps.tolist(), found.displaces) == ([False, True], False)
+
+
+def test_each_evaluation_is_counted() -> None:
+    """A search of a small fleet ends after so many."""
+    realizations = Realizations(fleet_of(a_and_b()), is_gated=False, keep_discount=0)
+    counted = [realizations.asked]
+    for keeps in ((True, True), (True, False)):
+        realizations.of(np.array(keeps), None, None)
+        counted.append(realizations.asked)
+    assert counted == [0, 1, 2]
+    assert (realizations.unplaced_items, realizations.gated.tolist()) == (set(), [False, False])
+
+
+class Intended:
+    """A slot for a pod of the first group on the second node, and no new nodes."""
+
+    new_nodes = ()
+
+    def slots(self, keeps: Bools) -> dict[int, list[tuple[int, int]]]:
+        assert not keeps.all(), "where none goes, nothing is intended"
+        return {0: [(1, 1)]}
+
+
+def test_the_scheduler_is_told_which_nodes_go_by_choice_or_must_and_where_their_pods_are_to_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = (drifted(a_node_of(MIDDLE, "a")), a_node_of(MIDDLE, "b"), a_node_of(MIDDLE, "c"))
+    fleet = fleet_of(world(*nodes, pods=tuple(pod_on(name) for name in "abc"), options=WHOLE_WAY))
+    asked, original = list[Drains](), fleet.planner.drained
+
+    def noted(drains: Drains) -> DrainedFleet[SchedulingResults]:
+        asked.append(drains)
+        return original(msgspec.structs.replace(drains, slots={}))
+
+    monkeypatch.setattr(fleet.planner, "drained", noted)
+    realizations = Realizations(fleet, is_gated=False, keep_discount=0)
+    for keeps in ((True, True, True), (False, False, True)):
+        realizations.of(np.array(keeps), Intended(), None)
+    at = fleet.planner.context.positions
+    assert asked == [
+        Drains(leaving=frozenset(), mandatory=frozenset(), closed=fleet.closed, slots={}),
+        Drains(leaving=frozenset({at["b"]}), mandatory=frozenset({at["a"]}), closed=fleet.closed, slots={0: [(1, 1)]}),
+    ]
