@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
@@ -11,10 +13,10 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.target_fleet import spot_is_gated, target_fleet
 from core.model.feature_gates import FeatureGates
 from core.model.node_pool import Budget, Disruption, RolloutGate
-from core.model.plan import StoredSlots
+from core.model.plan import Command, Move, StoredSlots
 from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import Options
-from tests.builders import a_node_of, a_pod, a_pool, a_selector, a_stored_target
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_selector, a_stored_target
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, OPEN, drifted, expiring, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, drained, fleet_of
 
@@ -133,3 +135,71 @@ def test_nodes_that_a_waiting_target_has_places_on_or_drains_are_left_as_they_ar
     assert open_beside(("default", "Drifted")) == ["drifts", "free", "spent"]
     assert open_beside(("default", "Underutilized"), ("other", "Drifted")) == ["free"]
     assert open_beside(("default", "Underutilized"), ("other", "Drifted"), ("other", "Underutilized")) == []
+
+
+NEVER = Disruption(budgets=(Budget("100%"),), consolidate_after=None)
+
+
+@pytest.mark.parametrize(
+    ("pool", "is_drifted", "pods", "options", "decided"),
+    [
+        ({"disruption": NEVER}, False, 1, Options(), False),
+        ({"disruption": NEVER}, True, 1, Options(), True),
+        ({"disruption": NEVER, "replicas": 1}, True, 1, Options(), False),
+        ({"disruption": OPEN}, False, 0, Options(), False),
+        ({"disruption": OPEN}, True, 0, WHOLE_WAY, True),
+        ({"disruption": Disruption(budgets=(Budget("0"),))}, False, 1, WHOLE_WAY, True),
+        ({"disruption": Disruption(budgets=(Budget("0", reasons=("Drifted",)),))}, False, 1, Options(), True),
+        ({"disruption": Disruption(budgets=(Budget("0", reasons=("Drifted",)),))}, True, 1, Options(), False),
+        ({"disruption": Disruption(budgets=(Budget("10%"),))}, False, 1, Options(), True),
+    ],
+)
+def test_a_node_is_decided_about_where_its_pool_lets_any_node_go_for_its_reason(
+    pool: dict[str, Any], is_drifted: bool, pods: int, options: Options, *, decided: bool
+) -> None:
+    node = drifted(a_node_of(MIDDLE, "a")) if is_drifted else a_node_of(MIDDLE, "a")
+    pools = (a_pool("default", ON_DEMAND, **pool),)
+    snapshot = world(node, pods=(pod_on("a"),) * pods, node_pools=pools, options=options)
+    found = target_fleet(DisruptionPass(snapshot))
+    assert ([candidate.name for candidate in found.candidates] if found is not None else []) == ["a"] * decided
+
+
+def test_nodes_to_which_commands_of_the_pass_move_pods_stay() -> None:
+    """Each pod moves once."""
+    nodes = [a_node_of(MIDDLE, name) for name in ("c", "a", "b")]
+    this_pass = DisruptionPass(world(*nodes, pods=tuple(pod_on(name) for name in "abc")))
+    moves = (Move("default/gone", "b"),)
+    this_pass.commands = [Command(reason="Drifted", method="drift", nodes=("x",), claims=("x",), moves=moves)]
+    found = target_fleet(this_pass)
+    assert found is not None
+    assert [candidate.name for candidate in found.candidates] == ["a", "c"]
+    at = this_pass.planner.context.positions
+    assert sorted(at[candidate.name] for candidate in found.candidates) == [at["a"], at["c"]]
+
+
+def test_nodes_that_start_or_leave_are_closed_and_those_whose_pods_changed_take_none_by_choice() -> None:
+    settles = Disruption(budgets=(Budget("100%"),), consolidate_after=timedelta(minutes=5))
+    pools = (a_pool("default", ON_DEMAND, disruption=settles),)
+    names = ("stays", "starts", "expires", "changed")
+    pairs = {name: a_node_of(MIDDLE, name) for name in names}
+    claim, node = pairs["starts"]
+    marks = {key: value for key, value in node.labels.items() if key != labels.INITIALIZED}
+    pairs["starts"] = claim, msgspec.structs.replace(node, labels=marks)
+    pairs["expires"] = expiring(pairs["expires"])
+    claim, node = pairs["changed"]
+    pairs["changed"] = msgspec.structs.replace(claim, last_pod_event_at=NOW - timedelta(minutes=1)), node
+    this_pass = DisruptionPass(
+        world(*pairs.values(), pods=tuple(pod_on(name, cpu="100m") for name in names), node_pools=pools)
+    )
+    found = target_fleet(this_pass)
+    assert found is not None
+    at = this_pass.planner.context.positions
+    assert found.closed == {at["starts"], at["expires"]}
+    suits = found.rows.rooms.suits.any(axis=0)
+    assert {name: bool(suits[at[name]]) for name in names} == {
+        "stays": True,
+        "starts": False,
+        "expires": False,
+        "changed": False,
+    }
+    assert (found.waiting, found.waiting_price, found.has_buffers, found.held.any()) == (frozenset(), 0, False, False)
