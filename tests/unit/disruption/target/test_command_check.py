@@ -175,8 +175,8 @@ def test_a_deletion_holds_however_little_it_saves_and_launches_nothing() -> None
     """Nothing is started for it; a pod that would need a new node after all makes it another decision."""
     nodes = [a_node_of(MIDDLE, name) for name in "ab"]
     little = msgspec.structs.replace(deleting("a", "b"), savings=1)
-    roomy = DisruptionPass(world(*nodes, pods=(pod_on("a"), pod_on("b"))))
-    assert kept([little], roomy) == [little]
+    half_empty = DisruptionPass(world(*nodes, pods=(pod_on("a"), pod_on("b"))))
+    assert kept([little], half_empty) == [little]
     full = DisruptionPass(world(*nodes, pods=(pod_on("a"), pod_on("b", cpu="4"))))
     assert valid_commands([little], full, worthwhile=20) == ([], {"a": NO_SAVING})
     held = (a_pool("default", ON_DEMAND, disruption=OPEN, limits={"cpu": 0}),)

@@ -66,7 +66,7 @@ def test_a_spot_node_of_the_choice_goes_where_one_that_stays_after_all_has_the_r
     stuck = pod_on("b", node_selector=(Requirement.one_of("rack", "a"),))
     pairs = (a_node_of(LARGE, "a", capacity_type=labels.SPOT), a_node_of(MIDDLE, "b", capacity_type=labels.SPOT))
     pool = a_pool("default", disruption=OPEN)
-    fleet, dear = (
+    fleet, expensive = (
         fleet_of(world(*pairs, pods=(pod_on("a"), stuck), node_pools=(pool,), options=Options(move_price=price)))
         for price in (None, 2 * 10**9)
     )
@@ -79,7 +79,7 @@ def test_a_spot_node_of_the_choice_goes_where_one_that_stays_after_all_has_the_r
 
     assert kept(is_gated=True, releases=1) == [False, True]
     assert kept(is_gated=True, releases=0) == kept(is_gated=False, releases=1) == [True, True]
-    assert kept(is_gated=True, releases=1, fleet=dear) == [True, True], "its move costs more than the node"
+    assert kept(is_gated=True, releases=1, fleet=expensive) == [True, True], "its move costs more than the node"
 
 
 def realized(snapshot: Snapshot, *keeps: bool, discount: int = 0) -> Realization:

@@ -37,7 +37,7 @@ class World:
         return [found.reason for found in self.plan()[0].unschedulable]
 
 
-def test_a_plan_is_counted_and_made_anew_as_long_as_it_launches_nodes() -> None:
+def test_a_plan_is_counted_and_made_again_as_long_as_it_launches_nodes() -> None:
     world = World()
     plan, draft = world.plan()
     cost = plan.cost
