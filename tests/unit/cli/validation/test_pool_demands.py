@@ -73,6 +73,20 @@ def test_what_the_account_decides_is_not_judged(requirement: dict[str, Any]) -> 
     assert emptied(requirement, demand(labels.ARCH, "In", "arm64")) == []
 
 
+def test_a_class_with_types_of_its_own_decides_which_systems_they_run() -> None:
+    """Without it, the class' image may be of any system."""
+    wanted = [demand(labels.OS, "In", "windows"), demand(labels.ARCH, "In", "arm64")]
+    document = Document("a.yaml", 0, changed(NODE_POOL, REQUIREMENTS, wanted))
+    assert list(empty_pools(document, CATALOGUE)) == []
+    own = Catalogue(default=CATALOGUE.default, by_node_class={"default": CATALOGUE.default})
+    assert [found.field for found in empty_pools(document, own)] == [f"{REQUIREMENTS}[0]"]
+
+
+def test_a_requirement_without_values_is_named_without_any() -> None:
+    ((field, message),) = emptied(demand(FAMILY, "DoesNotExist"))
+    assert (field, message) == ("[0]", f"no type on offer meets {FAMILY} DoesNotExist: the NodePool launches nothing")
+
+
 @pytest.mark.parametrize(
     "change",
     [{"kind": "NodeClaim"}, {"apiVersion": "karpenter.sh/v1beta1"}, {"apiVersion": "example.com/v1"}, {"spec": 7}],
@@ -107,5 +121,6 @@ def test_a_limit_on_what_no_type_has_stops_nothing(name: str, is_idle: bool, mea
         for one in idle_limits(Document("", 0, pool), CATALOGUE)
     ]
     assert found == ([("warning", "NoEffect", field, meant)] if is_idle else [])
-    assert list(idle_limits(Document("", 0, {**pool, "kind": "NodeClaim"}), CATALOGUE)) == []
+    for other in ({"kind": "NodeClaim"}, {"apiVersion": "karpenter.sh/v1beta1"}, {"apiVersion": "example.com/v1"}):
+        assert list(idle_limits(Document("", 0, {**pool, **other}), CATALOGUE)) == []
     assert list(idle_limits(Document("", 0, {**pool, "apiVersion": "example.com/v1"}), CATALOGUE)) == []

@@ -74,8 +74,8 @@ def placed(namespace: str | None = None, name: str = "a", **changes: Any) -> dic
 )
 def test_an_object_is_repeated_if_group_kind_namespace_and_name_are(second: dict[str, Any], is_same: bool) -> None:
     found = list(repeated_objects(documents(placed(name=""), placed(), second)))
-    assert [(one.document.index, one.message) for one in found] == (
-        [(2, "is given in document 2 already; the last one counts")] if is_same else []
+    assert [(one.document.index, one.severity.value, one.message) for one in found] == (
+        [(2, "warning", "is given in document 2 already; the last one counts")] if is_same else []
     )
     apart = [Document("a.yaml", 0, placed()), Document("b.yaml", 0, second)]
     assert list(repeated_objects(apart)) == []

@@ -101,6 +101,7 @@ def test_a_bound_that_no_number_meets_is_an_error(operator: str, bound: str, is_
     text = f"no instance type has such a {INSTANCE_CPU}: they have 2 to 8"
     assert one(INSTANCE_CPU, bound, operator=operator) == ([] if is_met else [("error", "[0].values", text)])
     assert one("example.com/rank", bound, operator=operator) == []
+    assert one(INSTANCE_CPU, bound, "1", operator=operator) == one(INSTANCE_CPU, operator=operator) == []
 
 
 def test_overlays_have_requirements_of_their_own_place_and_other_kinds_have_none() -> None:
