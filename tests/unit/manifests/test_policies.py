@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from core.errors import InvalidInputError
 from core.manifests import policies
 from core.manifests.pods import PodTranslator
+from core.manifests.selectors import equality_selector
 from core.manifests.wire import api_resources as kinds
+from core.model.policy import PodDisruptionBudget, Service, WorkloadSelector
 from tests.unit.manifests.objects_for_tests import written
 
 
@@ -116,3 +119,57 @@ def test_a_status_of_an_older_generation_says_nothing(
 def test_a_controller_without_a_selector_selects_nothing() -> None:
     assert policies.controller_selector(written(kinds.REPLICATION_CONTROLLERS)).selector is None
     assert policies.workload_selector(written(kinds.DEPLOYMENTS, spec={"replicas": 4}), "Deployment").replicas == 4
+
+
+def test_every_field_is_read() -> None:
+    """What is lost protects no pod, or counts as no overhead."""
+    meta = {"namespace": "shop"}
+    budget = written(
+        kinds.POD_DISRUPTION_BUDGETS,
+        meta=meta | {"generation": 1},
+        spec={
+            "selector": {"matchLabels": {"app": "a"}},
+            "minAvailable": 2,
+            "maxUnavailable": "10%",
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+        status={"disruptionsAllowed": 1, "expectedPods": 4, "observedGeneration": 1},
+    )
+    assert policies.pod_disruption_budget(budget) == PodDisruptionBudget(
+        namespace="shop",
+        name="x",
+        selector=equality_selector({"app": "a"}),
+        min_available="2",
+        max_unavailable="10%",
+        disruptions_allowed=1,
+        expected_pods=4,
+        unhealthy_pod_eviction_policy="AlwaysAllow",
+    )
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "replicas": 3}
+    assert policies.workload_selector(written(kinds.REPLICA_SETS, meta=meta, spec=spec), "ReplicaSet") == (
+        WorkloadSelector(
+            namespace="shop", kind="ReplicaSet", name="x", selector=equality_selector({"app": "a"}), replicas=3
+        )
+    )
+    spec = {"selector": {"app": "a"}, "replicas": 3}
+    assert policies.controller_selector(written(kinds.REPLICATION_CONTROLLERS, meta=meta, spec=spec)) == (
+        WorkloadSelector(
+            namespace="shop",
+            kind="ReplicationController",
+            name="x",
+            selector=equality_selector({"app": "a"}),
+            replicas=3,
+        )
+    )
+    service = policies.service(written(kinds.SERVICES, meta=meta, spec={"selector": {"app": "a"}}))
+    assert service == Service(namespace="shop", name="x", selector={"app": "a"})
+
+
+def test_a_daemon_set_of_which_a_part_was_not_read_says_why() -> None:
+    """Its pods would otherwise need nothing on a new node."""
+    found = msgspec.structs.replace(written(kinds.DAEMON_SETS), unreadable="spec.template: must be an object")
+    with pytest.raises(InvalidInputError, match="must be an object"):
+        policies.daemon_set(found, PodTranslator())
+    budget = msgspec.structs.replace(written(kinds.POD_DISRUPTION_BUDGETS), unreadable="spec: must be an object")
+    with pytest.raises(InvalidInputError, match="spec: must be an object"):
+        policies.pod_disruption_budget(budget)

@@ -10,7 +10,7 @@ from core import labels
 from core.manifests import storage
 from core.manifests.wire import api_resources as kinds
 from core.model.pod import NodeSelectorTerm
-from core.model.storage import EBS_DRIVER, StorageClass
+from core.model.storage import EBS_DRIVER, PersistentVolume, PersistentVolumeClaim, StorageClass
 from core.model.values.requirements import Requirement
 from tests.unit.manifests.objects_for_tests import IN_ZONE_A, a_claim, a_volume, written
 
@@ -90,3 +90,38 @@ def test_attachments_name_volume_and_node() -> None:
     spec = {"nodeName": "n", "source": {"persistentVolumeName": "pv"}}
     found = storage.attachment(written(kinds.VOLUME_ATTACHMENTS, spec=spec))
     assert (found.name, found.node_name, found.volume_name) == ("x", "n", "pv")
+
+
+def test_every_field_of_a_volume_a_claim_and_a_class_is_read() -> None:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": labels.ZONE, "operator": "In", "values": ["a"]}]}]}
+    assert a_volume(nodeAffinity={"required": terms}, csi={"driver": "d"}) == PersistentVolume(
+        name="x", node_terms=(IN_ZONE_A,), driver="d", is_local=False, is_terminating=False
+    )
+    meta = {"namespace": "shop", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    claim = storage.volume_claim(
+        written(
+            kinds.PERSISTENT_VOLUME_CLAIMS,
+            meta=meta,
+            spec={"volumeName": "pv", "storageClassName": "gp3"},
+            status={"phase": "Bound"},
+        )
+    )
+    assert claim == PersistentVolumeClaim(
+        namespace="shop",
+        name="x",
+        volume_name="pv",
+        storage_class="gp3",
+        phase="Bound",
+        is_terminating=False,
+        is_bind_completed=True,
+    )
+    bare = storage.volume_claim(written(kinds.PERSISTENT_VOLUME_CLAIMS))
+    assert bare == PersistentVolumeClaim(
+        namespace="default",
+        name="x",
+        volume_name="",
+        storage_class=None,
+        phase="Pending",
+        is_terminating=False,
+        is_bind_completed=False,
+    )
