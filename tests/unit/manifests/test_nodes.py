@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import msgspec
 import pytest
 
 from core.errors import InvalidInputError
 from core.manifests import nodes
 from core.manifests.wire import api_resources as kinds
+from core.model.node import Node, NodeCondition
 from core.model.values.taints import NO_SCHEDULE, Taint
 from tests.unit.manifests.objects_for_tests import a_node, written
 
@@ -69,3 +73,47 @@ def test_conditions_are_in_the_order_of_their_types() -> None:
     node = a_node(status={"conditions": conditions})
     assert [(one.type, one.status) for one in node.conditions] == [("DiskPressure", "True"), ("Ready", "False")]
     assert (node.is_ready, node.ready_changed_at) == (False, None)
+
+
+def test_every_field_of_a_node_is_read() -> None:
+    """What is lost is a node of somebody else's, one without a limit of volumes, or one that is not being deleted."""
+    moment = datetime(2026, 3, 1, 10, tzinfo=UTC)
+    time = "2026-03-01T10:00:00Z"
+    meta = {
+        "uid": "u",
+        "labels": {"team": "a"},
+        "annotations": {"note": "b"},
+        "creationTimestamp": time,
+        "deletionTimestamp": time,
+        "finalizers": ["example.com/f"],
+    }
+    status = {
+        "capacity": {"cpu": "4"},
+        "allocatable": {"cpu": "3900m"},
+        "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": time},
+            {"type": "DiskPressure", "status": "False", "lastTransitionTime": time},
+        ],
+    }
+    found = nodes.node(
+        written(kinds.NODES, meta=meta, spec={"providerID": "aws:///a/i-1"}, status=status), {"ebs.csi.aws.com": 25}
+    )
+    assert found == Node(
+        name="x",
+        uid="u",
+        provider_id="aws:///a/i-1",
+        labels={"team": "a"},
+        annotations={"note": "b"},
+        created_at=moment,
+        deleted_at=moment,
+        finalizers=("example.com/f",),
+        is_ready=True,
+        ready_changed_at=moment,
+        conditions=(NodeCondition("DiskPressure", "False", moment), NodeCondition("Ready", "True", moment)),
+        capacity={"cpu": 4000},
+        allocatable={"cpu": 3900},
+        attach_limits={"ebs.csi.aws.com": 25},
+    )
+    broken = msgspec.structs.replace(written(kinds.NODES), unreadable="status: must be an object")
+    with pytest.raises(InvalidInputError, match="status: must be an object"):
+        nodes.node(broken)
