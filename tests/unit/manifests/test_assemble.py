@@ -215,6 +215,7 @@ def test_an_unreadable_daemon_set_has_the_size_of_its_newest_pod() -> None:
     snapshot, _ = assembled({kinds.DAEMON_SETS: [a_manifest("agent", **spec)], kinds.PODS: [pod]})
     (daemon,) = snapshot.daemon_sets
     assert daemon.spec.requests == {"cpu": 1000, "pods": 1}
+    assert daemon.spec.problem  # what else the template says is not known
 
 
 def test_a_class_that_cannot_be_read_is_kept_with_its_problem() -> None:
