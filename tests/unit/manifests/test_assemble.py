@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from core import codec
+from core.manifests import assemble as assemble_module
 from core.manifests.assemble import ObjectProblem, assemble
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
+from core.model.node_claim import ObjectRef
 from core.model.snapshot import Options, Snapshot
 from core.model.values import quantity
 from tests.builders import NOW, a_class_manifest, a_type
@@ -338,3 +340,19 @@ def test_only_pods_of_the_daemon_set_that_are_there_have_its_size(*, turned: boo
     daemon = a_manifest("agent", template={"spec": {"containers": []}})
     snapshot, _ = assembled({kinds.DAEMON_SETS: [daemon], kinds.PODS: pods[::-1] if turned else pods})
     assert snapshot.daemon_sets[0].spec.requests["cpu"] == 200
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "is_ours"),
+    [
+        ("", "", True),
+        ("karpenter.k8s.aws", "EC2NodeClass", True),
+        ("karpenter.k8s.aws", "", True),
+        ("", "EC2NodeClass", True),
+        ("eks.amazonaws.com", "NodeClass", False),
+        ("eks.amazonaws.com", "EC2NodeClass", False),
+        ("karpenter.k8s.aws", "NodeClass", False),
+    ],
+)
+def test_a_node_pool_is_ours_by_group_and_kind_of_its_class(group: str, kind: str, is_ours: bool) -> None:
+    assert assemble_module._is_ours(ObjectRef(name="default", group=group, kind=kind)) is is_ours
