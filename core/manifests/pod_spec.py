@@ -56,8 +56,8 @@ class PodSpecTranslator:
         Raises:
             InvalidInputError: If a field cannot be understood.
         """
-        known = self._by_identity.get(id(written))
-        if known is not None and known[0] is written:
+        known = self._by_identity.get(id(written))  # it is kept, so no other object has its identity
+        if known is not None:
             return known[1]
         spec = self._translated(written, field)
         spec = self._by_content.setdefault(_canonical(spec), spec)

@@ -37,6 +37,7 @@ def test_what_is_missing_or_of_another_type_is_said_without_names_of_types() -> 
     assert explained("Expected `datetime | null`, got `int` - at `$.t`") == ("must be a time, not a number", "t")
     assert explained("Expected `int | null`, got `float` - at `$.y`") == ("must be a whole number", "y")
     assert explained("Expected `int | str`, got `float` - at `$.y`") == ("must be a whole number or text", "y")
+    assert explained("Expected `str`, got `null` - at `$.y`") == ("must be text, not null", "y")
     assert explained("Expected `int | str`, got `array` - at `$.z`") == ("must be a number or text, not a list", "z")
 
 
