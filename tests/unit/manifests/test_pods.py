@@ -73,7 +73,8 @@ def test_a_resized_pod_has_its_own_requests() -> None:
 
     usual = translator.pod(a_wire_pod("a", containers=[container], status=status("1")))
     grown = translator.pod(a_wire_pod("b", containers=[container], status=status("3")))
-    again = translator.pod(a_wire_pod("c", containers=[container], status=status("3")))
+    others = {"conditions": [{"type": "Ready", "status": "True"}]}
+    again = translator.pod(a_wire_pod("c", containers=[container], status=status("3") | others))
     assert usual.spec.requests["cpu"] == 1000
     assert grown.spec.requests["cpu"] == 3000
     assert grown.spec is again.spec

@@ -34,6 +34,14 @@ def schedulers(**args: Any) -> dict[str, Any]:
         (schedulers(defaultingType="List"), ()),
         (schedulers(), SYSTEM_SPREADS),
         ({"kind": "KubeSchedulerConfiguration"}, SYSTEM_SPREADS),
+        (
+            {
+                "kind": "KubeSchedulerConfiguration",
+                "profiles": [{"pluginConfig": [{"name": "PodTopologySpread", "args": None}]}],
+            },
+            SYSTEM_SPREADS,
+        ),
+        ({"podTopologySpread": None}, ()),
         ({"kind": "PodTopologySpreadArgs", "defaultingType": "List", "defaultConstraints": [ZONES]}, READ),
     ],
 )

@@ -125,3 +125,14 @@ def test_every_field_of_a_volume_a_claim_and_a_class_is_read() -> None:
         is_terminating=False,
         is_bind_completed=False,
     )
+
+
+def test_a_volume_without_a_driver_has_none_and_a_class_binds_at_once_unless_it_waits() -> None:
+    assert a_volume(nfs={"server": "s", "path": "/"}).driver == ""
+    for written_mode, mode in (
+        ("WaitForFirstConsumer", "WaitForFirstConsumer"),
+        ("", "Immediate"),
+        (None, "Immediate"),
+    ):
+        fields = {"provisioner": "d"} | ({} if written_mode is None else {"volumeBindingMode": written_mode})
+        assert storage.storage_class(written(kinds.STORAGE_CLASSES, **fields)).binding_mode == mode
