@@ -356,3 +356,8 @@ def test_only_pods_of_the_daemon_set_that_are_there_have_its_size(*, turned: boo
 )
 def test_a_node_pool_is_ours_by_group_and_kind_of_its_class(group: str, kind: str, is_ours: bool) -> None:
     assert assemble_module._is_ours(ObjectRef(name="default", group=group, kind=kind)) is is_ours
+
+
+def test_a_problem_is_a_fault_unless_it_says_that_it_is_a_warning() -> None:
+    problem = ObjectProblem(resource=kinds.PODS, position=-1, subject="Pod a/p", field="spec", problem="is odd")
+    assert (problem.is_warning, str(problem)) == (False, "Pod a/p: spec: is odd")

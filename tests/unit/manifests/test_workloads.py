@@ -87,6 +87,10 @@ def test_a_finished_job_has_no_pods() -> None:
         {"metadata": {"name": "k"}, "spec": {"parallelism": 4, "completions": 4}, "status": {"succeeded": 3}},
     )
     assert names(expand({kinds.JOBS: [job, partly]})) == ["k-0"]
+    for kind, status, count in (("Failed", "True", 0), ("Complete", "False", 1), ("Suspended", "True", 1)):
+        told = {"conditions": [{"type": kind, "status": status}]}
+        job = wire.from_object(kinds.JOBS, {"metadata": {"name": "j"}, "status": told})
+        assert len(names(expand({kinds.JOBS: [job]}))) == count
 
 
 def test_cron_jobs_have_no_pods_now() -> None:
@@ -139,6 +143,33 @@ def test_a_stateful_sets_pods_have_their_claims() -> None:
     pods = [PodTranslator().pod(pod) for pod in expansion.pods]
     assert [pod.claim_names() for pod in pods] == [("data-cart-5",), ("data-cart-6",)]
     assert pods[0].labels["statefulset.kubernetes.io/pod-name"] == "cart-5"
+
+
+def test_a_stateful_sets_pods_keep_the_other_volumes_of_their_template() -> None:
+    """A volume of the name of a claim template is that claim; each claim has the labels of its template."""
+    own = {"name": "own", "persistentVolumeClaim": {"claimName": "shared"}}
+    other = {"name": "data", "persistentVolumeClaim": {"claimName": "other"}}
+    pod = {"spec": {"containers": [{"name": "c"}], "volumes": [own, other]}}
+    claim = {"metadata": {"name": "data", "labels": {"app": "a"}, "annotations": {"note": "b"}}}
+    stateful = wire.from_object(
+        kinds.STATEFUL_SETS,
+        {"metadata": {"name": "db"}, "spec": {"replicas": 2, "template": pod, "volumeClaimTemplates": [claim]}},
+    )
+    (expansion,) = expand({kinds.STATEFUL_SETS: [stateful]})
+    assert [PodTranslator().pod(pod).claim_names() for pod in expansion.pods] == [
+        ("shared", "data-db-0"),
+        ("shared", "data-db-1"),
+    ]
+    assert [(one.metadata.namespace, one.metadata.name) for one in (*expansion.pods, *expansion.claims)] == [
+        ("default", "db-0"),
+        ("default", "db-1"),
+        ("default", "data-db-0"),
+        ("default", "data-db-1"),
+    ]
+    assert [(one.metadata.labels, one.metadata.annotations) for one in expansion.claims] == [
+        ({"app": "a"}, {"note": "b"})
+    ] * 2
+    assert [volume.name for volume in stateful.spec.template.spec.volumes] == ["own", "data"]  # the template stays
 
 
 def test_an_existing_claim_is_not_created_again() -> None:
