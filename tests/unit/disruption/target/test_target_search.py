@@ -19,7 +19,7 @@ from core.model.pod import Pod, PodAffinityTerm, TopologySpread
 from core.packing.search_budget import SearchBudget
 from core.packing.target.fleet_target import rounded
 from tests.builders import ZONES, a_node_of, a_pool, a_selector
-from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, OPEN, SMALL, pod_on, world
+from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, SMALL, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import fleet_of
 
 
@@ -82,3 +82,21 @@ def test_where_rules_keep_many_nodes_the_search_also_begins_with_none(seed: int)
     of_program = search.realizations.of(rounded(solved.stay), slots, None)
     of_none = search.realizations.of(np.zeros(len(fleet.candidates), dtype=bool), slots, None)
     assert search.found(SearchBudget(20)).realization.goal <= of_none.goal < of_program.goal
+
+
+def test_each_pool_lets_go_no_more_than_its_own_number() -> None:
+    """One pool that lets nodes go is no reason to take more of another."""
+    pools = tuple(a_pool(name, ON_DEMAND, disruption=OPEN) for name in ("default", "other"))
+    nodes = [a_node_of(LARGE, f"{pool[0]}{n}", pool=pool) for pool in ("default", "other") for n in range(3)]
+    pods = tuple(pod_on(node.name) for _, node in nodes)
+    fleet = fleet_of(world(*nodes, pods=pods, node_pools=pools))
+    for most, expected in (
+        ({"default": 1, "other": 0}, (1, 0)),
+        ({"default": 0, "other": 2}, (0, 2)),
+        ({"other": 1}, None),
+    ):
+        search = TargetSearch(fleet, "balanced", is_gated=True)
+        keeps = search.found(SearchBudget(20), {"default": 3, "other": 3, **most}).realization.keeps
+        going = [c.pool.name for c, stays in zip(fleet.candidates, keeps, strict=True) if not stays]
+        counted = (going.count("default"), going.count("other"))
+        assert counted == (expected or (3, 1))

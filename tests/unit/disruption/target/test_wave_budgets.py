@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
+import pytest
 
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.wave_budgets import WaveBudgets
+from core.model.node_claim import NodeClaim
 from core.model.node_pool import Budget, Disruption
 from core.model.pod import LabelSelector
 from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import Options, Snapshot
 from core.model.values.requirements import Requirement
 from core.reasons.termination import TerminationReason
-from tests.builders import a_node_of, a_pool
+from tests.builders import NOW, a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, drained, fleet_of
 from tests.unit.lifecycle.records_for_tests import a_plan
@@ -182,3 +186,45 @@ def test_a_node_that_is_released_leaves_room_for_one_other() -> None:
     assert budgets.admits(candidates[2], UNDERUTILIZED)
     budgets.take(candidates[2])
     assert not budgets.admits(candidates[3], UNDERUTILIZED)
+
+
+def test_a_closed_budget_lets_no_node_go_in_any_wave() -> None:
+    assert taken(cluster(budget="0")) == [0, 0]
+
+
+@pytest.mark.parametrize(("deleted_at", "room"), [(None, 1), (NOW, 2)])
+def test_claims_that_are_launching_count_in_limits_until_they_are_deleted(
+    deleted_at: datetime | None, room: int
+) -> None:
+    """Their nodes come: beside them and new ones, the limit would be exceeded."""
+    snapshot = cluster(size=2, pool={"limits": {"nodes": 4, "cpu": 16_000}})
+    coming = NodeClaim(
+        name="coming", labels={labels.NODEPOOL: "default"}, resources={"cpu": 4_000}, deleted_at=deleted_at
+    )
+    snapshot = msgspec.structs.replace(snapshot, node_claims=(*snapshot.node_claims, coming))
+    budgets, fleet = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot)
+    own = fleet.candidates[0]
+    other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
+    new = a_plan(instance_types=("t-4",))
+    assert [budgets.has_room_for([new] * number, other) for number in (1, 2, 3)] == [room >= n for n in (1, 2, 3)]
+
+
+def test_a_new_node_of_no_known_type_takes_nothing_of_the_limits() -> None:
+    snapshot = cluster(size=1, pool={"limits": {"cpu": 4_000}})
+    budgets, (own, *_) = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot).candidates
+    other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
+    assert budgets.has_room_for([a_plan(instance_types=("unknown",))], other)
+    assert not budgets.has_room_for([a_plan(instance_types=("unknown", "t-1"))], other)
+
+
+def test_what_is_cancelled_leaves_the_limits_as_they_were() -> None:
+    snapshot = cluster(size=2, budget="50%", pool={"limits": {"nodes": 3}})
+    this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
+    budgets, (own, *_) = WaveBudgets(this_pass), fleet.candidates
+    other, new = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other")), a_plan()
+    for _ in range(2):
+        budgets.launch(new)
+        assert not budgets.has_room_for([new], other)
+        budgets.cancel(new)
+        assert budgets.has_room_for([new], other)
+        assert not budgets.has_room_for([new] * 2, other)
