@@ -12,16 +12,18 @@ import pytest
 from core import labels
 from core.disruption import disrupt
 from core.disruption.apply_command import carried_out
+from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.stored_targets import after_commands
 from core.disruption.target import stored_target_check
 from core.disruption.target.move_price import settings_digest
-from core.disruption.target.stored_target_check import joined, kept_by
+from core.disruption.target.stored_target_check import awaited_budgets, joined, kept_by
+from core.disruption.target.target_fleet import target_fleet
 from core.disruption.target.target_search import TargetSearch
 from core.model.node_pool import Budget, Disruption
-from core.model.plan import DisruptionPlan, StoredDrain, StoredNewNode, StoredSlots, StoredTarget
+from core.model.plan import Command, DisruptionPlan, StoredDrain, StoredNewNode, StoredSlots, StoredTarget
 from core.model.policy import PodDisruptionBudget
-from core.model.snapshot import FeatureGates, Options, Snapshot
-from tests.builders import a_node_of, a_pool, a_selector, a_stored_target
+from core.model.snapshot import TARGET_AGE_MAX, FeatureGates, Options, Snapshot
+from tests.builders import NOW, a_node_of, a_pool, a_selector, a_stored_target
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import fleet_of, half_full
 
@@ -302,3 +304,50 @@ def test_two_targets_are_joined_into_one_that_has_the_nodes_places_and_prices_of
     assert joined(waiting, None, fleet) == waiting
     assert joined(None, made, fleet) == msgspec.structs.replace(made, kept_price=3 * each)
     assert joined(None, None, fleet) is None
+
+
+BOTH = frozenset({("default", "Underutilized"), ("default", "Drifted")})
+
+
+@pytest.mark.parametrize(
+    ("leaving", "lost", "begun", "at_once", "changes", "expected"),
+    [
+        (("default-n0",), 0, False, "1", {}, BOTH),
+        (("default-n0",), 0, False, "2", {}, frozenset()),
+        ((), 1, False, "1", {}, frozenset()),
+        ((), 1, True, "1", {}, BOTH),
+        (("other-o",), 1, False, "1", {}, frozenset()),
+        (("other-o", "default-n0"), 1, False, "2", {}, BOTH),
+        (("default-n0",), 0, False, "1", {"made_at": NOW - TARGET_AGE_MAX}, BOTH),
+        (("default-n0",), 0, False, "1", {"made_at": NOW - TARGET_AGE_MAX - timedelta(seconds=1)}, frozenset()),
+        (("default-n0",), 0, False, "1", {"settings": "others"}, frozenset()),
+        (("default-n0",), 0, False, "1", {"drains": (StoredDrain("n1", 1, 1), StoredDrain("o", 1, 1))}, frozenset()),
+        (("default-n0",), 0, False, "1", None, frozenset()),
+    ],
+)
+def test_a_target_waits_while_leaving_nodes_of_its_pools_use_up_all_budgets_that_it_needs(
+    leaving: tuple[str, ...],
+    lost: int,
+    begun: bool,
+    at_once: str,
+    changes: dict[str, Any] | None,
+    expected: frozenset[tuple[str, str]],
+) -> None:
+    """Budgets that broken nodes use up may stay closed for days; a target of other settings or of yesterday is replaced."""
+    pools = (
+        a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget(at_once),))),
+        a_pool("other", ON_DEMAND, disruption=Disruption(budgets=(Budget("100%"),))),
+    )
+    pairs = [a_node_of(MIDDLE, f"n{n}") for n in range(3)] + [a_node_of(MIDDLE, "o", pool="other")]
+    pairs += [a_node_of(MIDDLE, f"lost{n}", is_ready=False) for n in range(lost)]
+    pods = tuple(pod_on(name) for name in ("n0", "n1", "n2", "o"))
+    snapshot = world(*pairs, pods=pods, node_pools=pools, marked_for_deletion=leaving)
+    target = None
+    if changes is not None:
+        target = a_stored_target("n1", **{"settings": settings_digest(snapshot), **changes})
+    this_pass = DisruptionPass(msgspec.structs.replace(snapshot, stored_target=target))
+    if begun:
+        this_pass.commands = [Command(reason="Empty", method="emptiness", nodes=("x",), claims=("x",))]
+    fleet = target_fleet(this_pass, target)
+    assert fleet is not None
+    assert awaited_budgets(this_pass, fleet) == expected
