@@ -214,3 +214,10 @@ def test_what_did_not_go_leaves_its_budgets_to_others() -> None:
 def test_nodes_that_only_pay_together_go_together_whatever_budgets_allow() -> None:
     planner = cutter(two_groups(), "a", "b", "c", worth={"a": 10**9})
     assert going(planner.commands(must_pay=True, together=("a", "b"))) == [(1, "a"), (1, "b"), (2, "c")]
+
+
+def test_a_percentage_applies_to_the_nodes_that_earlier_waves_left() -> None:
+    half = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("50%"),)))
+    whole = half_full(8, at_once=1, options=WHOLE_WAY, node_pools=(half,))
+    waves = Counter(wave for wave, _ in going(cutter(whole, *(f"n{n}" for n in range(1, 8))).commands()))
+    assert waves == {1: 4, 2: 2, 3: 1}

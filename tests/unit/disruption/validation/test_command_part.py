@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from core import labels
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.validation.command_part import part_of, paying_part
 from core.disruption.validation.validation import Validation, ValidCommand
+from core.model.catalogue import Catalogue
 from core.model.node_pool import BALANCED, Budget, Disruption
-from core.model.plan import Command
+from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from core.model.values.quantity import nanodollars
+from core.reasons.command import CommandReason
 from core.reasons.refusal import Refusal
-from tests.builders import a_node_of, a_pool
+from tests.builders import CLASS_REF, ZONES, a_node_of, a_pool, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, SMALL, drifted, pod_on, world
 
 GUARD = {"annotations": {labels.DO_NOT_DISRUPT: "true"}}
@@ -134,3 +138,55 @@ def test_a_balanced_pool_asks_what_remains_for_its_saving_too() -> None:
     found = paying_part(part, going, fresh)
     assert isinstance(found, Refusal)
     assert "the policy Balanced of NodePool default" in found.message
+
+
+LITTLE = "the nodes that may still go save too little"
+LONE_SPOT = "spot node a is the only one left, and other rules apply to its replacement"
+TOO_DEAR = "the nodes that may still go do not pay for their new nodes"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "capacity_type", "price", "problem"),
+    [
+        ("a", labels.ON_DEMAND, 0.19, ""),
+        ("a", labels.ON_DEMAND, 0.1901, LITTLE),
+        ("a", labels.ON_DEMAND, 0.2, TOO_DEAR),
+        ("ab", labels.ON_DEMAND, 0.38, ""),
+        ("ab", labels.ON_DEMAND, 0.381, LITTLE),
+        ("a", labels.SPOT, 0.01, LONE_SPOT),
+        ("ab", labels.SPOT, 0.01, ""),
+    ],
+)
+def test_what_remains_pays_for_its_new_node_with_a_twentieth_left(
+    nodes: str, capacity_type: str, price: float, problem: str
+) -> None:
+    """A lone spot node has rules of its own, for the number of types that it may become."""
+    new = a_type("new", cpu="8", price=price, capacity_types=(labels.ON_DEMAND,))
+    pairs = [a_node_of(MIDDLE, name, capacity_type=capacity_type) for name in nodes]
+    pods = tuple(pod_on(name, cpu="3") for name in nodes)
+    pools = (a_pool("default", disruption=Disruption(budgets=(Budget("100%"),))),)
+    snapshot = msgspec.structs.replace(world(*pairs, pods=pods, node_pools=pools), catalogue=Catalogue((MIDDLE, new)))
+    fresh = DisruptionPass(snapshot)
+    keys = tuple(pod.key for pod in pods)
+    claim = PlannedClaim(
+        name="x",
+        node_pool="default",
+        node_class=CLASS_REF,
+        instance_types=("new",),
+        zones=ZONES,
+        capacity_types=(labels.ON_DEMAND,),
+        pods=keys,
+        price=nanodollars(price),
+    )
+    claims, moves = tuple(f"default-{name}" for name in nodes), tuple(Move(key, "x") for key in keys)
+    command = Command(
+        reason="Underutilized", method="repack", nodes=(*nodes,), claims=claims, replacements=(claim,), moves=moves
+    )
+    found = paying_part(command, fresh.survey.candidates, fresh)
+    if problem:
+        assert found == Refusal(CommandReason.VALIDATION_FAILED, problem)
+        return
+    assert isinstance(found, Command)
+    savings = sum(candidate.price for candidate in fresh.survey.candidates) - claim.price
+    assert (found.nodes, found.moves, found.savings) == (command.nodes, moves, savings)
+    assert [(one.name, one.instance_types) for one in found.replacements] == [("x", ("new",))]
