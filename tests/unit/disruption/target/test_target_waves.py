@@ -70,3 +70,18 @@ def test_a_lone_spot_node_of_a_large_fleet_is_not_replaced_by_types_that_cost_mo
         catalogue=Catalogue(default=(old, *cheaper, *expensive)),
     )  # fmt: skip
     assert disrupt(snapshot).commands == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "gone", "savings"), [(Options(), [], 0), (WHOLE_WAY, [("n0", "n1", "n2")], 7 * 10**8)]
+)
+def test_of_waves_one_by_one_and_all_nodes_together_the_cheaper_is_taken(
+    options: Options, gone: list[tuple[str, ...]], savings: int
+) -> None:
+    snapshot = three_for_one(options)
+    this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
+    found = drained(fleet, "n0", "n1", "n2")
+    claims = this_pass.names.named_apart(found.claims)
+    these = target_waves(Target(fleet, found, claims, fleet.prices.astype(float)), this_pass, is_gated=False)
+    assert ([command.nodes for command in these.commands], these.savings) == (gone, savings)
+    assert set(these.objections) == (set() if gone else {"n0", "n1", "n2"})
