@@ -52,6 +52,7 @@ def each_forked(
     context = multiprocessing.get_context("fork")
     waiting, running = deque(tasks), dict[Connection, _Child[Task]]()
     # Frozen objects are skipped by the children's garbage collection, so their memory pages stay shared.
+    was_frozen = gc.get_freeze_count() > 0
     gc.collect()
     gc.freeze()
     try:
@@ -69,7 +70,8 @@ def each_forked(
     finally:
         for child in running.values():
             child.process.kill()
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()
 
 
 def _ready(running: dict[Connection, _Child[Task]]) -> list[Connection]:

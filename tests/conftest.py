@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -44,6 +45,15 @@ _WHOLE_SYSTEM: Final = tuple(
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name bytes by their parameter and place: compressed bytes hold the time, and all processes must collect one list."""
     return argname if isinstance(val, bytes) else None
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected out of the garbage collector's sight.
+
+    Else a full collection in any test, or in a fork of one, would look through 15,000 tests and all that they import.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
