@@ -9,6 +9,7 @@ from core.model.catalogue import InstanceType
 from core.model.plan import PlannedClaim
 from core.model.pod import (
     DO_NOT_SCHEDULE,
+    HONOR,
     SCHEDULE_ANYWAY,
     Pod,
     PodAffinityTerm,
@@ -16,6 +17,7 @@ from core.model.pod import (
     WeightedPodAffinityTerm,
 )
 from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, Taint
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.planner import Planner
@@ -104,6 +106,7 @@ def test_only_pods_that_still_wait_attract_others_to_their_domain() -> None:
     assert (claim_of(plan, "client").zones, claim_of(plan, "db-1").zones) == ((AWAY,), (HOME,))
 
 
+CLOSED = Taint("closed", NO_SCHEDULE)
 WEB, CACHE = {"app": "web"}, {"app": "cache"}
 TO_WEB = PodAffinityTerm(labels.ZONE, a_selector(app="web"))
 TO_CACHE = PodAffinityTerm(labels.ZONE, a_selector(app="cache"))
@@ -251,8 +254,11 @@ def test_a_label_that_its_pool_leaves_open_gets_the_value_in_use_with_the_fewest
     apart = PodAffinityTerm(team, a_selector(app="web"))
     weighted = WeightedPodAffinityTerm(1, apart)
 
-    def values(*teams: str, **rules: object) -> list[str | None]:
-        """The values for a pod with these rules beside nodes of these teams, each of which has a pod like it."""
+    def values(*teams: str, tainted: str = "", **rules: object) -> list[str | None]:
+        """The values for a pod with these rules beside nodes of these teams, each of which has a pod like it.
+
+        `tainted`: the team whose nodes it does not tolerate.
+        """
         web = a_pod("web", cpu="1", labels=WEB, **rules)
         pairs = [a_node_of(RUNNING, f"n{n}") for n, _ in enumerate(teams)]
         there = (
@@ -264,7 +270,7 @@ def test_a_label_that_its_pool_leaves_open_gets_the_value_in_use_with_the_fewest
             node_pools=(pool,),
             node_claims=tuple(claim for claim, _ in pairs),
             nodes=tuple(
-                structs.replace(node, labels=node.labels | {team: own})
+                structs.replace(node, labels=node.labels | {team: own}, taints=(CLOSED,) * (own == tainted))
                 for (_, node), own in zip(pairs, teams, strict=True)
             ),
             pods=(web, *there),
@@ -284,6 +290,10 @@ def test_a_label_that_its_pool_leaves_open_gets_the_value_in_use_with_the_fewest
     assert values(*there, affinity=(apart,)) == ["blue", "red"]
     assert values(affinity=(apart,)) == ["1"]
     assert values("old", affinity=(apart,)) == []
+    web = a_selector(app="web")
+    both = (TopologySpread(team, 9, selector=web), TopologySpread(team, 9, selector=web, node_taints_policy=HONOR))
+    assert values("a", "b", spreads=both) == ["1", "a", "b"]
+    assert values("a", "b", tainted="b", spreads=both) == ["1", "b", "a"], "one of both spreads knows no pod of b"
 
 
 def test_rules_along_other_keys_do_not_order_zones() -> None:
