@@ -85,7 +85,7 @@ def test_a_pod_that_ec2_alone_keeps_from_a_node_says_so(monkeypatch: pytest.Monk
     assert PodReason.NO_OFFERING_AVAILABLE not in {
         found.reason for found in large.plan(catalogue=refusing)[0].unschedulable
     }
-    monkeypatch.setattr(large.lab.app.shared.observer.open_market, "without_refusals", None)
+    monkeypatch.setattr(large.decision._observer.open_market, "without_refusals", None)
     large.lab.clock.advance(seconds=REUSED_FOR.total_seconds())
     assert large.refused() != []
 
