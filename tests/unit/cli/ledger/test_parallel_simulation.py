@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterable
 from datetime import timedelta
-from queue import Full
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,83 +113,27 @@ def test_another_object_than_the_next_one_is_refused() -> None:
         list(received.get_all(["c"]))
 
 
-class Answered:
-    """The ends of a pipe, in one process: what was sent, and whether the other end is closed."""
-
-    def __init__(self) -> None:
-        self.sent: list[Any] = []
-        self.is_closed = False
-
-    def send(self, found: Any) -> None:
-        self.sent.append(found)
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-def played(period: PeriodReader, rules: SimulationRules, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What the second process answers; it is played in this one."""
-    stored = iter([(key, period.place.get(key)) for key in read_in_order(period)])
-    answer: Any = Answered()
-    theirs: Any = Answered()
-    ignored: list[Any] = []
-    monkeypatch.setattr(parallel_simulation.signal, "signal", lambda *given: ignored.append(given))
-    parallel_simulation._simulate(period, rules, SimpleNamespace(get=stored.__next__), answer, theirs)
-    assert (theirs.is_closed, answer.is_closed) == (True, False)
-    assert ignored == [(signal.SIGINT, signal.SIG_IGN)]
-    (found,) = answer.sent
-    return found
-
-
-def read_in_order(period: PeriodReader) -> list[str]:
-    """The keys of what a simulation of the period reads."""
-    sent: list[str] = []
-    shared = parallel_simulation._SharedLedger(period.place, lambda stored: sent.append(stored[0]))
-    list(period.read_from(shared))
-    return sent
-
-
-def test_the_second_process_simulates_what_it_receives(period: PeriodReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, (expected,) = fleet_simulation.simulated_periods(period, (KEPT,), period.until, prices_recorded=False)
-    assert played(period, KEPT, monkeypatch) == expected
-
-
-@pytest.mark.parametrize(
-    ("error", "raised"),
-    [
-        (InvalidInputError("is odd", subject="NodePool a"), InvalidInputError("NodePool a: is odd")),
-        (KeyError("odd"), RuntimeError("the second simulation: KeyError: 'odd'")),
-    ],
-)
-def test_the_second_process_answers_with_its_problem(
-    error: Exception, raised: Exception, period: PeriodReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(_: Snapshot) -> Snapshot:
-        raise error
-
-    told = played(period, SimulationRules(change=fails), monkeypatch).as_error()
-    assert (type(told), str(told)) == (type(raised), str(raised))
-    assert bool(getattr(told, "__notes__", ())) == isinstance(raised, RuntimeError)
-
-
-def test_an_object_is_sent_again_until_there_is_room_or_the_other_process_has_ended(
+@pytest.mark.usefixtures("apart")
+def test_a_second_process_that_is_behind_receives_every_object(
     period: PeriodReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = parallel_simulation._SecondProcess(period, KEPT)
-    tried: list[Any] = []
-    alive = iter([True, True, True, False])
+    """An object for which there is no room is sent again."""
+    monkeypatch.setattr(parallel_simulation, "QUEUED_MAX", 1)
+    monkeypatch.setattr(parallel_simulation, "PATIENCE_SECONDS", 0.0001)
+    _, (before, after) = simulated_twice(period, KEPT, KEPT)
+    assert before == after
+    assert after.hours > 0
 
-    def put(stored: Any, timeout: float) -> None:
-        tried.append((stored, timeout))
-        if len(tried) < 3:
-            raise Full
 
-    monkeypatch.setattr(process, "_objects", SimpleNamespace(put=put))
-    monkeypatch.setattr(process, "_process", SimpleNamespace(is_alive=alive.__next__))
-    process._send(("a", b"1"))
-    assert tried == [(("a", b"1"), parallel_simulation.PATIENCE_SECONDS)] * 3
-    problem = parallel_simulation._Problem("is odd")
-    monkeypatch.setattr(process, "_answer", SimpleNamespace(recv=lambda: problem))
-    with pytest.raises(InvalidInputError, match="is odd"):
-        process._send(("b", b"2"))
-    assert len(tried) == 3
+@pytest.mark.usefixtures("apart")
+def test_an_interruption_is_left_to_the_first_process(period: PeriodReader) -> None:
+    """Ctrl-C reaches both; the second one would print a traceback of its own, and the first one "ended early"."""
+    first = os.getpid()
+
+    def interrupted(snapshot: Snapshot) -> Snapshot:
+        if os.getpid() != first:
+            os.kill(os.getpid(), signal.SIGINT)
+        return snapshot
+
+    _, (before, after) = simulated_twice(period, KEPT, SimulationRules(consolidates=False, change=interrupted))
+    assert before == after
