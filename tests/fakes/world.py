@@ -82,10 +82,7 @@ class FakeKubernetes:
     def put(self, *manifests: JsonObject) -> None:
         """Apply objects as a user or a kubelet would."""
         for manifest in manifests:
-            kind = kinds.BY_KIND[manifest["kind"]]
-            self._store(
-                kind, {**manifest, "metadata": {"uid": f"uid-{manifest['metadata']['name']}", **manifest["metadata"]}}
-            )
+            self._store(kinds.BY_KIND[manifest["kind"]], _identified(manifest))
 
     def amend(self, kind: Resource, name: str, body: JsonObject, namespace: str = "") -> None:
         """Change an object as a user, a kubelet or the scheduler would."""
@@ -127,7 +124,7 @@ class FakeKubernetes:
         self.before_call(f"create {resource.plural}")
         if (resource.kind, namespace, body["metadata"]["name"]) in self._objects:
             raise ConflictError(f"kube:create {resource.plural}", "already exists")
-        self._store(resource, body)
+        self._store(resource, _identified(body))
         self.after_call(f"create {resource.plural}")
 
     def patch(
@@ -194,6 +191,12 @@ class FakeKubernetes:
         metadata = {**manifest["metadata"], "resourceVersion": str(self._version)}
         key = (resource.kind, metadata.get("namespace", ""), metadata["name"])
         self._objects[key] = {**manifest, "metadata": metadata}
+
+
+def _identified(manifest: JsonObject) -> JsonObject:
+    """The object with the UID that the API server gives it."""
+    metadata = manifest["metadata"]
+    return {**manifest, "metadata": {"uid": f"uid-{metadata['name']}", **metadata}}
 
 
 OPTIONAL_RULES: Final = (*RULES_FOR_SURGE.values(), *RULES_FOR_STEERING.values())
