@@ -12,7 +12,7 @@ from core.errors import InvalidInputError
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
 from core.lifecycle.facts import ClaimFacts
-from core.manifests.pod_spec import GRACE_SECONDS_MAX, SYSTEM_PRIORITIES, PodSpecTranslator
+from core.manifests.pod_spec import GRACE_SECONDS_MAX, PodSpecTranslator
 from core.model.pod import HostPort, PodSpec, VolumeUse
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
@@ -237,8 +237,8 @@ def test_priority_comes_from_the_class_if_the_pod_has_none() -> None:
         for spec in ({}, {"priorityClassName": "high"}, {"priorityClassName": "high", "priority": 3})
     ]
     assert found == [7, 100, 3]
-    system = a_wire_pod(priorityClassName="system-node-critical").spec
-    assert translator.spec(system).priority == 2_000_001_000
+    for name, priority in (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)):
+        assert translator.spec(a_wire_pod(priorityClassName=name).spec).priority == priority
 
 
 AFFINITY = "spec.affinity.nodeAffinity"
@@ -300,9 +300,3 @@ def test_a_port_is_on_the_host_if_it_says_so_or_the_whole_pod_is(
     containers = [{"name": "c", "ports": [port]}]
     assert translated(containers=containers, hostNetwork=True).spec.host_ports == on_host
     assert translated(containers=containers).spec.host_ports == of_pod
-
-
-def test_kubernetes_own_priorities_and_the_longest_grace_are_fixed() -> None:
-    """Kubernetes gives both classes to every cluster; a hundred years fit every moment that is computed."""
-    assert SYSTEM_PRIORITIES == {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-    assert GRACE_SECONDS_MAX == 3_153_600_000

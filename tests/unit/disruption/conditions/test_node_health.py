@@ -13,7 +13,6 @@ from core.model.state_node import StateNode, state_nodes
 from tests.builders import NOW, a_node_of, a_snapshot, a_type
 
 TYPE = a_type()
-DEAD = NodeCondition("Ready", "False", NOW)
 
 
 def nodes(count: int, *ill: NodeCondition) -> tuple[StateNode, ...]:
@@ -41,19 +40,6 @@ def test_one_unhealthy_node_is_not_too_many(count: int, is_widespread: bool) -> 
     """A fifth of the pool, rounded up, may be unhealthy."""
     found = nodes(count, NodeCondition("Ready", "False", NOW))
     assert HealthCheck(found, NOW).is_widespread(found[0].node_pool) is is_widespread
-
-
-@pytest.mark.parametrize(("count", "bound"), [(1, 1), (5, 1), (6, 2), (10, 2), (101, 21)])
-def test_a_fifth_of_a_pool_rounded_up_is_not_too_many(count: int, bound: int) -> None:
-    """To the node: an outage of the API server makes every node look dead."""
-    states = nodes(count)
-    for ill in {bound, min(bound + 1, count)}:
-        found = [
-            msgspec.structs.replace(state, node=msgspec.structs.replace(state.node, conditions=(DEAD,)))
-            for state in states[:ill]
-            if state.node is not None
-        ]
-        assert HealthCheck([*found, *states[ill:]], NOW).is_widespread("default") is (ill > bound)
 
 
 def test_conditions_without_a_policy_are_ignored() -> None:
