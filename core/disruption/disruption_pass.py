@@ -23,6 +23,7 @@ from core.reasons.code import ReasonCode
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 from core.scheduling.planner import Planner
+from core.scheduling.pods.default_topology_spread import DefaultSpreads
 
 SIMULATIONS_MAX: Final = 2000
 """The most simulations of one pass; nodes that it does not reach wait for the next."""
@@ -61,6 +62,7 @@ class DisruptionPass:
         self._simulations = 0
         self._adopted_savings = 0
         self.names = ReplacementNames(snapshot)
+        self._default_spreads = DefaultSpreads(snapshot)
         self._simulators: dict[int | None, Simulator] = {None: Simulator(self.planner)}
         self._at_any_cost: Simulator | None = None
         self.survey: Survey = self._survey(self._nominated())
@@ -207,7 +209,7 @@ class DisruptionPass:
                 self.budgets.take(going[name], command.reason)
                 self.refusals.pop(name, None)
             self.names.take(command.replacements)
-            self.commands = widened(self.commands, command, self.snapshot)
+            self.commands = widened(self.commands, command, self.snapshot.pods, self._default_spreads)
 
     def rebuild(self, commands: Sequence[Command]) -> None:
         """Apply these commands, which are already counted, to the snapshot in memory."""

@@ -9,7 +9,7 @@ import msgspec
 from core import labels
 from core.disruption.candidates.candidate import Candidate
 from core.model.plan import Command, PlannedClaim
-from core.model.pod import DO_NOT_SCHEDULE, LabelSelector, Pod, TopologySpread
+from core.model.pod import LabelSelector, Pod, TopologySpread
 from core.model.snapshot import Snapshot
 from core.pools.pool_types import pool_types
 from core.scheduling.pods.default_topology_spread import DefaultSpreads
@@ -79,8 +79,10 @@ class Independence:
             yield f"limits of {claim.node_pool}"
 
 
-def widened(commands: Sequence[Command], command: Command, snapshot: Snapshot) -> list[Command]:
-    """Return the commands with one more.
+def widened(
+    commands: Sequence[Command], command: Command, pods: Iterable[Pod], defaults: DefaultSpreads
+) -> list[Command]:
+    """Return the commands with one more; `pods` are those of the cluster, `defaults` its default spreads.
 
     Deletions whose pods the new command would move again are merged into it, so that no pod moves twice. Nothing is merged, and
     the commands run one after the other, in four cases:
@@ -98,7 +100,7 @@ def widened(commands: Sequence[Command], command: Command, snapshot: Snapshot) -
     )
     if not earlier or has_unplanned_pods or any(c.replacements or c.reason != command.reason for c in earlier):
         return [*commands, command]
-    if _is_built_upon(earlier, commands) or _is_counted_after(earlier, commands, command, snapshot):
+    if _is_built_upon(earlier, commands) or _is_counted_after(earlier, commands, command, pods, defaults):
         return [*commands, command]
     moves = {move.pod: move for part in (*earlier, command) for move in part.moves}
     nodes = [pair for part in (*earlier, command) for pair in zip(part.nodes, part.claims, strict=True)]
@@ -120,7 +122,11 @@ def _is_built_upon(earlier: Sequence[Command], commands: Sequence[Command]) -> b
 
 
 def _is_counted_after(
-    earlier: Sequence[Command], commands: Sequence[Command], last: Command, snapshot: Snapshot
+    earlier: Sequence[Command],
+    commands: Sequence[Command],
+    last: Command,
+    pods: Iterable[Pod],
+    defaults: DefaultSpreads,
 ) -> bool:
     """Whether a command after one of the earlier ones fills a node with a pod that counts for a spread over hosts there.
 
@@ -138,17 +144,14 @@ def _is_counted_after(
         for other in later.moves
         if own.to == other.to
     ]
-    if not pairs:
-        return False
-    known, defaults = {pod.key: pod for pod in snapshot.pods}, DefaultSpreads(snapshot)
+    known = {pod.key: pod for pod in pods} if pairs else {}
     found = ((known[own], known[other]) for own, other in pairs if own in known and other in known)
-    return any(_counts_on_host(own, other, defaults.of(own)) for own, other in found)
+    return any(_counts_on_host(own, other, defaults.required_of(own)) for own, other in found)
 
 
 def _counts_on_host(owner: Pod, other: Pod, spreads: Sequence[TopologySpread]) -> bool:
-    """Whether a required spread over hosts of one pod selects another; `spreads` are all of its spreads."""
-    hard = (s for s in spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE)
-    groups = (spread_group(s, spreads, owner.spec, owner.namespace, owner.labels) for s in hard)
+    """Whether a required spread over hosts of one pod selects another; `spreads` are all of its required ones."""
+    groups = (spread_group(s, spreads, owner.spec, owner.namespace, owner.labels) for s in spreads)
     return any(group.is_hostname and group.selects(other.namespace, other.labels) for group in groups)
 
 
@@ -156,7 +159,7 @@ def _selectors(pods: Iterable[Pod], spreads: DefaultSpreads) -> set[LabelSelecto
     """Return the selectors of the rules over zones and other shared domains. Rules within a node do not matter here."""
     found: set[LabelSelector] = set()
     for pod in pods:
-        rules = [(r.topology_key, r.selector) for r in spreads.of(pod) if r.when_unsatisfiable == DO_NOT_SCHEDULE]
+        rules = [(r.topology_key, r.selector) for r in spreads.required_of(pod)]
         rules += [(term.topology_key, term.selector) for term in (*pod.spec.affinity, *pod.spec.anti_affinity)]
         found |= {selector for key, selector in rules if selector is not None and key != labels.HOSTNAME}
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from core.model.pod import LabelSelector, Pod, TopologySpread
+from core.model.pod import DO_NOT_SCHEDULE, LabelSelector, Pod, TopologySpread
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 
@@ -17,6 +17,7 @@ class DefaultSpreads:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._defaults = snapshot.options.default_spreads
+        self._may_bind = any(default.when_unsatisfiable == DO_NOT_SCHEDULE for default in self._defaults)
         self._services = sorted(snapshot.services, key=lambda s: (s.namespace, s.name))
         self._workloads = {(w.namespace, w.kind, w.name): w.selector for w in snapshot.workload_selectors}
 
@@ -28,6 +29,13 @@ class DefaultSpreads:
         if selector is None:
             return ()
         return tuple(msgspec.structs.replace(default, selector=selector) for default in self._defaults)
+
+    def required_of(self, pod: Pod) -> tuple[TopologySpread, ...]:
+        """Return those of the pod's constraints that must hold."""
+        # Defaults that need not hold are common, and giving them a selector reads all Services: a millisecond for 1,000.
+        if not pod.spec.spreads and not self._may_bind:
+            return ()
+        return tuple(spread for spread in self.of(pod) if spread.when_unsatisfiable == DO_NOT_SCHEDULE)
 
     def _selector(self, pod: Pod) -> LabelSelector | None:
         parts: set[Requirement] = set()

@@ -178,12 +178,18 @@ class DomainChoice:
         priced = shared or draft.mask
 
         def rank(value: str) -> _Preference:
+            # Sums of generators take three times as long, for each value of each pod.
+            spread = by_others = 0
+            for counts in spreads:
+                spread += counts.get(value, 0)
+            for counts in other_spreads:
+                by_others += counts.get(value, 0)
             return (
-                sum(counts.get(value, 0) for counts in spreads),
+                spread,
                 needs.get(value, 0),
                 sum(pods for pods, possible in apart if value not in possible),
                 self._price(draft.template, draft.reqs, priced, key, value),
-                sum(counts.get(value, 0) for counts in other_spreads),
+                by_others,
                 value,
             )
 

@@ -187,7 +187,8 @@ class DomainCounts:
     def _may_be_empty(self, number: TopologyGroupId, domain: str) -> bool:
         """Whether a domain counts without pods: for a spread along shared domains, if remaining or new nodes are in it."""
         group, domains = self._topology.groups[number], self._topology.domains
-        if group.kind != SPREAD:
+        # Each emptied host would be looked for at all nodes that go: their number squared.
+        if group.kind != SPREAD or group.is_hostname:
             return False
         if domain in domains.possible(number):
             return True

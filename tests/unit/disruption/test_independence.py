@@ -8,15 +8,17 @@ import msgspec
 import pytest
 
 from core import labels
+from core.disruption import independence
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.independence import Independence, widened
+from core.disruption.independence import Independence
 from core.model.catalogue import Catalogue
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import LabelSelector, PodAffinityTerm, TopologySpread
 from core.model.policy import Service
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
+from core.scheduling.pods.default_topology_spread import DefaultSpreads
 from tests.builders import CLASS_REF, a_node_of, a_pool, a_type
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, OPEN, TYPES, pod_on, world
 
@@ -127,6 +129,11 @@ def are_independent(one: Candidate, two: Candidate, snapshot: Snapshot) -> bool:
     together = Independence(snapshot)
     assert together.takes(a_command("node-1", "x"), one)
     return together.takes(a_command("node-2", "y"), two)
+
+
+def widened(commands: list[Command], command: Command, snapshot: Snapshot) -> list[Command]:
+    """The commands with one more, in a cluster."""
+    return independence.widened(commands, command, snapshot.pods, DefaultSpreads(snapshot))
 
 
 BOTH = LabelSelector((Requirement.one_of("app", "a", "b"),))

@@ -10,8 +10,10 @@ from core import labels
 from core.model.pod import HONOR, IGNORE, NodeSelectorTerm, PodAffinityTerm, TopologySpread
 from core.model.values.requirements import Requirement
 from core.scheduling.capacity.claim_profile import ClaimProfile, ClaimProfiles
+from core.scheduling.primitives.handles import TopologyGroupId
 from core.scheduling.topology.departures import Departures
 from core.scheduling.topology.domain_counts import DomainCounts
+from core.scheduling.topology.group_domains import GroupDomains
 from core.scheduling.topology.topology_group import INVERSE
 from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, group_of
@@ -453,3 +455,26 @@ def test_a_domain_with_another_node_is_still_the_least_loaded_one() -> None:
     for gone, found in (((1,), {"l": 1, "r": 0}), ((1, 2), {"l": 1})):
         counts = DomainCounts(context.topology, Departures.of(gone, [(group.signature, running[1], 1)]))
         assert counts.of(rule.group) == found
+
+
+def test_hosts_that_a_plan_empties_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, a look at many nodes of a large cluster that go takes their number squared."""
+    hosts = TopologySpread(topology_key=labels.HOSTNAME, max_skew=1, selector=WEB)
+    names = [f"n{number}" for number in range(8)]
+    pairs = [a_node_of(TYPE, name) for name in names]
+    running = [a_pod(f"of-{n}", labels={"app": "web"}, spreads=(hosts,), node_name=n, phase="Running") for n in names]
+    nodes = {"nodes": tuple(node for _, node in pairs), "node_claims": tuple(claim for claim, _ in pairs)}
+    context = context_of(types=(TYPE,), pods=tuple(running), **nodes)
+    groups = [context.pod_groups.of(pod) for pod in running]
+    leaving = [(g.signature, p, context.positions[p.node_name]) for g, p in zip(groups, running, strict=True)]
+    (rule,) = groups[0].steps[0].host_rules
+    asked: list[int] = []
+    domain_at = GroupDomains.at
+
+    def counted_at(self: GroupDomains, number: TopologyGroupId, position: int) -> str | None:
+        asked.append(position)
+        return domain_at(self, number, position)
+
+    monkeypatch.setattr(GroupDomains, "at", counted_at)
+    assert DomainCounts(context.topology, Departures.of(range(8), leaving)).of(rule.group) == {}
+    assert sorted(asked) == [*range(8)]
