@@ -86,7 +86,6 @@ def proven(kept: Mapping[str, Any]) -> str:
         machine_line,
         "\n".join((*head, *_rows(kept))),
         *_worlds(kept),
-        *_worlds(kept),
         *mutants.sections(_samples(kept), mutants.words()),
         *_named(kept),
     ]

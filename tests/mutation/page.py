@@ -22,6 +22,10 @@ Step = Mapping[str, Any]
 Samples = Mapping[str, Step]
 """Area → the latest step that drew from it."""
 
+_IMPORT: Final = "the import of "
+"""What a killer begins with that could not be imported."""
+_FORMERLY: Final = {"adapters/ledger": "lambdas/ledger", "adapters/observation": "lambdas/observation"}
+"""Area → its name in the first sample, where it had another."""
 WORDS: Final = Path(__file__).with_name("survivors.toml")
 
 
@@ -95,8 +99,10 @@ def _by_own(of_area: Samples) -> str:
     ]
     if not pairs:
         return ""
-    own = sum(test == own_tests(module) for module, test in pairs)
-    return f" The tests at the module's own path, which are asked first, killed {own} of the {len(pairs)}."
+    own = sum(test.removeprefix(_IMPORT) == own_tests(module) for module, test in pairs)
+    return (
+        f" A test at the module's own path, asked first of those that take as long, killed {own} of the {len(pairs)}."
+    )
 
 
 def _before(first: Step | None) -> str:
@@ -127,8 +133,10 @@ def _scores(of_area: Samples, first: Step | None = None) -> str:
 
 
 def _score(step: Step, area: str) -> str:
-    score = step["figures"]["areas"].get(area)
-    return f"{score['killed']} of {score['mutants']}" if score else "none drawn"
+    areas = step["figures"]["areas"]
+    name = area if area in areas else _FORMERLY.get(area, area)
+    then = f", as `{name}`" * (name != area)
+    return f"{areas[name]['killed']} of {areas[name]['mutants']}{then}" if name in areas else "none drawn"
 
 
 def _survivors(of_area: Samples, title: str, said: Sequence[Survivor]) -> Iterator[str]:

@@ -156,12 +156,12 @@ def _left_over(worlds: Sequence[Snapshot], plan: DisruptionPlan) -> Iterator[str
 def _expected(worlds: Sequence[Snapshot], plan: DisruptionPlan) -> set[str]:
     """Nodes on which pending pods were expected when empty nodes were chosen, or are in the end.
 
-    Karpenter's policy chooses them again after every command, a target only before its own.
+    Karpenter's policy chooses them again after every command, a target only before nodes go for drift or by choice.
     """
     chosen = [worlds[0], worlds[-1]]
     if not worlds[0].options.karpenter_moves_only:
-        of_target = [n for n, command in enumerate(plan.commands) if command.reason == "Underutilized"]
-        chosen = [*worlds[: min(of_target, default=len(plan.commands)) + 1], worlds[-1]]
+        later = [number for number, command in enumerate(plan.commands) if command.method in ("drift", "repack")]
+        chosen = [*worlds[: min(later, default=len(plan.commands)) + 1], worlds[-1]]
     return {binding.node for world in chosen for binding in schedule(world).bindings}
 
 

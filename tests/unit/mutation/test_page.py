@@ -76,19 +76,21 @@ def test_the_page_counts_what_is_not_drawn_and_says_why() -> None:
 def test_a_sample_of_all_areas_takes_the_place_of_all_before_it_and_stands_beside_the_first() -> None:
     """Parts of older code in the sum of today's would make it a figure of no code at all; the first is what it began with."""
     steps = {
-        "mutants": a_sample("2026-11-27T01:00", 1, ["cli/old.py"], cli=(10, 5), core_gone=(4, 4)),
+        "mutants": a_sample("2026-11-27T01:00", 1, ["cli/old.py"], cli=(10, 5), lambdas_ledger=(4, 3)),
         "mutants-cli": a_sample("2026-11-27T02:00", 2, ["cli/newer.py"], "c --area cli", cli=(20, 15)),
         "mutants-middle": a_sample("2026-11-27T03:00", 3, [], cli=(8, 6)),
-        "mutants-whole": a_sample("2026-11-27T04:00", 4, ["cli/whole.py"], cli=(10, 9), core_model=(5, 5)),
+        "mutants-whole": a_sample(
+            "2026-11-27T04:00", 4, ["cli/whole.py"], cli=(10, 9), core_model=(5, 5), adapters_ledger=(1, 1)
+        ),
         "mutants-model": a_sample("2026-11-27T05:00", 5, [], "c --area core/model", core_model=(6, 6)),
     }
     text = proven({"machine": MACHINE, "steps": steps})
-    assert "15 of 16 (93 %), drawn by the seed" in text
-    assert "The first sample of all areas, seed 1 at 111111111111, had 9 of 14 (64 %)" in text
+    assert "16 of 17 (94 %), drawn by the seed" in text
+    assert "The first sample of all areas, seed 1 at 111111111111, had 8 of 14 (57 %)" in text
     assert "| area | faults | killed | seed | commit | first |\n| --- | --- | --- | --- | --- | --- |\n" in text
     assert "| `cli` | 10 | 9 | 4 | 444444444444 | 5 of 10 |" in text
     assert "| `core/model` | 6 | 6 | 5 | 555555555555 | none drawn |" in text
-    assert "core/gone" not in text
+    assert "| `adapters/ledger` | 1 | 1 | 4 | 444444444444 | 3 of 4, as `lambdas/ledger` |" in text
     assert "cli/old.py" not in text
     assert "cli/newer.py" not in text
 
@@ -98,10 +100,10 @@ def test_the_page_counts_what_a_modules_own_tests_killed() -> None:
     sample["figures"]["killers"] = {
         "core/model/a.py:1: `a` → `b`": "tests/unit/model/test_a.py::test_it",
         "core/model/a.py:2: `a` → `b`": "tests/unit/model/test_b.py::test_it",
-        "core/model/a.py:3: `a` → `b`": "tests/unit/model/test_a.py::TestOf::test_it[x::y]",
+        "core/model/a.py:3: `a` → `b`": "the import of tests/unit/model/test_a.py",
         "cli/a.py:1: `a` → `b`": "tests/unit/cli/test_a.py::test_it",
     }
-    assert "own path, which are asked first, killed 3 of the 4." in "".join(page.sections([sample], []))
+    assert "killed 3 of the 4." in "".join(page.sections([sample], []))
 
 
 def test_a_survivor_is_shown_with_the_word_that_is_said_of_it() -> None:

@@ -67,6 +67,7 @@ def test_the_page_shows_what_the_random_worlds_asked(makefile: Path) -> None:
     page = proven({"machine": {"processors": 2, "python": "3"}, "steps": {"fuzz-disruption": step}})
     assert "was asked in them\n\n- disruption: 700 worlds, 1 failing {'room': 1}, seeds 1 to 700, 12 s\n" in page
     assert "wrong, first" not in page
+    assert page.count("## Random worlds") == 1
 
 
 def test_the_page_shows_which_test_notices_a_named_fault() -> None:
@@ -119,6 +120,16 @@ def test_a_night_leaves_the_samples_of_some_areas(makefile: Path, monkeypatch: p
     (makefile / "night.json").write_text(json.dumps(kept))
     run(nightly.STEPS, {}, makefile / "night.json")
     assert json.loads((makefile / "night.json").read_text())["steps"].keys() == {"first", "mutants-cli"}
+
+
+def test_a_new_file_begins_with_the_figures_of_the_pages(makefile: Path) -> None:
+    """The page lost the first sample of faults, which the others are compared with, in the first night of a clone."""
+    (makefile / "docs").mkdir()
+    (makefile / "docs" / "figures.json").write_text(json.dumps({"steps": {"mutants-first": {"seconds": 7}}}))
+    run((Step("second", "good N=7"),), {}, makefile / "night.json")
+    found = json.loads((makefile / "night.json").read_text())["steps"]
+    assert found["mutants-first"] == {"seconds": 7}
+    assert found["second"]["exitCode"] == 0
 
 
 @pytest.mark.parametrize("said", ["SEEDS", "SEEDS=many", "WHAT=1"])
