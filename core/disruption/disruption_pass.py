@@ -29,6 +29,18 @@ SIMULATIONS_MAX: Final = 2000
 """The most simulations of one pass; nodes that it does not reach wait for the next."""
 
 
+class Replaced(msgspec.Struct, frozen=True):
+    """A command for one node.
+
+    Attributes:
+        command: The command.
+        takes_place: Whether its pods take the place of one that has no node yet and would go elsewhere then.
+    """
+
+    command: Command
+    takes_place: bool
+
+
 class DisruptionPass:
     """The state that methods read and write: candidates, budgets, simulations, refusals. `carry_out` adds commands."""
 
@@ -95,11 +107,6 @@ class DisruptionPass:
         """The plan without further disruption."""
         return self._simulators[None].base.plan
 
-    def fills_expected(self, command: Command) -> bool:
-        """Whether it moves pods to a node on which pending pods are expected now: these may then go to another node."""
-        expected = {binding.node for binding in self.base_plan.bindings}
-        return any(move.to in expected for move in command.moves)
-
     def goes_with_target(self, candidate: Candidate) -> bool:
         """Whether the target decides about a drifted node, together with all others, so that no pod moves twice.
 
@@ -133,7 +140,7 @@ class DisruptionPass:
 
     def replaced(
         self, candidate: Candidate, reason: str, method: str, *, closed: Collection[str] = ()
-    ) -> Command | None:
+    ) -> Replaced | None:
         """Return the command that replaces one node at any cost, or None and record a refusal if a pod finds no place.
 
         `closed` nodes take the pods only if no other node can.
@@ -144,7 +151,7 @@ class DisruptionPass:
         if simulation.stranded:
             self.refuse(candidate, NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
             return None
-        return Command(
+        command = Command(
             reason=reason,
             method=method,
             nodes=(candidate.name,),
@@ -153,6 +160,7 @@ class DisruptionPass:
             moves=simulation.moves,
             savings=candidate.price - sum(claim.price for claim in simulation.claims),
         )
+        return Replaced(command, takes_place=any(move.to in simulation.taken for move in simulation.moves))
 
     def simulate(
         self,

@@ -23,6 +23,7 @@ class Simulation(msgspec.Struct, frozen=True):
         stranded: Why a pod would find no place, empty if all do. Pods without a place today do not count.
         unplaced: Keys of all pods that would find no place.
         displaces: Whether pods that are already waiting would now need more expensive new nodes than without the move.
+        taken: Names of nodes on which another pod without a node was expected, which would now go elsewhere.
     """
 
     claims: tuple[PlannedClaim, ...]
@@ -30,6 +31,7 @@ class Simulation(msgspec.Struct, frozen=True):
     stranded: str
     unplaced: frozenset[str]
     displaces: bool
+    taken: frozenset[str] = frozenset()
 
 
 class Simulator:
@@ -38,6 +40,7 @@ class Simulator:
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self.base: SchedulingResults = planner.without_reasons().results()
+        self._expected = frozenset((binding.pod, binding.node) for binding in self.base.plan.bindings)
         self._waiting_price = self.base.plan.cost.hourly
         self._unschedulable = {pod.pod for pod in self.base.plan.unschedulable}
 
@@ -85,6 +88,7 @@ class Simulator:
             self._stranded(results),
             frozenset(unplaced),
             displaces=others > self._waiting_price,
+            taken=frozenset(node for _, node in self._expected.difference((b.pod, b.node) for b in plan.bindings)),
         )
 
     def _planned(

@@ -36,14 +36,13 @@ def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Co
     Empty nodes come first, then nodes in the order in which they drifted. The rollout of a pool lets its first node go alone,
     and none while it is stopped. Pods go to nodes that have drifted, expire soon or are drained by the stored target only if no
     other node can hold them: they would have to move again. Commands of one call are found in the same snapshot; one that
-    depends on another waits for the next call. So do all others after one that fills a node on which pending pods are expected.
+    depends on another waits for the next call. One whose pods take the place of a pod without a node comes alone, once there is
+    no other: that pod's new place may be a node that another command takes.
     """
     closed = short_lived(disruption_pass)
-    left, together, found = (
-        disruption_pass.budgets.reservation(),
-        Independence(disruption_pass.snapshot),
-        list[Command](),
-    )
+    left, together = disruption_pass.budgets.reservation(), Independence(disruption_pass.snapshot)
+    found: list[Command] = []
+    last: Command | None = None
     for candidate in sorted(drifted, key=lambda c: _order(c, disruption_pass)):
         if disruption_pass.is_exhausted:
             break
@@ -54,14 +53,20 @@ def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Co
             candidate, found
         ):
             continue
-        command = disruption_pass.replaced(candidate, TerminationReason.DRIFTED, "drift", closed=closed)
-        if command is None or not together.takes(command, candidate):
+        replaced = disruption_pass.replaced(candidate, TerminationReason.DRIFTED, "drift", closed=closed)
+        if replaced is None:
+            continue
+        if replaced.takes_place:
+            last = last or replaced.command
+            continue
+        if not together.takes(replaced.command, candidate):
             continue
         left.take(candidate, TerminationReason.DRIFTED)
-        disruption_pass.names.take(command.replacements)
-        found.append(command)
-        if disruption_pass.fills_expected(command):
-            return found
+        disruption_pass.names.take(replaced.command.replacements)
+        found.append(replaced.command)
+    if not found and last is not None:
+        disruption_pass.names.take(last.replacements)
+        return [last]
     return found
 
 

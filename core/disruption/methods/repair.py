@@ -27,7 +27,7 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
             text = f"too many nodes of NodePool {candidate.pool.name} are unhealthy for a replacement to help"
             disruption_pass.refuse(candidate, NodeReason.MANY_UNHEALTHY, text)
         elif disruption_pass.budgets.allow_repair(candidate, disruption_pass.commands) and (
-            command := disruption_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair", closed=closed)
+            replaced := disruption_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair", closed=closed)
         ):
-            return [command]
+            return [replaced.command]
     return []

@@ -6,7 +6,7 @@ a cluster that already violates its own rules. For a small fleet it takes millis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from core.disruption.candidates.balanced_policy import PoolTotals, rejecting_pool
 from core.disruption.candidates.candidate import Candidate
@@ -33,7 +33,18 @@ def valid_commands(
         worthwhile: Nodes are replaced only if that saves at least 1/`worthwhile` of their cost.
     """
     fresh = DisruptionPass(disruption_pass.snapshot)
-    return _without_denied(commands, lambda command: _objection(command, fresh, worthwhile), fresh.carry_out)
+    for_drift = {
+        claim.name: command.wave
+        for command in commands
+        for claim in command.replacements
+        if command.reason == TerminationReason.DRIFTED
+    }
+
+    def objection(command: Command) -> WaveObjection | None:
+        filled = {move.to for move in command.moves if for_drift.get(move.to) == command.wave}
+        return _objection(command, fresh, worthwhile, filled)
+
+    return _without_denied(commands, objection, fresh.carry_out)
 
 
 def approved_commands(
@@ -74,7 +85,10 @@ def _without_denied(
     return found, objections
 
 
-def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> WaveObjection | None:
+def _objection(
+    command: Command, fresh: DisruptionPass, worthwhile: int, filled: Collection[str]
+) -> WaveObjection | None:
+    """Why a command is denied; `filled` are the nodes that drift launches in its wave and that it moves pods to."""
     known = {candidate.name: candidate for candidate in fresh.survey.candidates}
     going = [known[name] for name in command.nodes if name in known]
     if len(going) < len(command.nodes):
@@ -96,7 +110,7 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
         return SLOT_DENIED
     if not by_choice:
         return None
-    if _moves_to_changed_node(command, fresh):
+    if any(_rests(name, fresh) for name in filled):
         return SLOT_CHANGED
     price = sum(candidate.price for candidate in going)
     if command.replacements and command.savings * worthwhile < price:
@@ -104,11 +118,10 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
     return _unbalanced(going, command.savings, fresh.totals)
 
 
-def _moves_to_changed_node(command: Command, fresh: DisruptionPass) -> bool:
-    """Whether a pod goes to a node whose consolidateAfter is not over, such as one that an earlier command launches."""
+def _rests(name: str, fresh: DisruptionPass) -> bool:
+    """Whether a node is there whose consolidateAfter is not over."""
     context = fresh.planner.context
-    positions = (context.positions[move.to] for move in command.moves if move.to in context.positions)
-    return any(context.existing_nodes[position].is_recently_changed for position in positions)
+    return name in context.positions and context.existing_nodes[context.positions[name]].is_recently_changed
 
 
 def _unbalanced(going: Sequence[Candidate], savings: int, totals: Mapping[str, PoolTotals]) -> WaveObjection | None:

@@ -126,7 +126,8 @@ def test_a_node_is_replaced_by_new_nodes_or_by_closed_ones_or_not_at_all() -> No
     (first, _), (other, _) = free.survey.candidates, limited.survey.candidates
 
     def found(this_pass: DisruptionPass, candidate: Candidate, *closed: str) -> Command | None:
-        return this_pass.replaced(candidate, "Unhealthy", "repair", closed=closed)
+        replaced = this_pass.replaced(candidate, "Unhealthy", "repair", closed=closed)
+        return replaced.command if replaced else None
 
     beside = Command(**terms, moves=(Move("default/on-a", "b"),), savings=first.price)
     assert found(free, first) == found(limited, other) == found(limited, other, "b") == beside

@@ -59,10 +59,10 @@ def test_moves_name_the_node_that_the_scheduler_chose() -> None:
     this_pass = DisruptionPass(world(a_node_of(MIDDLE), a_node_of(MIDDLE, "node-2"), pods=pods))
     commands = []
     for candidate in this_pass.survey.candidates:
-        command = this_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair")
-        assert command is not None
-        this_pass.carry_out([command])
-        commands.append(command)
+        replaced = this_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair")
+        assert replaced is not None
+        this_pass.carry_out([replaced.command])
+        commands.append(replaced.command)
     first, second = commands
     assert [claim.pods for claim in second.replacements] == [("default/much",)]
     assert second.moves == (

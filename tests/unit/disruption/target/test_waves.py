@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from core import labels
+from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.slot_assignment import SlotAssignment
 from core.disruption.target.target_fleet import target_fleet
@@ -19,9 +21,10 @@ from core.disruption.target.waves import WAVES_MAX, WavePlanner
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command
+from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import Options, Snapshot
 from core.model.values.requirements import Requirement
-from tests.builders import a_node_of, a_pool, a_type
+from tests.builders import a_node_of, a_pool, a_selector, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, SMALL, TYPES, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, decided, drained, half_full
 
@@ -39,6 +42,29 @@ def test_a_new_node_is_launched_once_and_filled_by_later_waves() -> None:
         born |= {claim.name for claim in command.replacements}
         assert {move.to for move in command.moves} <= born
     assert set(Counter(move.pod for command in found for move in command.moves).values()) == {1}
+
+
+@pytest.mark.parametrize("seconds", [0, 30])
+@pytest.mark.parametrize("number", [0, 1])
+def test_later_waves_fill_a_node_whose_consolidate_after_is_over_by_then(number: int, seconds: int) -> None:
+    """The whole way of a target is checked at one moment, at which each of its new nodes has just been launched."""
+    disruption = Disruption(budgets=(Budget("100%"),), consolidate_after=timedelta(seconds=seconds))
+    nodes = [a_node_of(LARGE, f"n{n}") for n in range(4)]
+    nodes[:number] = [drifted(pair) for pair in nodes[:number]]
+    pods = tuple(pod_on(f"n{n}", cpu="700m", labels={"app": "web"}) for n in range(4))
+    budget = PodDisruptionBudget(
+        namespace="default",
+        name="web",
+        selector=a_selector(app="web"),
+        max_unavailable="1",
+        disruptions_allowed=1,
+        expected_pods=4,
+    )
+    pool = a_pool("default", ON_DEMAND, disruption=disruption)
+    found = disrupt(world(*nodes, pods=pods, node_pools=(pool,), budgets=(budget,), options=WHOLE_WAY)).commands
+    assert [command.wave for command in found][:3] == [1, 2, 3]
+    (launched,) = [claim.name for command in found for claim in command.replacements]
+    assert {move.to for command in found for move in command.moves} == {launched}
 
 
 def cutter(snapshot: Snapshot, *going: str, worth: Mapping[str, int] = {}) -> WavePlanner:
