@@ -23,6 +23,8 @@ import msgspec
 
 ROOT: Final = Path(__file__).parents[1]
 _LAST_LINES: Final = 5
+_SEEDS_KEPT: Final = 100
+"""The most failing seeds of a step that are kept, each with its line."""
 _STEP_SECONDS_MAX: Final = 12 * 3600.0
 
 
@@ -147,6 +149,7 @@ def _ran(step: Step, sizes: Mapping[str, str]) -> dict[str, Any]:
         "exitCode": status,
         "seconds": round(time.monotonic() - began),
         "lastLines": printed.splitlines()[-_LAST_LINES:],
+        "failingSeeds": [line for line in printed.splitlines() if line.startswith("seed ")][:_SEEDS_KEPT],
         "figures": json.loads(figures.read_text()) if figures is not None and figures.exists() else None,
     }
 

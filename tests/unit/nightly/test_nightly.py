@@ -34,6 +34,15 @@ def test_a_night_continues_after_a_failure_and_reports_it(makefile: Path) -> Non
     assert (found["second"]["exitCode"], found["second"]["lastLines"]) == (0, ["7 cases"])
 
 
+def test_the_seeds_that_fail_are_kept(makefile: Path) -> None:
+    """They gave their worlds again for nobody: the lines after them took their place."""
+    lines = ["seed 7: 1 wrong", *(f"… {number}" for number in range(9)), "seed 8: 2 wrong", "9 worlds"]
+    (makefile / "Makefile").write_text("bad:\n" + "".join(f"\t@echo '{line}'\n" for line in lines) + "\t@exit 1\n")
+    run((Step("fuzz", "bad"),), {}, makefile / "night.json")
+    found = json.loads((makefile / "night.json").read_text())["steps"]["fuzz"]
+    assert found["failingSeeds"] == ["seed 7: 1 wrong", "seed 8: 2 wrong"]
+
+
 def test_figures_of_an_earlier_night_are_not_used(makefile: Path) -> None:
     (makefile / "old.json").write_text("{}")
     run((Step("only", "good", "old.json"),), {}, makefile / "night.json")
