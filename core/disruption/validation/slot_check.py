@@ -93,7 +93,8 @@ def _is_crowded(slots: Sequence[Slot], counts: DomainCounts, context: Scheduling
 def _breaks_domain_rule(slots: Sequence[Slot], counts: DomainCounts, context: SchedulingContext) -> bool:
     """Whether a rule over zones or other shared domains denies a pod its slot on a node that exists or is launched before.
 
-    The pods with such rules take their slots in any order that the rules allow, before the command's other pods or after them.
+    The pods with such rules take their slots one after the other, each as soon as the rules allow it, before the command's
+    other pods or after them. Another order might let more of them in: such a command is denied, and waits for the next look.
     A rule for which a pod on a new node counts is not asked: the domain of that node is not known. The counts are changed.
     """
     on_new = {number for group, name in slots if name not in context.positions for number in _groups_of(group)}
