@@ -90,8 +90,9 @@ def widened(
     - One of those earlier commands has replacements or another reason.
     - The new command has no planned moves, although its nodes have pods (drift of static NodePools, terminate-first).
     - Another command removes a node to which one of the earlier commands moves pods, so it must run between the two.
-    - A later command moves a pod to the same node as one of the earlier commands, whose pod has a spread over hosts that counts
-      it: merged, that pod would come second, and the spread may deny it the node.
+    - A later command moves a pod that a spread of an earlier command's pod counts: to the same node if the spread is over
+      hosts, anywhere if it is over zones or other shared domains. Merged, the earlier pod would come second, and the spread may
+      deny it the node.
     """
     going = set(command.nodes)
     earlier = [c for c in commands if any(move.to in going for move in c.moves)]
@@ -128,31 +129,40 @@ def _is_counted_after(
     pods: Iterable[Pod],
     defaults: DefaultSpreads,
 ) -> bool:
-    """Whether a command after one of the earlier ones fills a node with a pod that counts for a spread over hosts there.
+    """Whether a pod of one of the earlier commands is counted by where a later command moves another, see `widened`.
 
-    Only the spreads of pods that `last` leaves where the earlier command moves them matter.
+    Only pods matter that `last` leaves where the earlier command moves them.
     """
     moved_on = {move.pod for move in last.moves}
-    pairs = [
-        (own.pod, other.pod)
-        for number, command in enumerate(commands)
-        if command in earlier
-        for later in commands[number + 1 :]
-        if later not in earlier
-        for own in command.moves
-        if own.pod not in moved_on
-        for other in later.moves
-        if own.to == other.to
-    ]
-    known = {pod.key: pod for pod in pods} if pairs else {}
-    found = ((known[own], known[other]) for own, other in pairs if own in known and other in known)
-    return any(_counts_on_host(own, other, defaults.required_of(own)) for own, other in found)
+    known: dict[str, Pod] = {}
+    for number, command in enumerate(commands):
+        if command not in earlier:
+            continue
+        after = commands[number + 1 :]
+        on_hosts = [move for later in after if later not in earlier for move in later.moves]
+        anywhere = [move.pod for later in (*after, last) for move in later.moves]
+        known = known or {pod.key: pod for pod in pods}
+        for own in command.moves:
+            if own.pod in moved_on or own.pod not in known:
+                continue
+            there = [known[move.pod] for move in on_hosts if move.to == own.to and move.pod in known]
+            others = [known[key] for key in anywhere if key in known]
+            if _counts(known[own.pod], there, others, defaults.required_of(known[own.pod])):
+                return True
+    return False
 
 
-def _counts_on_host(owner: Pod, other: Pod, spreads: Sequence[TopologySpread]) -> bool:
-    """Whether a required spread over hosts of one pod selects another; `spreads` are all of its required ones."""
-    groups = (spread_group(s, spreads, owner.spec, owner.namespace, owner.labels) for s in spreads)
-    return any(group.is_hostname and group.selects(other.namespace, other.labels) for group in groups)
+def _counts(owner: Pod, on_host: Iterable[Pod], anywhere: Iterable[Pod], spreads: Sequence[TopologySpread]) -> bool:
+    """Whether a spread over hosts selects a pod on the owner's new node, or one over shared domains a pod anywhere.
+
+    `spreads` are all required spreads of the owner.
+    """
+    for spread in spreads:
+        group = spread_group(spread, spreads, owner.spec, owner.namespace, owner.labels)
+        others = on_host if group.is_hostname else anywhere
+        if any(group.selects(other.namespace, other.labels) for other in others):
+            return True
+    return False
 
 
 def _selectors(pods: Iterable[Pod], spreads: DefaultSpreads) -> set[LabelSelector]:

@@ -72,6 +72,10 @@ def test_seeds_that_once_failed(seed: int) -> None:
         402_751,  # a pod was sent to a domain into which earlier commands had moved more pods than its spread allows
         409_914,  # consolidation moved pods to a node that drift launches, whose consolidateAfter was not over
         900_248,  # the judge counted a pod that stays on its node, until a grace period ends, as gone for the others' budget
+        1_014_096,  # a merged command's first pod came after others that its spread over shared domains counts
+        1_014_451,  # as above, with a node that drift had filled
+        1_016_633,  # the judge took two merged deletions for a node that is replaced by one of its own type
+        1_018_779,  # a pod of two merged commands came after one that its spread over zones counts
         411_125,  # the judge let an empty node go on which a pod was expected until the target's own commands
     ],
 )

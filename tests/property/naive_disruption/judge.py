@@ -105,17 +105,21 @@ def _moved_twice(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
 
 
 def _would_come_late(snapshot: Snapshot, plan: DisruptionPlan, feeding: Sequence[Command], last: Command) -> bool:
-    """Whether a pod with a spread over hosts would no longer come before one that it counts on its new node."""
+    """Whether a pod would come after one that its spread counts: on its new node, or anywhere if it is not over hosts."""
     pods = {pod.key: pod for pod in snapshot.pods}
     goes_on = {move.pod for move in last.moves}
-    commands = plan.commands[: plan.commands.index(last)]
+    commands = plan.commands[: plan.commands.index(last) + 1]
     for first in feeding:
         for later in commands[commands.index(first) + 1 :]:
-            for own, other in product(first.moves, () if later in feeding else later.moves):
-                spreads = spreads_of(snapshot, pods[own.pod]) if own.to == other.to and own.pod not in goes_on else ()
-                hard = [s for s in spreads if (s.topology_key, s.when_unsatisfiable) == (HOSTNAME, "DoNotSchedule")]
-                if any(spread_selects(spread, pods[own.pod], pods[other.pod]) for spread in hard):
-                    return True
+            for own, other in product(first.moves, later.moves):
+                if own.pod in goes_on:
+                    continue
+                for spread in spreads_of(snapshot, pods[own.pod]):
+                    is_near = own.to == other.to and later not in feeding and later is not last
+                    is_asked = is_near if spread.topology_key == HOSTNAME else True
+                    is_hard = spread.when_unsatisfiable == "DoNotSchedule"
+                    if is_hard and is_asked and spread_selects(spread, pods[own.pod], pods[other.pod]):
+                        return True
     return False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import combinations
 
 import msgspec
 
@@ -96,12 +97,13 @@ def _capacity_type(snapshot: Snapshot, command: Command, claim: PlannedClaim, no
 def _same_type(snapshot: Snapshot, command: Command, claim: PlannedClaim, nodes: list[Node]) -> Iterator[str]:
     """Faults of a command whose nodes may become one node of a type among them: deleting the others would be enough.
 
-    A node that could be deleted alone may have been: its deletion was then merged into the command that moves its pods again.
+    Nodes that could be deleted before the others may have been: their deletion was then merged into the command that moves
+    their pods again.
     """
     for node in nodes if len(nodes) > 1 else ():
         name = node.labels[labels.INSTANCE_TYPE]
         is_same = name in claim.instance_types and worst_launch(snapshot, claim, name) >= price_of(snapshot, node)
-        if is_same and not _goes_alone(snapshot, node):
+        if is_same and not any(_goes_alone(snapshot, *some) for some in _with_others(node, nodes)):
             yield f"like for like: {node.name} goes, and {claim.name} may be {name} again"
 
 
@@ -114,12 +116,20 @@ def may_be_merged(snapshot: Snapshot, command: Command) -> bool:
     return len(nodes) > 1 and any(_goes_alone(snapshot, node) for node in nodes)
 
 
-def _goes_alone(snapshot: Snapshot, node: Node) -> bool:
-    """Whether the pods of a node fit elsewhere."""
-    claim = next(claim for claim in snapshot.node_claims if claim.provider_id == node.provider_id)
-    marked = (*snapshot.marked_for_deletion, claim.name)
-    plan = schedule(msgspec.structs.replace(snapshot, marked_for_deletion=marked))
-    own = {pod.key for pod in pods_on(snapshot, node.name)}
+def _with_others(node: Node, nodes: list[Node]) -> Iterator[tuple[Node, ...]]:
+    """The node alone, and with some of the others but not all."""
+    others = [other for other in nodes if other is not node]
+    for count in range(len(others)):
+        for some in combinations(others, count):
+            yield (node, *some)
+
+
+def _goes_alone(snapshot: Snapshot, *nodes: Node) -> bool:
+    """Whether the pods of these nodes fit elsewhere."""
+    ids = {node.provider_id for node in nodes}
+    claims = [claim.name for claim in snapshot.node_claims if claim.provider_id in ids]
+    plan = schedule(msgspec.structs.replace(snapshot, marked_for_deletion=(*snapshot.marked_for_deletion, *claims)))
+    own = {pod.key for node in nodes for pod in pods_on(snapshot, node.name)}
     return not any(own.intersection(claim.pods) for claim in plan.claims) and not any(
         pod.pod in own for pod in plan.unschedulable
     )

@@ -252,7 +252,11 @@ class TestWidened:
             (TopologySpread(labels.HOSTNAME, 1, selector=BOTH), "host", True, True),
             (TopologySpread(labels.HOSTNAME, 1, selector=NEITHER), "host", False, True),
             (TopologySpread(labels.HOSTNAME, 1, "ScheduleAnyway", BOTH), "host", False, True),
-            (TopologySpread(labels.ZONE, 1, selector=BOTH), "host", False, True),
+            (TopologySpread(labels.ZONE, 1, selector=BOTH), "host", False, False),
+            (TopologySpread(labels.ZONE, 1, selector=BOTH), "elsewhere", False, False),
+            (TopologySpread(labels.ZONE, 1, selector=BOTH), "host", True, True),
+            (TopologySpread(labels.ZONE, 1, selector=NEITHER), "elsewhere", False, True),
+            (TopologySpread(labels.ZONE, 1, "ScheduleAnyway", BOTH), "elsewhere", False, True),
             (TopologySpread(labels.HOSTNAME, 1, selector=BOTH, match_label_keys=("app",)), "host", False, True),
         ],
     )
@@ -297,6 +301,18 @@ class TestWidened:
         first = msgspec.structs.replace(a_deletion("node-1", "host"), moves=stays)
         found = widened([first, a_deletion("node-2", "host")], a_deletion("node-3", "x"), snapshot)
         assert (len(found) == 2) is is_merged
+
+    @pytest.mark.parametrize(("key", "is_merged"), [(labels.ZONE, False), (labels.HOSTNAME, True)])
+    def test_pods_of_the_last_command_count_in_shared_domains(self, key: str, is_merged: bool) -> None:
+        """Merged, the pod that went first came last, into a zone with too many by then; found by seed 1014096."""
+        spread = TopologySpread(key, 1, selector=BOTH)
+        even = pod_on("node-1", name="even", labels={"app": "a"}, spreads=(spread,))
+        snapshot = world(pods=(even, pod_on("node-2", labels={"app": "b"})))
+        first = msgspec.structs.replace(
+            a_deletion("node-1", "node-2"), moves=(Move("default/even", "host"), Move("default/x", "node-2"))
+        )
+        found = widened([first], a_deletion("node-2", "host"), snapshot)
+        assert (len(found) == 1) is is_merged
 
     def test_one_of_two_earlier_commands_that_cannot_be_merged_keeps_all_apart(self) -> None:
         earlier = [
