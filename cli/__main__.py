@@ -167,7 +167,7 @@ def _parser(given: Sequence[str], *, is_complete: bool = True) -> argparse.Argum
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
     wanted = next((word for word in given if not word.startswith("-")), "")
-    if is_complete and wanted not in COMMANDS:
+    if is_complete and wanted and wanted not in COMMANDS:
         _suggest(parser, wanted)
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary, formatter_class=_Help)

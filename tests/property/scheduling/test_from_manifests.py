@@ -24,10 +24,11 @@ from tests.property.naive_manifests.judge import further_violations
 from tests.property.naive_manifests.writing import read, written
 
 
-@pytest.mark.parametrize(("difficulty", "first"), [(CALM, 20), (HOSTILE, 0), (HOSTILE, 40), (HOSTILE, 80)])
+@pytest.mark.parametrize("difficulty", [CALM, HOSTILE])
+@pytest.mark.parametrize("first", range(0, 200, 40))
 def test_clusters_read_from_manifests_are_planned_correctly(difficulty: str, first: int) -> None:
     """A request that is read too small overfills nodes; one too large pays for capacity that no pod uses."""
-    for seed in range(first, first + (20 if difficulty == CALM else 40)):
+    for seed in range(first, first + 40):
         assert check(seed, difficulty)[1] == [], f"seed {seed}"
 
 
@@ -37,12 +38,11 @@ def test_clusters_that_once_could_not_be_read(seed: int) -> None:
     assert check(seed, HOSTILE)[1] == []
 
 
-def test_calm_clusters_are_calm_and_planned_correctly() -> None:
+def test_calm_clusters_are_calm() -> None:
     """Most pods of the hostile clusters have no place at all, and a claim holds two pods."""
     asked: Counter[str] = Counter()
     for seed in range(20):
-        _, found, counted = check(seed, CALM)
-        assert found == [], f"seed {seed}"
+        _, _, counted = check(seed, CALM)
         asked.update(counted)
     assert asked["impossible"] * 10 < asked["pods"]
     assert asked["onClaims"] >= 15 * asked["claims"]

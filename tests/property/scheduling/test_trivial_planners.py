@@ -9,7 +9,7 @@ from tests.property.naive.fuzz import check_tight, improving
 from tests.property.naive.tight import tight_cluster
 from tests.property.naive.trivial import TrivialPlanner, beaten, zone_orders
 
-_FAST = 100
+_FAST = 200
 
 
 @pytest.mark.parametrize("first", range(0, _FAST, 25))
