@@ -76,6 +76,8 @@ def test_seeds_that_once_failed(seed: int) -> None:
         1_014_451,  # as above, with a node that drift had filled
         1_016_633,  # the judge took two merged deletions for a node that is replaced by one of its own type
         1_018_779,  # a pod of two merged commands came after one that its spread over zones counts
+        4_417,  # the judge missed a command between two, for it had become part of a later one
+        7_778,  # as above, where it removes a node to which the first moves pods
         411_125,  # the judge let an empty node go on which a pod was expected until the target's own commands
     ],
 )

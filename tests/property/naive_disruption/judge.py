@@ -92,23 +92,27 @@ def _pending_pods(world: Snapshot, command: Command) -> Iterator[str]:
 
 
 def _moved_twice(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """A pod moves once, unless it first moved to a node that a later command removes and the two could not be merged."""
+    """A pod moves once, unless it first moved to a node that a later command removes and the two could not be merged.
+
+    A later command of several nodes may have had a part that came before, with which they could not.
+    """
     for number, command in enumerate(plan.commands):
         if command.method == "static-drift":
             continue
         feeding = [one for one in plan.commands[:number] if any(move.to in command.nodes for move in one.moves)]
         filled = {move.to for one in feeding for move in one.moves}
-        is_built_upon = any(filled & set(one.nodes) for one in plan.commands[:number] if one not in feeding)
+        between = [*plan.commands[:number], *(one for one in plan.commands[number + 1 :] if len(one.nodes) > 1)]
+        is_built_upon = any(filled & set(one.nodes) for one in between if one not in feeding)
         is_alike = not any(one.replacements or one.reason != command.reason for one in feeding)
-        if feeding and is_alike and not is_built_upon and not _would_come_late(snapshot, plan, feeding, command):
+        if feeding and is_alike and not is_built_upon and not _would_come_late(snapshot, between, feeding, command):
             yield f"twice: pods move to {command.nodes}, and on when these go"
 
 
-def _would_come_late(snapshot: Snapshot, plan: DisruptionPlan, feeding: Sequence[Command], last: Command) -> bool:
+def _would_come_late(snapshot: Snapshot, between: Sequence[Command], feeding: Sequence[Command], last: Command) -> bool:
     """Whether a pod would come after one that its spread counts: on its new node, or anywhere if it is not over hosts."""
     pods = {pod.key: pod for pod in snapshot.pods}
     goes_on = {move.pod for move in last.moves}
-    commands = plan.commands[: plan.commands.index(last) + 1]
+    commands = [*between, last]
     for first in feeding:
         for later in commands[commands.index(first) + 1 :]:
             for own, other in product(first.moves, later.moves):
