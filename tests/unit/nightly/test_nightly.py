@@ -103,7 +103,7 @@ def test_the_page_shows_which_test_notices_a_named_fault() -> None:
 def test_a_kept_sample_names_the_code_of_its_commit() -> None:
     """Names were replaced by those of today's folders: the command of the page drew nothing there at that commit."""
     for name, step in json.loads((DOCS / NIGHT).read_text())["steps"].items():
-        found = step["figures"]
+        found = step["figures"] or {}
         for area, score in found.get("areas", {}).items():
             alive = [row for row in found["survivors"] if row["file"].startswith(f"{area}/")]
             assert len(alive) == score["mutants"] - score["killed"], (name, area)
