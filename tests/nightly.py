@@ -143,13 +143,14 @@ def _ran(step: Step, sizes: Mapping[str, str]) -> dict[str, Any]:
         status, printed = ended.returncode, ended.stdout
     except subprocess.TimeoutExpired:
         status, printed = -1, f"not done after {_STEP_SECONDS_MAX:.0f} s"
+    lines = printed.splitlines()
     return {
         **of,
         "command": " ".join(command),
         "exitCode": status,
         "seconds": round(time.monotonic() - began),
-        "lastLines": printed.splitlines()[-_LAST_LINES:],
-        "failingSeeds": [line for line in printed.splitlines() if line.startswith("seed ")][:_SEEDS_KEPT],
+        "lastLines": lines[-_LAST_LINES:],
+        "failingSeeds": [line for line in lines if line.startswith("seed ")][:_SEEDS_KEPT],
         "figures": json.loads(figures.read_text()) if figures is not None and figures.exists() else None,
     }
 

@@ -134,20 +134,18 @@ def _is_counted_after(
     Only pods matter that `last` leaves where the earlier command moves them.
     """
     moved_on = {move.pod for move in last.moves}
-    known: dict[str, Pod] = {}
+    known = {pod.key: pod for pod in pods}
     for number, command in enumerate(commands):
         if command not in earlier:
             continue
         after = commands[number + 1 :]
         on_hosts = [move for later in after if later not in earlier for move in later.moves]
-        anywhere = [move.pod for later in (*after, last) for move in later.moves]
-        known = known or {pod.key: pod for pod in pods}
+        anywhere = [known[move.pod] for later in (*after, last) for move in later.moves if move.pod in known]
         for own in command.moves:
             if own.pod in moved_on or own.pod not in known:
                 continue
             there = [known[move.pod] for move in on_hosts if move.to == own.to and move.pod in known]
-            others = [known[key] for key in anywhere if key in known]
-            if _counts(known[own.pod], there, others, defaults.required_of(known[own.pod])):
+            if _counts(known[own.pod], there, anywhere, defaults.required_of(known[own.pod])):
                 return True
     return False
 
