@@ -99,3 +99,31 @@ def test_what_a_provisioner_does_not_say_stays_unsaid() -> None:
     spec = v1alpha5.provisioner(a_provisioner())["spec"]
     assert spec.keys() == {"template", "disruption"}
     assert spec["template"]["spec"].keys() == {"nodeClassRef", "requirements"}
+
+
+def kubelet_of(**settings: object) -> object:
+    new = v1alpha5.provisioner(a_provisioner(kubeletConfiguration=settings))
+    return new["spec"]["template"]["spec"].get("kubelet")
+
+
+def test_kubelet_settings_stay_except_the_one_that_no_later_version_has() -> None:
+    """Otherwise, nodes come back with room for other numbers of pods, or the API server refuses the NodePool."""
+    kept = {"maxPods": 20, "clusterDNS": ["10.0.0.10"], "kubeReserved": {"cpu": "100m"}}
+    assert kubelet_of(**kept, containerRuntime="containerd") == kept
+    assert kubelet_of(containerRuntime="dockerd") is None
+
+
+def test_all_that_describes_a_node_stays_in_its_class() -> None:
+    """Otherwise, nodes come back without their start script, their disks or the tags that cost reports need."""
+    described = {
+        "amiFamily": "Bottlerocket",
+        "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "50Gi"}}],
+        "context": "reserved",
+        "detailedMonitoring": True,
+        "instanceProfile": "nodes",
+        "metadataOptions": {"httpTokens": "optional"},
+        "tags": {"team": "a"},
+        "userData": "echo started",
+    }
+    spec = v1alpha5.node_template(a_template(**described))["spec"]
+    assert {field: spec.get(field) for field in described} == described

@@ -10,7 +10,7 @@ from core.lifecycle.claims import next_claim_step
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase
 from core.lifecycle.registration import STARTED, registration_of, waits_for, was_recreated
-from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNREGISTERED, Taint
+from core.model.values.taints import HELD, NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNREGISTERED, Taint
 from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
 
@@ -66,6 +66,15 @@ def test_other_taints_do_not_keep_a_node_from_being_initialized() -> None:
     assert waits_for(a_record(ClaimPhase.REGISTERED), node) == STARTED
     facts = ClaimFacts(nodes=(node,))
     assert next_claim_step(a_record(ClaimPhase.REGISTERED), facts, NOW) == steps.MarkInitialized("n")
+
+
+def test_our_hold_comes_off_last_wherever_it_stands_among_the_taints() -> None:
+    """A node whose agent has not finished is not opened to pods because our own taint happens to be the first."""
+    startup = Taint("s", NO_SCHEDULE)
+    record = a_record(ClaimPhase.REGISTERED, plan=a_plan(startup_taints=(startup,)))
+    for taints in ((HELD, startup), (startup, HELD)):
+        assert "startup taint" in waits_for(record, a_node(taints=taints))
+    assert waits_for(record, a_node(taints=(HELD,))) == STARTED
 
 
 def test_a_node_that_joined_again_under_its_name_is_registered_again() -> None:

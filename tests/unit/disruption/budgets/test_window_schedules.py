@@ -45,9 +45,18 @@ def test_opening_and_closing(schedule: str, hours: float, expected: list[str]) -
     assert expressions(schedule, hours=hours) == expected
 
 
-def test_an_end_that_cron_cannot_express_is_a_single_time() -> None:
-    """The first of the month at 22:00 for four hours ends on a day that no field can name: the next end is a time."""
-    assert expressions("0 22 1 * *", hours=4) == ["at(2026-04-02T02:00:00)", "cron(0 22 1 * ? *)"]
+@pytest.mark.parametrize(
+    ("schedule", "end", "start"),
+    [
+        ("0 22 1 * *", "at(2026-04-02T02:00:00)", "cron(0 22 1 * ? *)"),
+        ("0 22 * 3 *", "at(2026-03-03T02:00:00)", "cron(0 22 * 3 ? *)"),
+        ("0 22 * 3 MON", "at(2026-03-03T02:00:00)", "cron(0 22 ? 3 MON *)"),
+    ],
+    ids=["a date", "a month", "a weekday of a month"],
+)
+def test_an_end_that_cron_cannot_express_is_a_single_time(schedule: str, end: str, start: str) -> None:
+    """From 22:00 for four hours: the last window of March ends in April, on a day that no field can name with the others."""
+    assert expressions(schedule, hours=4) == [end, start]
 
 
 def test_a_start_at_the_end_of_a_window_prolongs_it() -> None:

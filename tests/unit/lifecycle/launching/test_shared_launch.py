@@ -93,6 +93,17 @@ def test_a_launch_keeps_three_quarters_of_each_claims_offerings() -> None:
     assert launches_of(with_types("c0", TYPES[:5]), with_types("c1", TYPES)) == [["c0"], ["c1"]]
 
 
+def in_zones(name: str, zones: int) -> ClaimRecord:
+    """A claim that accepts one type in so many zones."""
+    offerings = tuple(Offering("m5.large", f"zone-{number}", labels.SPOT, 1) for number in range(zones))
+    return msgspec.structs.replace(a_record(name), offerings=offerings)
+
+
+def test_three_quarters_of_many_offerings_are_as_exact() -> None:
+    for common, launches in ((150, [["c0", "c1"]]), (149, [["c0"], ["c1"]])):
+        assert launches_of(in_zones("c0", 200), in_zones("c1", common)) == launches
+
+
 def test_claims_of_different_cheapest_types_are_launched_apart() -> None:
     """Otherwise, one of them would get a dearer type than planned."""
     assert launches_of(with_types("c0", TYPES), with_types("c1", TYPES[1:])) == [["c0"], ["c1"]]

@@ -38,6 +38,7 @@ MACHINE = Machine(
     labels={labels.INSTANCE_TYPE: "m5.large", labels.CAPACITY_TYPE: "on-demand"},
     capacity={"cpu": 2000, "memory": 1},
 )
+SECOND = timedelta(seconds=1)
 POOL = a_pool(template_hash="pool-of-today", own_annotations=HASHES)
 
 
@@ -92,12 +93,31 @@ def test_its_age_and_its_quiet_go_on() -> None:
     assert record.requested_at == datetime(2026, 11, 19, 20, tzinfo=UTC)
     assert record.initialized_at == datetime(2026, 11, 19, 20, 1, tzinfo=UTC)
     assert record.last_pod_event_at == datetime(2026, 11, 19, 22, tzinfo=UTC)
-    assert {kind for kind, found in mirrored(record).conditions.items() if found.status == "True"} >= {
-        "Launched",
-        "Registered",
-        "Initialized",
-        "Ready",
-    }
+    reached = datetime(2026, 11, 19, 20, 1, tzinfo=UTC)
+    shown = mirrored(record).conditions
+    for kind in ("Launched", "Registered", "Initialized"):
+        assert (shown[kind].status, shown[kind].changed_at) == ("True", reached), kind
+    assert shown["Ready"].status == "True"
+
+
+def test_what_karpenter_does_not_date_counts_from_now_or_from_its_creation() -> None:
+    """A restored NodeClaim has no status yet: without a moment, its working node would never count as initialized."""
+    undated = msgspec.structs.replace(node_claim(a_manifest()), conditions={}, last_pod_event_at=None)
+    record = a_claim_of(undated)
+    assert (record.initialized_at, record.moments.opened_at) == (NOW, NOW)
+    assert record.moments.launched_at == record.requested_at == undated.created_at
+    assert mirrored(record).conditions["Ready"].status == "True"
+    consolidate_after = timedelta(minutes=5)
+    quiet = [as_node_claim(record, consolidate_after, NOW + consolidate_after + later) for later in (-SECOND, 0 * SECOND)]
+    assert ["Consolidatable" in claim.conditions for claim in quiet] == [False, True]
+    assert a_claim_of(msgspec.structs.replace(undated, created_at=None)).requested_at == NOW
+
+
+def test_what_has_not_happened_yet_has_no_moment() -> None:
+    """A condition that is not True tells when it became so, not when the node was ready."""
+    waiting = node_claim(a_manifest(conditions=[a_condition("Launched"), a_condition("Initialized", "False")]))
+    record = a_claim_of(waiting)
+    assert (record.initialized_at, record.moments.seen_at) == (NOW, None)
 
 
 def drift_of(record: ClaimRecord) -> str:
