@@ -1,123 +1,133 @@
-"""A person's verdict: what is stored, what is listed, and whether it holds."""
+"""A person's verdict: what `disrupt` then does, what is listed, and whether it holds."""
 
 from __future__ import annotations
 
 import json
-from datetime import timedelta
-from types import SimpleNamespace
-from typing import Any
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
 
 from cli.__main__ import main
-from cli.cluster import installation, proposals
-from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalEnd, ProposalVerdict
-from tests.builders import NOW
-from tests.unit.cli.cluster.test_proposals import a_proposal
+from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalVerdict
+from core.manifests.wire import api_resources as kinds
+from tests.fakes.lab import a_node_pool, a_pending_pod
+from tests.unit.cli.simulated_installation import OF_PROD, USER, SimulatedInstallation
 
 Capture = pytest.CaptureFixture[str]
-AT = "2026-11-20T00:00:00Z"
 HINT = "hint: it waits no longer; `fleetwright approve --list --cluster prod` shows what does\n"
 
 
-class Waiting:
-    """What an installation's proposals answer; notes what was asked."""
+class Asking(SimulatedInstallation):
+    """Its functions ask a person before they end a node, and one node is empty."""
 
-    def __init__(self, *found: Proposal) -> None:
-        self.found = found
-        self.asked: list[Any] = []
-        self.ends: ProposalEnd | None = None
-        self.keeps: ProposalVerdict | None = None
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(monkeypatch, mode="approve")
+        self.lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "1"}]}))
+        self.lab.kubernetes.drop(kinds.PODS, "web-0", "default")
+        self.later(minutes=1)
 
-    def __call__(self, given: Any) -> Waiting:
-        self.asked.append(given)
-        return self
+    @property
+    def proposal(self) -> Proposal:
+        """The only proposal."""
+        (found,) = self.lab.rows.proposals.values()
+        return found
 
-    def all(self) -> tuple[Proposal, ...]:
-        return self.found
+    def later(self, **span: float) -> None:
+        """Let time pass, and `disrupt` run."""
+        self.lab.clock.advance(**span)
+        self.lab.disrupt()
 
-    def answer(self, wanted: str, verdict: ProposalVerdict) -> Proposal:
-        self.asked.append((wanted, verdict))
-        return msgspec.structs.replace(self.found[0], verdict=self.keeps or verdict, end=self.ends)
+    def is_going(self) -> bool:
+        """Whether `disrupt` has begun to end the node."""
+        return bool(self.lab.rows.commands)
+
+    def approve(self, *words: str, now: datetime | None = None) -> int:
+        at = (now or self.lab.clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return main(["approve", *OF_PROD, "--now", at, *words])
 
 
 @pytest.fixture
-def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
-    made = Waiting(a_proposal("81c0"))
-    found = SimpleNamespace(session="session")
-    monkeypatch.setattr(
-        installation, "find_installation", lambda cluster, **where: made.asked.append((cluster, where)) or found
-    )
-    monkeypatch.setattr(proposals, "OpenProposals", made)
-    monkeypatch.setattr(proposals, "caller", lambda session: f"arn of {session}")
-    return made
+def site(monkeypatch: pytest.MonkeyPatch) -> Asking:
+    return Asking(monkeypatch)
 
 
-def approve(*words: str) -> int:
-    return main(["approve", "--cluster", "prod", "--now", AT, *words])
+def test_an_approved_node_goes_and_it_is_known_who_approved_it(site: Asking, capsys: Capture) -> None:
+    assert site.approve(site.proposal.id, "-o", "name") == 0
+    assert capsys.readouterr().out == f"proposal/{site.proposal.id}\n"
+    assert site.proposal.verdict == ProposalVerdict(is_approved=True, by=USER, at=site.lab.clock.now())
+    assert not site.is_going(), "the functions act, not the command"
+    site.later(minutes=1)
+    assert site.is_going()
+    assert site.approve(site.proposal.id) == 0, "it has ended as was said"
+    assert capsys.readouterr().err == ""
 
 
-def test_a_verdict_is_stored_with_who_gave_it_and_when(waiting: Waiting, capsys: Capture) -> None:
-    where = ("--region", "eu-west-1", "--profile", "ops", "--stack", "own")
-    assert approve("81c0", *where, "-o", "name") == 0
-    assert waiting.asked[0] == ("prod", {"region": "eu-west-1", "profile": "ops", "stack": "own"})
-    assert waiting.asked[-1] == ("81c0", ProposalVerdict(is_approved=True, by="arn of session", at=NOW))
-    assert capsys.readouterr().out == "proposal/81c0\n"
-    assert approve("81c0", "--reject") == 0
-    assert waiting.asked[-1] == ("81c0", ProposalVerdict(is_approved=False, by="arn of session", at=NOW))
-
-
-@pytest.mark.parametrize(
-    ("reason", "code"), [("Approved", 0), ("Rejected", 0), ("ProposalLapsed", 1), ("ProposalExpired", 1)]
-)
-def test_a_proposal_that_has_ended_otherwise_is_told(waiting: Waiting, reason: str, code: int, capsys: Capture) -> None:
-    waiting.ends = ProposalEnd(reason=reason, message="", at=NOW)
-    assert approve("81c0") == code
-    assert capsys.readouterr().err == (HINT if code else "")
-
-
-def test_a_proposal_that_somebody_rejected_stays_rejected(waiting: Waiting, capsys: Capture) -> None:
-    waiting.keeps = ProposalVerdict(is_approved=False, by="bob", at=NOW)
-    assert approve("81c0") == 1
+def test_a_rejected_node_stays_and_nobody_approves_it_afterwards(site: Asking, capsys: Capture) -> None:
+    at = site.lab.clock.now()
+    assert site.approve(site.proposal.id, "--reject") == 0
+    assert site.proposal.verdict == ProposalVerdict(is_approved=False, by=USER, at=at)
+    assert site.approve(site.proposal.id) == 1
     assert capsys.readouterr().err == HINT
-    assert approve("81c0", "--reject") == 0
+    for _ in range(3):
+        site.later(minutes=1)
+    assert not site.is_going()
+    assert site.approve(site.proposal.id) == 1
+    assert capsys.readouterr().err == HINT
+    assert site.approve(site.proposal.id, "--reject") == 0, "it has ended as was said"
 
 
-@pytest.mark.parametrize(("minutes", "code"), [(1, 0), (0, 1)])
-def test_a_verdict_counts_until_the_proposal_expires(waiting: Waiting, minutes: int, code: int) -> None:
-    waiting.found = (
-        msgspec.structs.replace(waiting.found[0], proposed_at=NOW - EXPIRES_AFTER + timedelta(minutes=minutes)),
-    )
-    assert approve("81c0") == code
+def test_a_proposal_that_the_cluster_has_overtaken_waits_no_longer(site: Asking, capsys: Capture) -> None:
+    """The node has a pod again."""
+    site.lab.kubernetes.put(a_pending_pod("web-1", cpu="3"))
+    site.lab.bind("web-1")
+    site.later(minutes=1)
+    assert site.proposal.end is not None
+    assert site.approve(site.proposal.id) == 1
+    assert capsys.readouterr().err == HINT
+    assert site.proposal.verdict is None
 
 
-def test_what_waits_is_listed_and_wide_what_has_ended_too(waiting: Waiting, capsys: Capture) -> None:
-    ended = a_proposal("77aa", end=ProposalEnd(reason="Approved", message="", at=NOW))
-    waiting.found = (*waiting.found, ended)
-    assert approve("--list", "-o", "json") == 0
+@pytest.mark.parametrize(("before", "code"), [(timedelta(seconds=1), 0), (timedelta(0), 1)])
+def test_a_verdict_counts_until_the_proposal_expires(site: Asking, before: timedelta, code: int) -> None:
+    at = site.proposal.proposed_at + EXPIRES_AFTER - before
+    assert site.approve(site.proposal.id, now=at) == code
+    assert (site.proposal.verdict is None) is bool(code)
+
+
+def test_what_waits_is_listed_and_wide_what_has_ended_too(site: Asking, capsys: Capture) -> None:
+    known = site.proposal.id
+    assert site.approve("--list", "-o", "json") == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["kind"], document["cluster"]) == ("Proposals", "prod")
-    assert [found["id"] for found in document["proposals"]] == ["81c0"]
-    assert approve("--list") == 0
-    assert "77aa" not in capsys.readouterr().out
-    assert approve("--list", "-o", "wide") == 0
-    told = capsys.readouterr().out
-    assert "81c0" in told
-    assert "77aa" in told
-    waiting.found = (ended,)
-    assert approve("--list") == 0
+    assert [(found["id"], found["state"]) for found in document["proposals"]] == [(known, "waits")]
+    site.approve(known)
+    site.later(minutes=1)
+    capsys.readouterr()
+    assert site.approve("--list") == 0
     assert capsys.readouterr().out == "nothing waits for approval\n"
+    assert site.approve("--list", "-o", "wide") == 0
+    assert known in capsys.readouterr().out
 
 
-def test_without_a_clock_given_the_present_counts(waiting: Waiting, capsys: Capture) -> None:
-    """A proposal of years ago waits no longer."""
-    waiting.found = (msgspec.structs.replace(waiting.found[0], proposed_at=NOW - timedelta(days=9999)),)
-    assert main(["approve", "--cluster", "prod", "--list"]) == 0
+def test_without_a_clock_given_the_present_counts(site: Asking, capsys: Capture) -> None:
+    """By the clock of whoever runs the test, a proposal of years ago waits no longer."""
+    long_ago = site.proposal.proposed_at - timedelta(days=9999)
+    site.lab.rows.proposals[site.proposal.id] = msgspec.structs.replace(site.proposal, proposed_at=long_ago)
+    assert site.approve("--list", "-o", "name", now=long_ago) == 0
+    assert capsys.readouterr().out == f"proposal/{site.proposal.id}\n"
+    assert main(["approve", *OF_PROD, "--list"]) == 0
     assert capsys.readouterr().out == "nothing waits for approval\n"
 
 
 @pytest.mark.parametrize("words", [(), ("81c0", "--list")])
-def test_one_proposal_or_the_list_is_asked_for(words: tuple[str, ...], waiting: Waiting, capsys: Capture) -> None:
-    assert approve(*words) == 2
+def test_one_proposal_or_the_list_is_asked_for(words: tuple[str, ...], site: Asking, capsys: Capture) -> None:
+    assert site.approve(*words) == 2
     assert "name one proposal, or ask for --list" in capsys.readouterr().err
+
+
+def test_another_installation_is_not_touched(site: Asking) -> None:
+    for number in range(1, len(OF_PROD), 2):
+        elsewhere = (*OF_PROD[:number], "another", *OF_PROD[number + 1 :])
+        assert main(["approve", site.proposal.id, *elsewhere]) == 2
+    assert site.proposal.verdict is None
