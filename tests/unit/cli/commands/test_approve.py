@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cli.__main__ import main
-from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalVerdict
+from core.approval.proposal import Proposal, ProposalVerdict
 from core.manifests.wire import api_resources as kinds
 from tests.fakes.lab import a_node_pool, a_pending_pod
 from tests.unit.cli.simulated_installation import OF_PROD, USER, SimulatedInstallation
@@ -77,22 +77,34 @@ def test_a_rejected_node_stays_and_nobody_approves_it_afterwards(site: Asking, c
     assert site.approve(site.proposal.id, "--reject") == 0, "it has ended as was said"
 
 
-def test_a_proposal_that_the_cluster_has_overtaken_waits_no_longer(site: Asking, capsys: Capture) -> None:
-    """The node has a pod again."""
+@pytest.mark.parametrize("is_approved", [False, True])
+def test_a_proposal_that_the_cluster_has_overtaken_waits_no_longer(
+    site: Asking, capsys: Capture, *, is_approved: bool
+) -> None:
+    """The node has a pod again: whoever approved it, now or before, learns that it stays."""
+    if is_approved:
+        assert site.approve(site.proposal.id) == 0
+    before = site.proposal.verdict
     site.lab.kubernetes.put(a_pending_pod("web-1", cpu="3"))
     site.lab.bind("web-1")
     site.later(minutes=1)
-    assert site.proposal.end is not None
+    assert not site.is_going()
     assert site.approve(site.proposal.id) == 1
     assert capsys.readouterr().err == HINT
-    assert site.proposal.verdict is None
+    assert site.proposal.verdict == before
 
 
+@pytest.mark.parametrize("is_approved", [False, True])
 @pytest.mark.parametrize(("before", "code"), [(timedelta(seconds=1), 0), (timedelta(0), 1)])
-def test_a_verdict_counts_until_the_proposal_expires(site: Asking, before: timedelta, code: int) -> None:
-    at = site.proposal.proposed_at + EXPIRES_AFTER - before
-    assert site.approve(site.proposal.id, now=at) == code
-    assert (site.proposal.verdict is None) is bool(code)
+def test_a_verdict_counts_until_the_proposal_expires(
+    site: Asking, before: timedelta, code: int, *, is_approved: bool
+) -> None:
+    if is_approved:
+        assert site.approve(site.proposal.id) == 0
+    given = site.proposal.verdict
+    assert site.approve(site.proposal.id, now=site.proposal.expires_at - before) == code
+    if code:
+        assert site.proposal.verdict == given
 
 
 def test_what_waits_is_listed_and_wide_what_has_ended_too(site: Asking, capsys: Capture) -> None:
@@ -124,6 +136,8 @@ def test_without_a_clock_given_the_present_counts(site: Asking, capsys: Capture)
 def test_one_proposal_or_the_list_is_asked_for(words: tuple[str, ...], site: Asking, capsys: Capture) -> None:
     assert site.approve(*words) == 2
     assert "name one proposal, or ask for --list" in capsys.readouterr().err
+    assert main(["approve", *words, *OF_PROD[2:]]) == 2
+    assert "--cluster" in capsys.readouterr().err
 
 
 def test_another_installation_is_not_touched(site: Asking) -> None:
