@@ -108,7 +108,9 @@ def test_what_karpenter_does_not_date_counts_from_now_or_from_its_creation() -> 
     assert record.moments.launched_at == record.requested_at == undated.created_at
     assert mirrored(record).conditions["Ready"].status == "True"
     consolidate_after = timedelta(minutes=5)
-    quiet = [as_node_claim(record, consolidate_after, NOW + consolidate_after + later) for later in (-SECOND, 0 * SECOND)]
+    quiet = [
+        as_node_claim(record, consolidate_after, NOW + consolidate_after + later) for later in (-SECOND, 0 * SECOND)
+    ]
     assert ["Consolidatable" in claim.conditions for claim in quiet] == [False, True]
     assert a_claim_of(msgspec.structs.replace(undated, created_at=None)).requested_at == NOW
 
