@@ -11,7 +11,7 @@ import msgspec
 
 from core.api.objects import JsonObject
 from core.disruption import disrupt
-from core.disruption.apply_command import carried_out
+from core.disruption.commands.apply_command import carried_out
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.fleet_cost import fleet_price
 from core.disruption.fleet_floor import fleet_floor

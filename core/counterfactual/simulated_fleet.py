@@ -13,7 +13,7 @@ from core.commitments.coverage import NodeCoverage, coverage_of
 from core.counterfactual.market_prices import MarketPrices
 from core.counterfactual.simulated_pods import SimulatedPod, SimulatedPods
 from core.counterfactual.workload_places import carried_over
-from core.disruption.apply_command import carried_out, joined
+from core.disruption.commands.apply_command import carried_out, joined
 from core.disruption.stored_targets import after_commands
 from core.identity_cache import ByIdentity
 from core.model.node import Node

@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.disruption.apply_command import carried_out
 from core.disruption.budgets.pass_budgets import PassBudgets
 from core.disruption.candidates.balanced_policy import PoolTotals, pool_totals
 from core.disruption.candidates.candidate import Candidate, Survey, survey
+from core.disruption.commands.apply_command import carried_out
+from core.disruption.commands.merging import Merger
 from core.disruption.conditions.ending_reservations import EndingReservations, ending_reservations
 from core.disruption.fleet_cost import fleet_price
-from core.disruption.independence import widened
 from core.disruption.simulation import ReplacementNames, Simulation, Simulator
 from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim, StoredTarget
 from core.model.snapshot import Snapshot
@@ -74,7 +74,8 @@ class DisruptionPass:
         self._simulations = 0
         self._adopted_savings = 0
         self.names = ReplacementNames(snapshot)
-        self._default_spreads = DefaultSpreads(snapshot)
+        self.default_spreads = DefaultSpreads(snapshot)
+        self._merger = Merger(snapshot, self.default_spreads)
         self._simulators: dict[int | None, Simulator] = {None: Simulator(self.planner)}
         self._at_any_cost: Simulator | None = None
         self.survey: Survey = self._survey(self._nominated())
@@ -217,7 +218,7 @@ class DisruptionPass:
                 self.budgets.take(going[name], command.reason)
                 self.refusals.pop(name, None)
             self.names.take(command.replacements)
-            self.commands = widened(self.commands, command, self.snapshot.pods, self._default_spreads)
+            self.commands = self._merger.added(self.commands, command)
 
     def rebuild(self, commands: Sequence[Command]) -> None:
         """Apply these commands, which are already counted, to the snapshot in memory."""

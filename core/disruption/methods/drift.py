@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.disruption.candidates.candidate import Candidate
+from core.disruption.commands.independence import Independence
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.independence import Independence
 from core.disruption.leaving_nodes import short_lived
 from core.model.plan import Command
 from core.reasons.termination import TerminationReason
@@ -40,7 +40,8 @@ def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Co
     no other: that pod's new place may be a node that another command takes.
     """
     closed = short_lived(disruption_pass)
-    left, together = disruption_pass.budgets.reservation(), Independence(disruption_pass.snapshot)
+    left = disruption_pass.budgets.reservation()
+    together = Independence(disruption_pass.snapshot, disruption_pass.default_spreads)
     found: list[Command] = []
     last: Command | None = None
     for candidate in sorted(drifted, key=lambda c: _order(c, disruption_pass)):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from core.disruption import disrupt
-from core.disruption.apply_command import carried_out
+from core.disruption.commands.apply_command import carried_out
 from core.model.node_claim import NodeClaim
 from core.model.snapshot import Snapshot
 from core.model.values.commitment import Commitment, CommittedRate, ReservedInstances, SavingsPlan

@@ -19,7 +19,7 @@ import pytest
 
 from core import labels
 from core.disruption import disrupt, expired
-from core.disruption.apply_command import carried_out
+from core.disruption.commands.apply_command import carried_out
 from core.disruption.budgets.budget_explanation import budget_explanation
 from core.disruption.budgets.budget_openings import PoolNodes, may_any_go, wakes_at
 from core.disruption.budgets.closed_budgets import closed_for_long

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core.disruption import disrupt
-from core.disruption.apply_command import carried_out
+from core.disruption.commands.apply_command import carried_out
 from core.packing.search_budget import SearchBudget
 from core.scheduling.greedy.solution import Solution
 from core.scheduling.optimization.repacker import Repacker

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from itertools import product
 
-from core.labels import HOSTNAME
 from core.model.plan import Command, DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 from tests.property.naive.places import is_pending
-from tests.property.naive.reading import spread_selects, spreads_of
 from tests.property.naive_disruption.budget_rules import (
     budget_violations,
     counted,
@@ -25,6 +22,7 @@ from tests.property.naive_disruption.budget_rules import (
     wave_violations,
 )
 from tests.property.naive_disruption.illness import node_of
+from tests.property.naive_disruption.merging_rules import twice_violations
 from tests.property.naive_disruption.move_rules import carried_out, move_violations, static_limit_violations
 from tests.property.naive_disruption.price_rules import cost_violations, may_be_merged, price_violations
 from tests.property.naive_disruption.protection import guards, pods_on, with_statuses
@@ -40,7 +38,11 @@ _ELSEWHERE = ("spread:", "affinity:", "anti-affinity:", "open:", "balanced:", "n
 
 def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
     """The faults of a plan, one line each; the first word names the rule."""
-    found = [*budget_violations(snapshot, plan), *eviction_violations(snapshot, plan), *_moved_twice(snapshot, plan)]
+    found = [
+        *budget_violations(snapshot, plan),
+        *eviction_violations(snapshot, plan),
+        *twice_violations(snapshot, plan),
+    ]
     found += [*_listed_once(snapshot, plan), *wave_violations(snapshot, plan)]
     world = with_statuses(snapshot)
     worlds = [world]
@@ -89,42 +91,6 @@ def _pending_pods(world: Snapshot, command: Command) -> Iterator[str]:
     for binding in before.bindings:
         if binding.node in command.nodes:
             yield f"nominated: {binding.pod} is about to have {binding.node}"
-
-
-def _moved_twice(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """A pod moves once, unless it first moved to a node that a later command removes and the two could not be merged.
-
-    A later command of several nodes may have had a part that came before, with which they could not.
-    """
-    for number, command in enumerate(plan.commands):
-        if command.method == "static-drift":
-            continue
-        feeding = [one for one in plan.commands[:number] if any(move.to in command.nodes for move in one.moves)]
-        filled = {move.to for one in feeding for move in one.moves}
-        between = [*plan.commands[:number], *(one for one in plan.commands[number + 1 :] if len(one.nodes) > 1)]
-        is_built_upon = any(filled & set(one.nodes) for one in between if one not in feeding)
-        is_alike = not any(one.replacements or one.reason != command.reason for one in feeding)
-        if feeding and is_alike and not is_built_upon and not _would_come_late(snapshot, between, feeding, command):
-            yield f"twice: pods move to {command.nodes}, and on when these go"
-
-
-def _would_come_late(snapshot: Snapshot, between: Sequence[Command], feeding: Sequence[Command], last: Command) -> bool:
-    """Whether a pod would come after one that its spread counts: on its new node, or anywhere if it is not over hosts."""
-    pods = {pod.key: pod for pod in snapshot.pods}
-    goes_on = {move.pod for move in last.moves}
-    commands = [*between, last]
-    for first in feeding:
-        for later in commands[commands.index(first) + 1 :]:
-            for own, other in product(first.moves, later.moves):
-                if own.pod in goes_on:
-                    continue
-                for spread in spreads_of(snapshot, pods[own.pod]):
-                    is_near = own.to == other.to and later not in feeding and later is not last
-                    is_asked = is_near if spread.topology_key == HOSTNAME else True
-                    is_hard = spread.when_unsatisfiable == "DoNotSchedule"
-                    if is_hard and is_asked and spread_selects(spread, pods[own.pod], pods[other.pod]):
-                        return True
-    return False
 
 
 def _listed_once(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:

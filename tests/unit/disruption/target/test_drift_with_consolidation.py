@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core.disruption import disrupt, startable
-from core.disruption.apply_command import carried_out
+from core.disruption.commands.apply_command import carried_out
 from core.disruption.stored_targets import after_commands
 from core.model.node_pool import BALANCED, Budget, Disruption, RolloutGate
 from core.model.pod import Pod

@@ -11,7 +11,7 @@ import pytest
 
 from core import labels
 from core.disruption import disrupt
-from core.disruption.apply_command import carried_out
+from core.disruption.commands.apply_command import carried_out
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.stored_targets import after_commands
 from core.disruption.target import stored_target_check

@@ -9,7 +9,7 @@ import pytest
 
 from core import labels
 from core.disruption import disrupt
-from core.disruption.apply_command import carried_out
+from core.disruption.commands.apply_command import carried_out
 from core.disruption.stored_targets import after_commands
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import DisruptionPlan, StoredNewNode

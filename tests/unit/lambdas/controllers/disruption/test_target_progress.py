@@ -10,7 +10,7 @@ import pytest
 from adapters.ports import DeniedError
 from adapters.run_report import RunReport
 from core.disruption import disrupt
-from core.disruption.apply_command import carried_out
+from core.disruption.commands.apply_command import carried_out
 from core.model.plan import Command, DisruptionPlan, PlannedClaim, StoredNewNode
 from core.model.snapshot import Snapshot
 from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter

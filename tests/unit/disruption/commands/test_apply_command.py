@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core import labels
-from core.disruption.apply_command import carried_out, joined
+from core.disruption.commands.apply_command import carried_out, joined
 from core.disruption.decision import disrupt
 from core.model import node_claim
 from core.model.catalogue import Catalogue, Offering
