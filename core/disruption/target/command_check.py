@@ -106,7 +106,7 @@ def _objection(
         return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
     if len(simulation.claims) > len(command.replacements):
         return NO_SAVING
-    if slot_is_denied(command.moves, going, fresh):
+    if slot_is_denied(command, going, fresh):
         return SLOT_DENIED
     if not by_choice:
         return None

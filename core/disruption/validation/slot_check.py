@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
-from core.model.plan import Move
+from core.disruption.validation.domain_slots import breaks_domain_rule, placed
+from core.model.plan import Command
 from core.scheduling.context import SchedulingContext
 from core.scheduling.pods.pod_group import PodGroup, TopologyRule
 from core.scheduling.primitives.handles import TopologyGroupId
@@ -18,18 +19,18 @@ Slot = tuple[PodGroup, str]
 """A pod's group, and the name of the node to which it moves."""
 
 
-def slot_is_denied(moves: Sequence[Move], going: Sequence[Candidate], fresh: DisruptionPass) -> bool:
-    """Whether a spread, or a required affinity or anti-affinity, denies a pod its slot.
+def slot_is_denied(command: Command, going: Sequence[Candidate], fresh: DisruptionPass) -> bool:
+    """Whether a spread, or a required affinity or anti-affinity, denies a pod of a command its slot.
 
     Of the rules over hosts, anti-affinity is left out: pods leave only nodes to which none move.
 
     Args:
-        moves: Where the pods of one command go.
+        command: One of its moves is a slot.
         going: Its nodes.
         fresh: The pass after the earlier commands.
     """
     context = fresh.planner.context
-    to = {move.pod: move.to for move in moves}
+    to = {move.pod: move.to for move in command.moves}
     slots: list[Slot] = []
     leaving = []
     for candidate in going:
@@ -40,8 +41,9 @@ def slot_is_denied(moves: Sequence[Move], going: Sequence[Candidate], fresh: Dis
                 leaving.append((group.signature, pod, context.positions[candidate.name]))
     departures = Departures.of((context.positions[candidate.name] for candidate in going), leaving)
     counts = DomainCounts(context.topology, departures)
-    is_denied_by_domain = _breaks_domain_rule(slots, counts.copy(), context)
-    return is_denied_by_domain or _lacks_company(slots, counts, context) or _is_crowded(slots, counts, context)
+    if breaks_domain_rule(placed(slots, command.replacements, context), counts.copy(), context):
+        return True
+    return _lacks_company(slots, counts, context) or _is_crowded(slots, counts, context)
 
 
 def _lacks_company(slots: Sequence[Slot], counts: DomainCounts, context: SchedulingContext) -> bool:
@@ -88,56 +90,6 @@ def _is_crowded(slots: Sequence[Slot], counts: DomainCounts, context: Scheduling
                 return True
         counts.record_on_node(group.signature, position)
     return False
-
-
-def _breaks_domain_rule(slots: Sequence[Slot], counts: DomainCounts, context: SchedulingContext) -> bool:
-    """Whether a rule over zones or other shared domains denies a pod its slot on a node that exists or is launched before.
-
-    The pods with such rules take their slots one after the other, each as soon as the rules allow it, before the command's
-    other pods or after them. Another order might let more of them in: such a command is denied, and waits for the next look.
-    A rule for which a pod on a new node counts is not asked: the domain of that node is not known. The counts are changed.
-    """
-    on_new = {number for group, name in slots if name not in context.positions for number in _groups_of(group)}
-    ruled: list[tuple[PodGroup, int, list[TopologyRule]]] = []
-    others: list[tuple[PodGroup, int]] = []
-    for group, name in slots:
-        position = context.positions.get(name)
-        if position is None:
-            continue
-        rules = [rule for step in group.steps[-1:] for rule in step.zone_rules if rule.group not in on_new]
-        if rules:
-            ruled.append((group, position, rules))
-        else:
-            others.append((group, position))
-    left = _denied(ruled, counts, context)
-    if left:
-        for group, position in others:
-            counts.record_on_node(group.signature, position)
-        left = _denied(left, counts, context)
-    return bool(left)
-
-
-def _denied(
-    waiting: list[tuple[PodGroup, int, list[TopologyRule]]], counts: DomainCounts, context: SchedulingContext
-) -> list[tuple[PodGroup, int, list[TopologyRule]]]:
-    """Return the pods that never get their slot; the others are counted."""
-    values = context.node_index.values
-    while waiting:  # each round places at least one pod
-        left = []
-        for group, position, rules in waiting:
-            if all(counts.admits(rule, values(rule.key)[position], group.signature) for rule in rules):
-                counts.record_on_node(group.signature, position)
-            else:
-                left.append((group, position, rules))
-        if len(left) == len(waiting):
-            break
-        waiting = left
-    return waiting
-
-
-def _groups_of(group: PodGroup) -> tuple[TopologyGroupId, ...]:
-    """Return the topology groups for which the pods count."""
-    return (*group.signature.selected_by, *group.signature.avoids)
 
 
 def _host_rules(group: PodGroup, kind: str) -> tuple[TopologyRule, ...]:

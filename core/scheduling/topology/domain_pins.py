@@ -50,9 +50,15 @@ class DomainPins:
 
 def launched_domains(claim: PlannedClaim, keys: Iterable[str]) -> Requirements:
     """Return the requirements of a new node along these topology keys."""
+    launched = launched_labels(claim)
+    return Requirements(launched[key] for key in keys if key in launched)
+
+
+def launched_labels(claim: PlannedClaim) -> Requirements:
+    """Return label → the values that a new node may get."""
     launched = {**Requirements.from_labels(claim.labels), **Requirements(claim.requirements)}
     if claim.zones:
         launched[labels.ZONE] = Requirement.one_of(labels.ZONE, *claim.zones)
     if claim.capacity_types:
         launched[labels.CAPACITY_TYPE] = Requirement.one_of(labels.CAPACITY_TYPE, *claim.capacity_types)
-    return Requirements(launched[key] for key in keys if key in launched)
+    return Requirements(launched.values())
