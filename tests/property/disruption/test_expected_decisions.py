@@ -19,13 +19,13 @@ import pytest
 
 from core import labels
 from core.disruption import disrupt, expired
-from core.disruption.commands.apply_command import carried_out
 from core.disruption.budgets.budget_explanation import budget_explanation
 from core.disruption.budgets.budget_openings import PoolNodes, may_any_go, wakes_at
 from core.disruption.budgets.closed_budgets import closed_for_long
 from core.disruption.budgets.next_change import next_change
 from core.disruption.budgets.window_schedules import window_schedules
 from core.disruption.candidates.deletion_costs import deletion_cost_changes, nodes_going_next
+from core.disruption.commands.apply_command import carried_out
 from core.disruption.conditions.expiration import objections
 from core.disruption.decision import startable
 from core.disruption.resync import may_skip, next_known_moment, next_run_at

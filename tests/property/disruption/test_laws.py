@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from core import labels
 from core.disruption import Validation, disrupt, startable
-from core.disruption.commands.apply_command import carried_out
 from core.disruption.budgets.node_pool_budgets import places, remaining
+from core.disruption.commands.apply_command import carried_out
 from core.disruption.stored_targets import after_commands
 from core.disruption.validation.validation import ValidCommand
 from core.model.plan import DisruptionPlan
