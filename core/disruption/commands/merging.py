@@ -50,7 +50,8 @@ class Merger:
             for own, after in _with_later(earlier, commands)
         ):
             return [*commands, command]
-        return [*(c for c in commands if c not in earlier), _merged([*earlier, command])]
+        # Others that fill the merged command's nodes may have been kept apart by commands that are part of it now.
+        return self.added([c for c in commands if c not in earlier], _merged([*earlier, command]))
 
     def _is_counted_after(
         self, own: Command, earlier: Sequence[Command], after: Sequence[Command], last: Command

@@ -79,6 +79,7 @@ def test_seeds_that_once_failed(seed: int) -> None:
         4_417,  # the judge missed a command between two, for it had become part of a later one
         7_778,  # as above, where it removes a node to which the first moves pods
         1_016_525,  # a pod was sent to a new node by the counts after later commands, and others of new nodes may not count
+        2_008_409,  # pods moved to a node that went later, with others that only then could be merged, and on from there
         1_614,  # of a merged command, a pod waited until a node was gone whose DaemonSet pod it keeps away from
         411_125,  # the judge let an empty node go on which a pod was expected until the target's own commands
     ],

@@ -235,3 +235,18 @@ def test_a_pod_that_leaves_the_node_is_in_nobodys_way() -> None:
     pods = (pod_on("node-1", labels={"app": "a"}), pod_on("node-2", labels={"app": "b"}, anti_affinity=(AWAY,)))
     found = merged([a_deletion("node-1", "node-2")], a_deletion("node-2", "x"), world(pods=pods))
     assert [command.nodes for command in found] == [("node-1", "node-2")]
+
+
+def test_commands_that_another_kept_apart_are_merged_once_that_is() -> None:
+    """Pods moved to a node that went, and on from there with a later one; found by seed 2008409 of the random worlds.
+
+    Node `a` fills `c` and so does `b`, which a spread of its pod on `host` keeps apart until that node goes as well.
+    """
+    even = pod_on("b", name="even", labels={"app": "a"}, spreads=(TopologySpread(labels.HOSTNAME, 1, selector=BOTH),))
+    snapshot = world(pods=(pod_on("a", labels={}), even, pod_on("c", labels={}), pod_on("d", labels={"app": "b"})))
+    second = msgspec.structs.replace(a_deletion("b", "c"), moves=(Move("default/even", "host"), Move("default/x", "c")))
+    apart = merged([a_deletion("a", "c"), second, a_deletion("d", "host")], a_deletion("c", "host"), snapshot)
+    assert [command.nodes for command in apart] == [("a",), ("b",), ("d",), ("c",)]
+    on = tuple(Move(f"default/{name}", "y") for name in ("even", "on-a", "on-c", "on-d", "x"))
+    found = merged(apart, msgspec.structs.replace(a_deletion("host", "y"), moves=on), snapshot)
+    assert [command.nodes for command in found] == [("a", "b", "d", "c", "host")]
