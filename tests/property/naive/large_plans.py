@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import msgspec
-
 from core import labels
 from core.model.catalogue import InstanceType
 from core.model.node_pool import NodePool
 from core.model.plan import Plan, PlannedClaim
-from core.model.pod import DO_NOT_SCHEDULE, Pod, PodSpec
+from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
+from tests.property.naive.large_left_over import given_up
+from tests.property.naive.large_room import overfull, total
 from tests.property.naive.large_topology import Site, large_topology_violations
-from tests.property.naive.left_over import new_nodes
 from tests.property.naive.places import is_pending, node_labels, room_of, runs_daemon
-from tests.property.naive.promises import cheapest, is_usable
+from tests.property.naive.promises import cheapest
 from tests.property.naive.reading import meets_all, tolerates, wants_node
 
 
@@ -35,48 +34,8 @@ def large_plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
     if found:
         return found
     sites = [*_existing_sites(snapshot, plan, pods, found), *_new_sites(snapshot, plan, pods, found)]
-    found += _given_up(snapshot, plan, pods)
+    found += given_up(snapshot, plan, sites)
     return found + list(large_topology_violations(sites, snapshot.namespaces))
-
-
-def _given_up(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod]) -> Iterator[str]:
-    """Unplaced pods that could have a new node for themselves; of equal pods without topology rules, only one.
-
-    NodePool limits are not considered.
-    """
-    repelling = any(pod.spec.anti_affinity for pod in pods.values())
-    asked: set[str] = set()
-    for entry in plan.unschedulable:
-        pod = pods[entry.pod]
-        spec = msgspec.structs.replace(pod.spec, requests={})
-        kind = (spec, tuple(sorted(pod.spec.requests.items())))
-        is_ruled = pod.spec.affinity or pod.spec.anti_affinity or repelling
-        is_ruled = is_ruled or any(spread.when_unsatisfiable == DO_NOT_SCHEDULE for spread in pod.spec.spreads)
-        if is_ruled or repr(kind) in asked:
-            continue
-        asked.add(repr(kind))
-        for pool in snapshot.node_pools:
-            there = new_node_for(snapshot, pool, pod)
-            if there:
-                yield f"left: {entry.pod} could have {there}"
-                break
-
-
-def new_node_for(snapshot: Snapshot, pool: NodePool, pod: Pod) -> str:
-    """A node of the NodePool that would hold the pod alone beside its DaemonSets; empty if there is none."""
-    return next(
-        (f"a {kind.name} of {pool.name} in {own[labels.ZONE]}" for kind, own in nodes_for(snapshot, pool, pod)), ""
-    )
-
-
-def nodes_for(snapshot: Snapshot, pool: NodePool, pod: Pod) -> Iterator[tuple[InstanceType, dict[str, str]]]:
-    """Every node of the NodePool, with its labels, that would hold the pod alone beside its DaemonSets."""
-    if not is_usable(pool) or not tolerates(pod.spec.tolerations, pool.taints):
-        return
-    for kind, own in new_nodes(snapshot, pool, pod):
-        daemons = [daemon.spec for daemon in snapshot.daemon_sets if runs_daemon(daemon, own, pool.taints)]
-        if wants_node(pod.spec, own) and not any(_overfull(kind.name, _total([pod.spec, *daemons]), room_of(kind))):
-            yield kind, own
 
 
 def _not_judged(snapshot: Snapshot) -> Iterator[str]:
@@ -118,7 +77,7 @@ def _existing_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], found:
         here, new = running.get(node.name, []), coming.pop(node.name, [])
         missing = [daemon.spec for daemon in snapshot.daemon_sets if runs_daemon(daemon, own, node.taints)]
         if new:
-            found += _overfull(node.name, _total([pod.spec for pod in (*here, *new)] + missing), node.allocatable)
+            found += overfull(node.name, total([pod.spec for pod in (*here, *new)] + missing), node.allocatable)
         for pod in new:
             if not wants_node(pod.spec, own) or not tolerates(pod.spec.tolerations, node.taints):
                 found.append(f"selector: {pod.key} does not want or tolerate {node.name}")
@@ -144,7 +103,7 @@ def _new_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], found: list
         found += [f"{problem}, {claim.name}" for problem in here.problems]
         if claim.price != here.price:
             found.append(f"price: {claim.name} says {claim.price}, the cheapest offering costs {here.price}")
-        found += _overfull(claim.name, _total([pod.spec for pod in new]), here.room)
+        found += overfull(claim.name, total([pod.spec for pod in new]), here.room)
         found += [
             f"selector: {pod.key} cannot run on all that {claim.name} may be" for pod in new if not here.suits(pod)
         ]
@@ -153,20 +112,6 @@ def _new_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], found: list
 
 def _by_name(kinds: tuple[InstanceType, ...]) -> dict[str, InstanceType]:
     return {kind.name: kind for kind in kinds}
-
-
-def _total(specs: list[PodSpec]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for spec in specs:
-        for name, amount in spec.requests.items():
-            total[name] = total.get(name, 0) + amount
-    return total
-
-
-def _overfull(name: str, needed: dict[str, int], room: dict[str, int]) -> Iterator[str]:
-    for resource, amount in needed.items():
-        if amount > room.get(resource, 0):
-            yield f"room: {name} needs {amount} {resource} of {room.get(resource, 0)}"
 
 
 @dataclass(eq=False)
@@ -225,7 +170,7 @@ class _Bought:
                 self.faces.append(own)
                 whole = {**own, **pool.labels, labels.NODEPOOL: pool.name}
                 self.is_allowed = self.is_allowed and meets_all((*pool.requirements, *asked), whole)
-                taken = _total([daemon.spec for daemon in daemons if runs_daemon(daemon, own, claim.taints)])
+                taken = total([daemon.spec for daemon in daemons if runs_daemon(daemon, own, claim.taints)])
                 self.room = {name: min(left, room[name] - taken.get(name, 0)) for name, left in self.room.items()}
                 for key, value in own.items():
                     self.values.setdefault(key, set()).add(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -203,13 +204,38 @@ def test_rules_that_it_does_not_support_are_not_accepted(world: Snapshot) -> Non
     assert rules(world, schedule(world)) == {"not judged"}
 
 
-def test_a_plan_that_places_no_pod_is_wrong() -> None:
+@pytest.mark.parametrize("name", list(WORLDS))
+def test_a_plan_that_places_no_pod_is_wrong(name: str) -> None:
     """It costs nothing, so it would be the best plan of all."""
-    snapshot = WORLDS["plain"]
-    nobody = Plan(
-        now=snapshot.now, unschedulable=tuple(Unschedulable(pod.key, "NoCapacity", "sorry") for pod in snapshot.pods)
-    )
-    assert rules(snapshot, nobody) == {"left"}
+    snapshot = WORLDS[name]
+    assert rules(snapshot, _without(Plan(now=snapshot.now), *snapshot.pods)) == {"left"}
+
+
+@pytest.mark.parametrize("name", list(WORLDS))
+def test_a_plan_that_leaves_out_its_last_node_is_wrong(name: str) -> None:
+    snapshot = WORLDS[name]
+    plan = schedule(snapshot)
+    last = [pod for pod in snapshot.pods if pod.key in plan.claims[-1].pods]
+    assert rules(snapshot, _without(msgspec.structs.replace(plan, claims=plan.claims[:-1]), *last)) == {"left"}
+
+
+def _without(plan: Plan, *pods: Pod) -> Plan:
+    """The plan, which gives these pods up."""
+    left = tuple(Unschedulable(pod.key, "NoCapacity", "sorry") for pod in pods)
+    return msgspec.structs.replace(plan, unschedulable=left)
+
+
+ONE_A_ZONE = {"anti_affinity": (PodAffinityTerm(topology_key=labels.ZONE, selector=APP),)}
+AROUND_NOBODY = {"affinity": (PodAffinityTerm(topology_key=labels.ZONE, selector=a_selector(app="absent")),)}
+
+
+@pytest.mark.parametrize(("rule", "left"), [(ONE_A_ZONE, 1), (AROUND_NOBODY, 4)], ids=["apart", "alone"])
+def test_pods_whose_rules_allow_no_further_node_may_be_left_over(rule: dict[str, Any], left: int) -> None:
+    """Four pods, of which each wants a zone for itself, have three zones."""
+    snapshot = a_world(*some_pods(len(ZONES) + 1, **rule))
+    plan = schedule(snapshot)
+    assert len(plan.unschedulable) == left
+    assert large_plan_violations(snapshot, plan) == []
 
 
 def test_a_pod_that_fits_nowhere_may_be_left_over() -> None:
