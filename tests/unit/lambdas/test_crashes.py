@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -30,12 +31,14 @@ class CrashingCall:
 
     def __init__(self, lab: Lab, *, at: int, after: bool) -> None:
         self.calls = 0
+        self.died_in = ""
         self._at = at
-        for place in (lab.cloud, lab.rows, lab.kubernetes):
+        for name, place in (("EC2", lab.cloud), ("table", lab.rows), ("Kubernetes", lab.kubernetes)):
+            count = partial(self._count, name)
             if after:
-                place.after_call = self._count
+                place.after_call = count
             else:
-                place.before_call = self._count
+                place.before_call = count
 
     def during(self, lab: Lab, act: Callable[[Lab], None]) -> bool:
         """Call `act`; if the function crashes, lose all messages and start a new sandbox. Return whether it did."""
@@ -50,9 +53,10 @@ class CrashingCall:
             self._at = 0
         return False
 
-    def _count(self, _: str) -> None:
+    def _count(self, place: str, _: str) -> None:
         self.calls += 1
         if self.calls == self._at:
+            self.died_in = place
             raise CrashError
 
 
@@ -97,6 +101,7 @@ def empty(lab: Lab) -> None:
 def crashes_at_every_call(act: Callable[[Lab], None], *, after: bool) -> Iterator[Lab]:
     """One lab for each call of `act`, after a crash at it; the first lab counts the calls and does not crash."""
     number = total = 0
+    died_in = set()
     while number <= total:
         lab = Lab()
         lab.kubernetes.put(a_pending_pod("p0"), a_pending_pod("p1"))
@@ -108,9 +113,11 @@ def crashes_at_every_call(act: Callable[[Lab], None], *, after: bool) -> Iterato
         crashed = crash.during(lab, act)
         total = max(total, crash.calls)
         assert crashed == bool(number), f"no crash at call {number}"
+        died_in.add(crash.died_in)
         yield lab
         number += 1
     assert total > (8 if after else 15)
+    assert died_in == {"", "EC2", "table", "Kubernetes"}
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -177,7 +184,7 @@ def test_one_that_is_deleted_while_it_is_taken_on_leaves_nothing() -> None:
     while number <= total:
         lab = with_an_order()
         crash = CrashingCall(lab, at=number, after=True)
-        crash.during(lab, order_by_hand)
+        assert crash.during(lab, order_by_hand) == bool(number)
         total = max(total, crash.calls)
         _delete(lab, "mine")
         for _ in range(4):
@@ -189,6 +196,7 @@ def test_one_that_is_deleted_while_it_is_taken_on_leaves_nothing() -> None:
         left = lab.kubernetes.names(kinds.NODE_CLAIMS)
         assert (lab.claims, lab.cloud.instances(), left) == ((), (), []), number
         number += 1
+    assert total > 4
 
 
 def _delete(lab: Lab, name: str) -> None:
