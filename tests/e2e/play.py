@@ -22,6 +22,7 @@ from tests.e2e.latency import seconds_to_launch
 from tests.e2e.parts.admin import until
 from tests.e2e.report import Report
 from tests.e2e.scenarios.objects import is_ready
+from tests.e2e.woken import launched_when_woken
 from tests.e2e.world import World
 
 SECONDS: Final = 600.0
@@ -218,12 +219,13 @@ Scene = Callable[[Play], None]
 
 @dataclass
 class Outcome:
-    """What came of a scene; `error` is what stopped it."""
+    """What came of a scene; `error` is what stopped it, `woken` its claims that were launched once the audit log had told."""
 
     verdict: Verdict | None = None
     elsewhere: list[Elsewhere] = field(default_factory=list)
     error: Exception | None = None
     seconds: float = 0.0
+    woken: list[str] = field(default_factory=list)
 
     def assert_lawful(self) -> None:
         """It came to its end, nothing is pending, nothing empty, and nothing was that must not be."""
@@ -241,6 +243,10 @@ class Outcome:
         assert self.verdict is not None
         found = self.verdict
         assert 2 * found.bound_as_planned >= found.pods, f"{found.bound_as_planned} of {found.pods} bound as planned"
+
+    def assert_woken(self) -> None:
+        """At least one of its launches was brought about by the audit log: all others the schedule may have made."""
+        assert self.woken, "no launch follows a wake-up of the audit log"
 
 
 def play_together(
@@ -262,12 +268,15 @@ def play_together(
         thread.join()
     world.read_audit_record()
     forgiven = {one for playing in plays.values() for one in playing.forgiven}
-    failures = list(_failures(world, world.functions.invocations[began:], forgiven))
+    invocations = world.functions.invocations[began:]
+    failures = list(_failures(world, invocations, forgiven))
+    woken = launched_when_woken(invocations)
     for name, playing in plays.items():
         verdict = outcomes[name].verdict
         if verdict is not None:
             verdict.violations += failures
             report.scenarios.append(verdict)
+        outcomes[name].woken = sorted(woken & {record.name for record in playing.claims()})
         report.take_latencies(playing.trigger, playing.latencies())
         report.elsewhere[name] = outcomes[name].elsewhere
         report.take_moments(playing.claims())

@@ -44,6 +44,11 @@ def test_what_was_cut_off_is_taken_up_again(outcomes: dict[str, Outcome], name: 
     outcomes[name].assert_lawful()
 
 
+def test_the_audit_log_wakes_the_planner(outcomes: dict[str, Outcome]) -> None:
+    """The minute's schedule hid a trigger that woke nobody."""
+    outcomes[SINGLES].assert_woken()
+
+
 def test_the_decisions_are_repeated_byte_for_byte(world: World, report: Report, outcomes: dict[str, Outcome]) -> None:
     """What a clock bounded on a busy machine must be repeated elsewhere; simulated runs bound their searches by steps."""
     assert outcomes
