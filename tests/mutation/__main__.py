@@ -8,7 +8,7 @@ are asked nothing, named at the end and counted. Prints a line for each mutant t
 `--json`. Mutants listed as equivalent, and kinds of code in which a fault changes nothing (left_out.py), are not drawn; both
 are counted. `--named` plays the faults of named.toml instead of a sample, those of the areas or modules asked for. `--module`
 asks the mutants of one module of its own tests alone: less than its area would kill, in seconds; `--own` leaves out the last
-round. `--keep NAME` puts the sample into docs/figures.json, for `make docs`.
+round. `--keep NAME` puts the sample, or with `named` the named faults, into docs/figures.json, for `make docs`.
 Exit code 1 where fewer than `--wanted` per cent are killed, 2 where a list no longer fits the code.
 """
 
@@ -100,9 +100,10 @@ def main() -> int:
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(summary, indent=2))
+    status = int(summary["percent"] < arguments.wanted)
     if arguments.keep:
         said = _said(sys.argv[1:], left_out_options=("--keep", "--json"))
-        keep(arguments.keep, summary, command=said, began=started, ended=datetime.now(UTC))
+        keep(arguments.keep, summary, command=said, began=started, ended=datetime.now(UTC), exit_code=status)
     for area, score in summary["areas"].items():
         _say(f"{area}: {score['killed']} of {score['mutants']} killed")
     if summary["notAskedOfAll"]:
@@ -112,7 +113,7 @@ def main() -> int:
     of = "named faults" if arguments.named else f"seed {arguments.seed}"
     taken = f"{of}, {time.monotonic() - began:.0f} s, {used():.0f} s of a processor"
     _say(f"{summary['killed']} of {summary['mutants']} killed ({summary['percent']} %), {taken}")
-    return int(summary["percent"] < arguments.wanted)
+    return status
 
 
 def failing_without(chosen: Sequence[Mutant], rounds: Sequence[Round]) -> list[str]:

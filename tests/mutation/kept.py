@@ -21,16 +21,18 @@ def keep(
     command: Sequence[str],
     began: datetime,
     ended: datetime,
+    exit_code: int = 0,
     path: Path = FIGURES,
 ) -> None:
     """Write the step `mutants-NAME`, in place of an earlier one of this name; other steps stay."""
     kept = json.loads(path.read_text())
-    killed = f"{figures['killed']} of {figures['mutants']} killed ({figures['percent']} %), seed {figures['seed']}"
+    of = "named faults" if "named" in figures else f"seed {figures['seed']}"
+    killed = f"{figures['killed']} of {figures['mutants']} killed ({figures['percent']} %), {of}"
     kept["steps"][f"mutants-{name}"] = {
         "startedAt": began.isoformat(timespec="seconds"),
         "commit": _commit(),
         "command": " ".join(["python -m tests.mutation", *command]),
-        "exitCode": 0,
+        "exitCode": exit_code,
         "seconds": round((ended - began).total_seconds()),
         "lastLines": [killed],
         "figures": figures,

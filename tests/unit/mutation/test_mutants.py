@@ -142,6 +142,17 @@ def test_a_sample_is_kept_beside_those_of_other_areas(tmp_path: Path) -> None:
     assert steps["mutants-pools"]["lastLines"] == ["1 of 1 killed (100 %), seed 7"]
 
 
+def test_named_faults_are_kept_as_such(tmp_path: Path) -> None:
+    """They are drawn by no seed, and a run in which one survives did not end well."""
+    path = tmp_path / "figures.json"
+    path.write_text('{"steps": {}}')
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    found = summarised([Fate(mutants("core/pools/m.py", SOURCE)[0], "core/pools", "", 4)], seed=1) | {"named": []}
+    keep("named", found, command=["--named"], began=now, ended=now, exit_code=1, path=path)
+    step = json.loads(path.read_text())["steps"]["mutants-named"]
+    assert (step["lastLines"], step["exitCode"]) == (["0 of 1 killed (0 %), named faults"], 1)
+
+
 def test_the_command_of_a_kept_sample_names_no_file_of_its_machine() -> None:
     words = ["--own", "--area", "core/pools", "--json", "/tmp/x.json", "--seed", "7", "--keep", "pools"]  # noqa: S108 - not opened
     assert _said(words, ("--keep", "--json")) == ["--own", "--area", "core/pools", "--seed", "7"]
