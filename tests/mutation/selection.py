@@ -100,7 +100,10 @@ def made_of(names: Sequence[str], path: str) -> tuple[str, ...]:
 
 
 class _Module(msgspec.Struct, frozen=True):
-    """What a module imports or makes by name, and the names and the text of each statement that makes something at import."""
+    """What a module imports, takes of what it imports, or makes by name, and each statement that makes something at import.
+
+    Of a statement: the names that it defines, and its text.
+    """
 
     path: str
     known: frozenset[str]
@@ -111,6 +114,8 @@ class _Module(msgspec.Struct, frozen=True):
 def _module(path: str, text: str) -> _Module:
     body = ast.parse(text).body
     imported = {name.asname or name.name for one in body if isinstance(one, ast.ImportFrom) for name in one.names}
+    attributes = [one for statement in body for one in ast.walk(statement) if isinstance(one, ast.Attribute)]
+    taken = {one.attr for one in attributes if isinstance(one.value, ast.Name) and one.value.id in imported}
     made = []
     for one in body:
         if isinstance(one, ast.Assign | ast.AnnAssign) and one.value is not None:
@@ -118,7 +123,7 @@ def _module(path: str, text: str) -> _Module:
         elif isinstance(one, ast.ClassDef):
             inside = [part for part in one.body if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
             made.append(((one.name,), "\n".join(map(ast.unparse, (*one.bases, *inside)))))
-    return _Module(path, frozenset(imported.union(*(names for names, _ in made))), tuple(made))
+    return _Module(path, frozenset(imported.union(taken, *(names for names, _ in made))), tuple(made))
 
 
 @lru_cache(maxsize=2048)

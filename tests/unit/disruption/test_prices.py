@@ -76,6 +76,13 @@ def test_requirements_follow_the_narrowing() -> None:
     )
 
 
+def test_types_that_are_excluded_stay_excluded() -> None:
+    """A claim without a list of types gets none: launched again later, it may take types that are new by then."""
+    not_large = Requirement.of(labels.INSTANCE_TYPE, "NotIn", ["large"])
+    found = ReplacementOptions.of(claim(instance_types=("small",), requirements=(not_large,)), BOTH).planned()
+    assert (found.instance_types, found.requirements) == (("small",), (not_large,))
+
+
 def test_min_values() -> None:
     """MinValues count the distinct values of the types, cheapest first."""
     asked = claim(requirements=(Requirement.of(labels.INSTANCE_TYPE, "In", ["small", "large"], 2),))

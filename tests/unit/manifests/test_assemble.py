@@ -81,6 +81,8 @@ def test_a_pool_without_its_class_is_not_ready_in_a_live_cluster() -> None:
     assert offline.node_pools[0].is_ready is None
     assert all(problem.is_warning for problem in (*live_problems, *warnings))
     assert warnings[0].field == "spec.template.spec.nodeClassRef"
+    assert str(live_problems[0]).endswith("there is no EC2NodeClass 'default': not ready")
+    assert str(warnings[0]).endswith(": planned with the catalogue; on a cluster it would not be ready")
 
 
 def test_a_class_of_another_provisioner_is_none_of_ours_even_with_the_same_name() -> None:

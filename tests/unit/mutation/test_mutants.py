@@ -182,6 +182,8 @@ def test_what_a_module_makes_of_a_constant_carries_its_fault() -> None:
     """Here and in other modules: the rules of a class are what its definition for the API server is made of."""
     made = selection.made_of(("_cel_family_is",), "core/api/schemas/ec2_node_class_rules.py")
     assert {"_CEL_LACKS", "INSTANCE_RULES", "EC2NodeClassSpec", "EC2NodeClassObject", "KINDS"} <= set(made)
+    made = selection.made_of(("QualifiedName",), "core/api/schemas/fields.py")
+    assert {"TaintEntry", "NodePoolSpec", "MODELS"} <= set(made), "it is taken of the module, not imported by its name"
     assert selection.made_of(("as_v1",), "core/api/conversion.py") == ()
 
 

@@ -52,6 +52,24 @@ def test_the_node_is_restored_and_left_alone_for_a_while() -> None:
     assert lab.claim.hold.until > lab.clock.now()
 
 
+def test_a_node_that_its_kubelet_changes_meanwhile_is_restored_as_well() -> None:
+    """A kubelet writes every ten seconds: our taint would stay until `reconcile` finds it, on a node that is kept."""
+    lab = a_lab()
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    writes = ["first of ours"]
+
+    def before(call: str) -> None:
+        if call == "patch nodes" and lab.claim.deletion is None and writes:
+            writes.clear()
+            lab.kubernetes.amend(kinds.NODES, node, {"metadata": {"labels": {"written-by": "kubelet"}}})
+
+    lab.kubernetes.before_call = before
+    work(lab)
+    written = lab.kubernetes.raw(kinds.NODES, node)
+    assert not writes
+    assert (written["spec"]["taints"], written["metadata"]["labels"]["written-by"]) == ([], "kubelet")
+
+
 def test_without_room_in_the_limits_the_drain_goes_on() -> None:
     """Its replacement may have used the room: limits are never exceeded."""
     lab = a_lab(limits={"cpu": "1"})
