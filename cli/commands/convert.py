@@ -74,7 +74,6 @@ def _refusal(document: Document) -> InputError | None:
         return document.error(f"apiVersion: {refused}")
     resource = kind_read(document)
     try:
-        conversion.as_v1(document.object)
         if resource is not None:
             wire.from_object(resource, document.object)
     except InvalidInputError as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from core import labels
-from core.api import conversion
+from core.api import conversion, v1alpha5
 from core.api.objects import JsonObject, group_and_version, identity_problems, is_ours, kind_of, name_of, without_nulls
 from core.api.problem import Problem, path_of
 from core.api.schemas.base import ApiModel, examined
@@ -27,7 +28,8 @@ MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
 def problems(obj: JsonObject) -> tuple[Problem, ...]:
     """Return every problem of an object of ours; for other API groups only what every object must satisfy.
 
-    An object of an older version is judged by what it becomes in v1, so its field paths are v1's.
+    An object of an older version is judged by what it becomes in v1, so its field paths are v1's; what becomes of a provider
+    inside a Provisioner is judged with it, below `spec.provider`.
     """
     kind, name = kind_of(obj), name_of(obj)
     nameless = identity_problems(obj)
@@ -41,4 +43,17 @@ def problems(obj: JsonObject) -> tuple[Problem, ...]:
     model = MODELS.get((*group_and_version(present), kind_of(present)))
     if model is None:
         return (Problem(kind, name, "apiVersion", f"{obj['apiVersion']} has no kind {kind}"),)
-    return tuple(Problem(kind, name, path_of(location), message) for location, message in examined(model, present)[1])
+    found = [Problem(kind, name, path_of(location), message) for location, message in examined(model, present)[1]]
+    return (*found, *(_problems_inside(obj) if kind == "Provisioner" else ()))
+
+
+def _problems_inside(provisioner: JsonObject) -> Iterator[Problem]:
+    """Return the problems of the EC2NodeClass that a provider inside a Provisioner becomes."""
+    try:
+        node_class = v1alpha5.inline_provider(provisioner)
+        found = () if node_class is None else problems(node_class)
+    except InvalidInputError as error:
+        found = (Problem("EC2NodeClass", "", error.field, error.problem),)
+    for one in found:
+        field = f"spec.provider{one.field.removeprefix('spec')}"
+        yield Problem("Provisioner", name_of(provisioner), field, one.message)

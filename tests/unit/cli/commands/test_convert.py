@@ -62,6 +62,28 @@ def test_one_object_that_cannot_be_converted_stops_all(tmp_path: Path, capsys: p
 
 
 @pytest.mark.parametrize(
+    ("provider", "said"),
+    [
+        ({"launchTemplate": "mine"}, "spec.provider.launchTemplate: custom launch templates were removed"),
+        ({"subnetSelector": {"a": "b"}}, "spec.provider.securityGroupSelectorTerms: must have at least 1 entry"),
+    ],
+)
+def test_a_provider_inside_a_provisioner_is_judged_with_it(
+    provider: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Validate found no error; convert printed an EC2NodeClass that the API server refuses, or failed without a place."""
+    old = {"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": {"name": "old"}}
+    file = write(tmp_path / "a.yaml", OLD_POOL, {**old, "spec": {"provider": provider}})
+    for command in ("validate", "convert"):
+        assert main([command, "-f", file]) == 1
+        out, err = capsys.readouterr()
+        assert f"document 2: Provisioner old: {said}" in (out if command == "validate" else err)
+        assert command == "validate" or not out
+    whole = {"subnetSelector": {"a": "b"}, "securityGroupSelector": {"a": "b"}}
+    assert main(["convert", "-f", write(tmp_path / "b.yaml", {**old, "spec": {"provider": whole}})]) == 0
+
+
+@pytest.mark.parametrize(
     ("identity", "said"),
     [
         ({"kind": 5}, "object theirs: kind: must be text"),

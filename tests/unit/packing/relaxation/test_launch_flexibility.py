@@ -28,7 +28,8 @@ def test_a_load_that_fits_a_bundle_fits_each_of_its_types() -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_a_bundle_is_the_nearest_types_that_are_cheap_enough_and_admit_the_same_items(seed: int) -> None:
     """Otherwise, a type is as small as another that costs too much, or that its pods may not use."""
-    problem, limits = a_market(seed), replace(FLEXIBILITY, bundle_types=3, smaller_share_max=0.3)
+    limits = replace(FLEXIBILITY, bundle_types=3, smaller_share_max=0.25, bundle_price_ratio_max=1.5)
+    problem = a_market(seed)  # of whole prices and sizes, many of them at the very borders
     expected: Counter[tuple[int, ...]] = Counter()
     for capacity, price, admitted in zip(problem.capacity, problem.prices, problem.allowed.T, strict=True):
         smaller = np.maximum(0, 1 - problem.capacity / np.maximum(capacity, 1)).max(axis=1)
