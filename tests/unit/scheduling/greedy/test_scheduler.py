@@ -10,7 +10,7 @@ from msgspec import structs
 from core import labels
 from core.model.feature_gates import FeatureGates
 from core.model.overlay import CapacityBuffer
-from core.model.pod import NodeSelectorTerm, Pod, PodAffinityTerm, PodSpec
+from core.model.pod import DO_NOT_SCHEDULE, NodeSelectorTerm, Pod, PodAffinityTerm, PodSpec, TopologySpread
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
@@ -112,6 +112,13 @@ def test_a_slot_that_no_longer_admits_the_pod_is_left_to_others() -> None:
         assert [node for node, _ in with_slots(wanted, node_selector=here)].count("n1") >= 3
         assert "n2" not in [node for node, _ in with_slots(wanted, node_selector=here)]
     assert [node for node, _ in with_slots([(2, 3), (1, 2)], taken="1000m")].count("n2") == 2
+
+
+def test_a_slot_does_not_outweigh_a_spread() -> None:
+    """What a target meant for its pods may be uneven once other pods have gone elsewhere."""
+    evenly = TopologySpread(labels.ZONE, 1, DO_NOT_SCHEDULE, a_selector(app="a"))
+    found = with_slots([(1, 4)], labels={"app": "a"}, spreads=(evenly,))
+    assert sorted(Counter(node for node, _ in found).values()) == [1, 2, 2]
 
 
 def phases(
