@@ -14,6 +14,7 @@ from core.model.pod import (
     HostPort,
     LabelSelector,
     NodeSelectorTerm,
+    Owner,
     Pod,
     PodAffinityTerm,
     PodSpec,
@@ -22,12 +23,15 @@ from core.model.pod import (
 )
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
+from tests.property.naive_manifests.resize_writing import resized
 
 _REQUIRED, _PREFERRED = (
     "requiredDuringSchedulingIgnoredDuringExecution",
     "preferredDuringSchedulingIgnoredDuringExecution",
 )
 _MIB = 2**20
+_RESIZED = 0.4
+"""The share of the pods on nodes that were resized; only processors and memory can be."""
 
 
 def expression(requirement: Requirement) -> JsonObject:
@@ -72,7 +76,7 @@ class PodWriter:
 
     def pod(self, pod: Pod) -> JsonObject:
         """One pod."""
-        spec = {**self.spec(pod.spec), **({"nodeName": pod.node_name} if pod.node_name else {})}
+        spec, resized = self._in_place(pod)
         if pod.is_gated:
             spec["schedulingGates"] = [{"name": "example.com/gate"}]
         conditions = []
@@ -87,20 +91,28 @@ class PodWriter:
         if pod.deleted_at is not None:
             metadata["deletionTimestamp"] = pod.deleted_at.isoformat()
         if pod.owners:
-            metadata["ownerReferences"] = [
-                {
-                    "kind": o.kind,
-                    "name": o.name,
-                    "apiVersion": o.api_version,
-                    "uid": o.uid,
-                    "controller": o.is_controller,
-                }
-                for o in pod.owners
-            ]
-        status: JsonObject = {"phase": pod.phase, "conditions": conditions}
+            metadata["ownerReferences"] = [_owner(owner) for owner in pod.owners]
+        conditions += resized.pop("conditions", ())
+        status: JsonObject = {"phase": pod.phase, "conditions": conditions, **resized}
         if pod.started_at is not None:
             status["startTime"] = pod.started_at.isoformat()
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+    def _in_place(self, pod: Pod) -> tuple[JsonObject, JsonObject]:
+        """Its spec, and what its status says of its containers: of those on nodes, some were resized in place."""
+        written = self.spec(pod.spec)
+        if not pod.node_name:
+            return {**written}, {}
+        spec = {**written, "nodeName": pod.node_name}
+        draw = Random(f"{pod.key} in place")  # noqa: S311 - a test's dice
+        needs = {name: amount for name, amount in pod.spec.requests.items() if name != "pods"}
+        if needs.keys() - {"cpu", "memory"} or draw.random() >= _RESIZED:
+            return spec, {}
+        found, status = resized(draw, needs, self._amounts)
+        ports = written["containers"][0].get("ports")
+        found["containers"][0] |= {"ports": ports} if ports else {}
+        others = {key: value for key, value in spec.items() if key not in ("initContainers", "overhead", "resources")}
+        return {**others, **found}, status
 
     def spec(self, spec: PodSpec) -> JsonObject:
         """The spec of a pod or of a template; the same for pods that share one."""
@@ -263,6 +275,11 @@ class PodWriter:
             return {"name": f"v{number}", "persistentVolumeClaim": {"claimName": use.claim_name}}
         spec = {"storageClassName": use.storage_class} if use.storage_class is not None else {}
         return {"name": use.ephemeral, "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
+
+
+def _owner(owner: Owner) -> JsonObject:
+    found = {"kind": owner.kind, "name": owner.name, "apiVersion": owner.api_version, "uid": owner.uid}
+    return {**found, "controller": owner.is_controller}
 
 
 def _term(term: NodeSelectorTerm) -> JsonObject:
