@@ -123,6 +123,10 @@ class ClusterReader:
             objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
         return ClusterObjects(objects, node_classes)
 
+    def for_default_spreads(self) -> ObjectsByKind:
+        """Read what determines which pods a default constraint selects. Raises PortError."""
+        return {kind: self._list(kind) for kind in _FOR_DEFAULT_SPREADS}
+
     def pods(self, fields: str) -> tuple[Pod, ...]:
         """Return the pods that a field selector selects.
 

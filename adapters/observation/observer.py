@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from adapters.observation.cluster_reader import UNBOUND, ClusterObjects, ClusterReader
+from adapters.observation.cluster_reader import UNBOUND, ClusterReader, ObjectsByKind
 from adapters.observation.cluster_state import ClusterState
 from adapters.observation.current_node_classes import CURRENT_ONLY, CurrentNodeClasses
 from adapters.observation.open_market import OpenMarket
@@ -24,6 +24,7 @@ from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from core.scheduling.pods.default_topology_spread import DefaultSpreads
 from installation.settings import Settings
 
 
@@ -69,6 +70,17 @@ class Observer:
         """Return the pods of one node."""
         return self._reader.pods(f"spec.nodeName={node}")
 
+    def default_spreads(self) -> DefaultSpreads:
+        """Return the default spreads with the Services and workloads that they follow; none if none must hold.
+
+        Raises:
+            PortError: If these cannot be listed.
+        """
+        if not self._settings.options().requires_default_spreads:
+            return DefaultSpreads(Snapshot(now=self._clock.now()))
+        snapshot, _ = self._assembled(self._reader.for_default_spreads(), self._clock.now(), Catalogue())
+        return DefaultSpreads(snapshot)
+
     def keeps_room(self) -> bool:
         """Whether any capacity buffer requests room, so that there is something to plan without a pending pod."""
         return self._reader.has_buffers()
@@ -89,7 +101,7 @@ class Observer:
         rows = rows or self._stores.own_rows()
         commands, records = rows.commands, rows.claims
         found = self._reader.without_pods()
-        snapshot, problems = self._assembled(found, self._clock.now(), Catalogue())
+        snapshot, problems = self._assembled(found.by_kind, self._clock.now(), Catalogue())
         return ClusterState(
             snapshot=self._joined(snapshot, records, commands),
             claims=_by_claim(records),
@@ -119,7 +131,7 @@ class Observer:
         now = self._clock.now()
         denials = self.open_market.denials(node_classes, now) if with_market else ()
         market = self.open_market.catalogue(node_classes, now, records) if with_market else Catalogue()
-        snapshot, problems = self._assembled(found, now, without_denied(market, denials))
+        snapshot, problems = self._assembled(found.by_kind, now, without_denied(market, denials))
         if with_market:
             snapshot = self.open_market.without_shifted_zones(self.open_market.with_quotas(snapshot))
             snapshot = self.open_market.with_addresses(snapshot, node_classes, records)
@@ -143,10 +155,10 @@ class Observer:
         )
 
     def _assembled(
-        self, found: ClusterObjects, now: datetime, catalogue: Catalogue
+        self, objects: ObjectsByKind, now: datetime, catalogue: Catalogue
     ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
         return assemble(
-            found.by_kind,
+            objects,
             now=now,
             catalogue=catalogue,
             options=self._settings.options(),
@@ -168,7 +180,7 @@ class Observer:
         catalogue = without_denied(
             self.open_market.catalogue(node_classes, now, claims), self.open_market.denials(node_classes, now)
         )
-        snapshot, _ = self._assembled(found, now, catalogue)
+        snapshot, _ = self._assembled(found.by_kind, now, catalogue)
         return self.open_market.with_addresses(self.open_market.without_shifted_zones(snapshot), node_classes, claims)
 
     def _joined(

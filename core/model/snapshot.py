@@ -15,7 +15,7 @@ from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodeClass, NodePool, RolloutGate
 from core.model.overlay import CapacityBuffer, NodeOverlay
 from core.model.plan import StoredTarget
-from core.model.pod import Pod, TopologySpread
+from core.model.pod import DO_NOT_SCHEDULE, Pod, TopologySpread
 from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
 from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from core.model.values.commitment import Commitment
@@ -65,6 +65,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dedicated_ppm: int = 0
     commitments: tuple[Commitment, ...] = ()
     seed: int = 0
+
+    @property
+    def requires_default_spreads(self) -> bool:
+        """Whether a default topology spread constraint must hold, for pods without constraints of their own."""
+        return any(default.when_unsatisfiable == DO_NOT_SCHEDULE for default in self.default_spreads)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

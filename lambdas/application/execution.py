@@ -27,7 +27,7 @@ def execution(shared: SharedControllers) -> Execution:
     giving_up = CommandRollback(kubernetes, stores, shared.claim_deletion, given.queues, clock)
     commands = CommandWork(stores, validator, start, giving_up, shared.claim_deletion, work, clock)
     tasks = given.run_tasks.messages
-    binder = PodBinder(kubernetes, stores.claims, leases, given.settings, clock, tasks)
+    binder = PodBinder(kubernetes, stores.claims, leases, shared.observer, given.settings, clock, tasks)
     mirror, deleted = shared.node_claims, DeletedNodeClaims(kubernetes, stores.claims, shared.terminator)
     hand_made = HandMadeClaims(
         kubernetes, stores.claims, shared.observer, shared.launcher, mirror, stores.brakes, clock

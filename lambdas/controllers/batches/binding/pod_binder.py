@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from adapters.observation.observer import Observer
 from adapters.ports import Clock, ConflictError, Kubernetes, PortError
 from adapters.run_report import RunReport
 from adapters.runtime.parallel_tasks import RunTasks
@@ -79,6 +80,7 @@ class PodBinder:
         kubernetes: Kubernetes,
         claims: ClaimStore,
         leases: Leases,
+        observer: Observer,
         settings: Settings,
         clock: Clock,
         run_tasks: RunTasks,
@@ -86,6 +88,7 @@ class PodBinder:
         self._kubernetes = kubernetes
         self._claims = claims
         self._leases = leases
+        self._observer = observer
         self._clock = clock
         self._writer = BindingWriter(kubernetes, clock, run_tasks)
         self._events = BindingEvents(kubernetes, clock, run_tasks)
@@ -123,12 +126,14 @@ class PodBinder:
             report.count("unboundClaims", len(names))
             self._leave(names)
             return TurnResult(NEXT_TURN)
+        default_spreads = self._observer.default_spreads()  # first: lists of nodes and pods should be new when it decides
         nodes = {seen.node.name: seen.node for seen in readable(self._kubernetes.list(kinds.NODES).items)}
         pods = tuple(map(PodTranslator().readable_or_not, self._kubernetes.list(kinds.PODS).items))
         # Last: a row that says that a node is open is newer than a list in which it is held.
         records = self._claims.all()
         held = _held(records, frozenset(names), nodes, self._clock.now())
-        waiting = {pod.key: pod for pod in pods if not pod.node_name and pod.is_active}
+        unbound = default_spreads.as_own(pod for pod in pods if not pod.node_name and pod.is_active)
+        waiting = {pod.key: pod for pod in unbound}
         planned = [(record, node) for record, node in held if covers_plan(record, node)]
         expected = frozenset(key for record in records if record.deletion is None for key in record.plan.pods)
         placed = PlacedPods(nodes.values(), pods)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -344,6 +345,77 @@ def test_pods_wait_for_their_turn_while_other_nodes_of_the_plan_come() -> None:
     assert {claim.phase for claim in lab.claims} == {ClaimPhase.INITIALIZED}
 
 
+DEFAULT_SPREAD = {"topologyKey": labels.ZONE, "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
+
+
+def with_default_spread(owner: JsonObject, **metadata: object) -> Lab:
+    """Pods a and b without rules of their own, in a cluster that spreads what an object selects, on one node that has joined."""
+    config = {"podTopologySpread": {"defaultConstraints": [DEFAULT_SPREAD]}}
+    lab = Lab(bind_pods=True, scheduler_config=json.dumps(config))
+    lab.kubernetes.put(owner, *(a_web_pod(name, **metadata) for name in ("a", "b")))
+    lab.provision()
+    lab.clock.advance(seconds=15)
+    join(lab, lab.claim.instance_id)
+    return lab
+
+
+def a_web_pod(name: str, *, app: str = "web", node: str = "", **metadata: object) -> JsonObject:
+    """A pod without rules, that waits, or runs on the node."""
+    pod = a_pending_pod(name, metadata={"labels": {"app": app}, **metadata})
+    return {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": {"phase": "Running"}} if node else pod
+
+
+def a_full_node(name: str, zone: str) -> JsonObject:
+    """Another provisioner's node, which counts in spreads and has no room."""
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {labels.ZONE: zone, labels.HOSTNAME: name}},
+        "spec": {},
+        "status": {"allocatable": {"cpu": "0"}, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+SERVICE = {"kind": "Service", "metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}
+REPLICA_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "web-1", "namespace": "default"},
+    "spec": {"selector": {"matchLabels": {"app": "web"}}},
+}
+OWNED = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "controller": True}]}
+
+
+@pytest.mark.parametrize(("owner", "metadata"), [(SERVICE, {}), (REPLICA_SET, OWNED)])
+@pytest.mark.parametrize(("app", "bound"), [("web", 1), ("db", 2)])
+def test_a_required_default_spread_admits_no_more_pods_than_the_scheduler_would(
+    owner: JsonObject, metadata: dict[str, object], app: str, bound: int
+) -> None:
+    """While the node joined, a pod came into its zone, and an empty node into another: one of two more would be too many."""
+    lab = with_default_spread(owner, **metadata)
+    zone = lab.kubernetes.raw(kinds.NODES, lab.claim.instance_id)["metadata"]["labels"][labels.ZONE]
+    lab.kubernetes.put(a_full_node("beside", zone), a_full_node("apart", "another"))
+    lab.kubernetes.put(a_web_pod("early", app=app, node="beside", **metadata))
+    lab.tick(4, seconds=SETTLED)
+    assert [node_of(lab, name) for name in ("a", "b")].count(lab.claim.instance_id) == bound
+
+
+def test_pods_that_a_required_default_spread_connects_are_bound_one_after_the_other() -> None:
+    """The second was decided on as if the first were there; without rules, the failure of one affects no other."""
+    lab = with_default_spread(SERVICE)
+    refuse(lab, DeniedError("kube:create pods/binding", "403 a webhook says no"), 1)
+    lab.tick(2, seconds=SETTLED)
+    assert [node_of(lab, name) for name in ("a", "b")] == ["", ""]
+
+
+def test_services_are_listed_for_a_turn_only_where_a_default_spread_must_hold(lab: Lab) -> None:
+    """Each turn would list all Services and ReplicaSets, every second."""
+    calls: list[str] = []
+    lab.kubernetes.before_call = calls.append
+    lab.tick(2, seconds=SETTLED)
+    assert node_of(lab, "a") != ""
+    assert not {"list services", "list replicasets"} & set(calls)
+
+
 def spread_over_two_messages() -> tuple[Lab, PodBinder]:
     """Claims of four pods that take turns over the zones, whose nodes are ready and settled; no pod is bound yet."""
     lab = Lab(bind_pods=True)
@@ -355,8 +427,8 @@ def spread_over_two_messages() -> tuple[Lab, PodBinder]:
     lab.tick(seconds=0)
     lab.clock.advance(seconds=SETTLED)
     adapters = lab.app.adapters
-    stores = (adapters.stores.claims, adapters.leases)
-    return lab, PodBinder(lab.kubernetes, *stores, lab.settings, lab.clock, in_turn)
+    given = (adapters.stores.claims, adapters.leases, lab.app.shared.observer)
+    return lab, PodBinder(lab.kubernetes, *given, lab.settings, lab.clock, in_turn)
 
 
 def test_a_turn_serves_the_nodes_of_other_messages_as_well() -> None:
@@ -416,7 +488,8 @@ def test_only_claims_that_wait_for_a_turn_are_left_to_the_scheduler(lab: Lab) ->
     adapters = lab.app.adapters
     before = lab.claim
     off = Lab(bind_pods=False).settings
-    binder = PodBinder(lab.kubernetes, adapters.stores.claims, adapters.leases, off, lab.clock, in_turn)
+    given = (adapters.stores.claims, adapters.leases, lab.app.shared.observer)
+    binder = PodBinder(lab.kubernetes, *given, off, lab.clock, in_turn)
     report = RunReport()
     assert binder.run([before.name, "gone"], report) == TurnResult(NEXT_TURN)
     assert before.phase is ClaimPhase.LAUNCHED
@@ -442,7 +515,8 @@ def settled_binder(lab: Lab) -> PodBinder:
     lab.tick(seconds=0)
     lab.clock.advance(seconds=SETTLED)
     adapters = lab.app.adapters
-    return PodBinder(lab.kubernetes, adapters.stores.claims, adapters.leases, lab.settings, lab.clock, in_turn)
+    given = (adapters.stores.claims, adapters.leases, lab.app.shared.observer)
+    return PodBinder(lab.kubernetes, *given, lab.settings, lab.clock, in_turn)
 
 
 def test_refused_pods_are_counted_and_left_with_their_reason(lab: Lab) -> None:
