@@ -14,7 +14,14 @@ import msgspec
 from core import labels
 from core.model.node import Node
 from core.model.node_pool import NodeClass
-from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PodSpec, PreferredTerm, WeightedPodAffinityTerm
+from core.model.pod import (
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PodSpec,
+    PreferredTerm,
+    TopologySpread,
+    WeightedPodAffinityTerm,
+)
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 
@@ -57,6 +64,7 @@ class _Translation:
         self._specs = {identity: spec for identity, spec in changed.items() if spec != specs[identity]}
         return replace(
             snapshot,
+            options=_changed(snapshot.options, default_spreads=_spread(snapshot.options.default_spreads)),
             pods=self._owners(snapshot.pods),
             daemon_sets=self._owners(snapshot.daemon_sets),
             buffers=self._owners(snapshot.buffers),
@@ -79,7 +87,7 @@ class _Translation:
             node_selector=self.all_of(spec.node_selector),
             required_terms=self._terms(spec.required_terms),
             preferred_terms=tuple(PreferredTerm(p.weight, self._term(p.term)) for p in spec.preferred_terms),
-            spreads=tuple(_changed(s, topology_key=_key(s.topology_key)) for s in spec.spreads),
+            spreads=_spread(spec.spreads),
             affinity=tuple(map(_near, spec.affinity)),
             anti_affinity=tuple(map(_near, spec.anti_affinity)),
             preferred_affinity=tuple(WeightedPodAffinityTerm(w.weight, _near(w.term)) for w in spec.preferred_affinity),
@@ -104,6 +112,10 @@ class _Translation:
         if requirement.operator == "In" and not known:
             return requirement
         return replace(requirement, key=labels.ZONE, values=tuple(sorted(known)))
+
+
+def _spread(spreads: Iterable[TopologySpread]) -> tuple[TopologySpread, ...]:
+    return tuple(_changed(spread, topology_key=_key(spread.topology_key)) for spread in spreads)
 
 
 def _near(term: PodAffinityTerm) -> PodAffinityTerm:

@@ -5,7 +5,8 @@ pod holds for two others behind it in the queue:
 
 - an equal pod of the same controller (docs/adr/0224), whatever the rules of the two are;
 - a pod that demands no less, if the first has no rule about other pods, ports or volumes (docs/adr/0241): each node that would
-  take the second would have taken the first.
+  take the second would have taken the first. A default spread that must hold is such a rule, and any pod without spreads of its
+  own may have it: Services and controllers, which decide that, are not listed before there is something to plan.
 
 A pod with a nominated node implies nothing: the scheduler makes room for it by preemption.
 """
@@ -18,6 +19,7 @@ from typing import Final
 import msgspec
 
 from core.model.pod import DO_NOT_SCHEDULE, Owner, Pod, PodSpec
+from core.model.snapshot import Options
 from core.pods.disposition import is_pending
 
 SPECS_MAX: Final = 100
@@ -27,20 +29,26 @@ _Signature = tuple[str, Owner, frozenset[tuple[str, str]], bytes]
 """Namespace, controller, labels and spec: the scheduler cannot tell pods apart that have all of them in common."""
 
 
-def mark_untried_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
-    """Return the pods in their order; mark an untried one unschedulable if the scheduler's verdict on another implies it."""
+def mark_untried_pods(pods: Iterable[Pod], options: Options) -> tuple[Pod, ...]:
+    """Return the pods in their order; mark an untried one unschedulable if the scheduler's verdict on another implies it.
+
+    Args:
+        pods: Pods of any phase.
+        options: They have the default spreads, which pods without their own may have.
+    """
     pods = tuple(pods)
     reported = [pod for pod in pods if is_pending(pod, requires_mark=True)]
     if not reported:
         return pods
-    verdicts = _Verdicts(reported)
+    verdicts = _Verdicts(reported, may_have_defaults=options.requires_default_spreads)
     return tuple(_marked(pod) if _is_untried(pod) and verdicts.imply(pod) else pod for pod in pods)
 
 
 class _Verdicts:
     """What the pods that the scheduler could not place say about others."""
 
-    def __init__(self, reported: Sequence[Pod]) -> None:
+    def __init__(self, reported: Sequence[Pod], *, may_have_defaults: bool) -> None:
+        self._may_have_defaults = may_have_defaults
         self._specs: list[PodSpec] = []
         self._known: dict[int, bool] = {}
         self._contents: dict[int, bytes] = {}
@@ -68,7 +76,8 @@ class _Verdicts:
 
     def _add_spec(self, spec: PodSpec) -> None:
         """Keep only the least demanding specs; of those that cannot be compared, at most `SPECS_MAX`."""
-        if len(self._specs) >= SPECS_MAX or not _depends_on_nodes_alone(spec):
+        has_default = self._may_have_defaults and not spec.spreads
+        if len(self._specs) >= SPECS_MAX or has_default or not _depends_on_nodes_alone(spec):
             return
         if not any(_demands_no_less(spec, other) for other in self._specs):
             self._specs = [other for other in self._specs if not _demands_no_less(other, spec)]

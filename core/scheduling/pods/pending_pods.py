@@ -19,7 +19,7 @@ BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
 def pending_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
     """Return pods that wait for a node, and virtual pods of capacity buffers; by key."""
     mark = snapshot.options.requires_unschedulable_mark
-    pods = mark_untried_pods(snapshot.pods) if mark else snapshot.pods
+    pods = mark_untried_pods(snapshot.pods, snapshot.options) if mark else snapshot.pods
     found = [pod for pod in pods if is_pending(pod, requires_mark=mark)]
     if snapshot.options.feature_gates.capacity_buffer:
         found += [pod for buffer in snapshot.buffers for pod in _virtual_pods(buffer)]

@@ -14,6 +14,7 @@ from adapters.ports import Clock
 from core.lifecycle.draining.deletion import reclaimed_at
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.pod import Pod
+from core.model.snapshot import Options
 from core.pods.disposition import is_pending, is_reschedulable
 from core.pods.scheduler_verdict import mark_untried_pods
 from installation.settings import Settings
@@ -63,6 +64,7 @@ class PodBatcher:
         self, observer: Observer, settings: Settings, clock: Clock, pause: Callable[[timedelta], None]
     ) -> None:
         self._observer = observer
+        self._options = settings.options()
         self._idle = timedelta(seconds=settings.batch_idle_seconds)
         self._at_most = timedelta(seconds=settings.batch_max_seconds)
         self._clock = clock
@@ -88,7 +90,7 @@ class PodBatcher:
 
         A pod that it has not tried for as long as a batch may take is ignored: it may belong to another scheduler.
         """
-        waiting = [pod for pod in mark_untried_pods(pods) if is_pending(pod, requires_mark=False)]
+        waiting = [pod for pod in mark_untried_pods(pods, self._options) if is_pending(pod, requires_mark=False)]
         now = self._clock.now()
         untried = [pod for pod in waiting if not pod.is_marked_unschedulable]
         if any(now - _waits_since(pod) < self._at_most for pod in untried):
@@ -99,7 +101,9 @@ class PodBatcher:
         return now - newest >= self._idle + WHOLE_SECONDS
 
 
-def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datetime) -> PendingWork:
+def pending_work(
+    pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datetime, options: Options
+) -> PendingWork:
     """Count what there is to plan for.
 
     A pod that we nominated for a claim's node counts as not nominated: kube-scheduler made no room for it by preemption, and
@@ -109,7 +113,7 @@ def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datet
     ours = {(pod, record.node_name) for record in records for pod in record.nominated}
     expected = {pod for record in records if awaits_pods(record, now) for pod in record.plan.pods}
     marked = unmarked = awaited = 0
-    for pod in mark_untried_pods(pods):
+    for pod in mark_untried_pods(pods, options):
         if pod.key in expected:
             awaited += is_pending(msgspec.structs.replace(pod, nominated_node_name=""), requires_mark=False)
             continue

@@ -132,7 +132,7 @@ class Provisioning:
         pods = self.batcher.pods(deadline - MARGIN)
         rows = self.stores.own_rows()
         records = rows.claims
-        found = pending_work(pods, records, self.clock.now())
+        found = pending_work(pods, records, self.clock.now(), self.settings.options())
         report.count("pendingPods", found.marked + found.awaited)
         report.count("awaitedPods", found.awaited)
         if found.unmarked and not found.is_any:

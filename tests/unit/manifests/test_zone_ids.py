@@ -19,6 +19,8 @@ from core.model.pod import (
     TopologySpread,
     WeightedPodAffinityTerm,
 )
+from core.model.policy import Service
+from core.model.snapshot import Options
 from core.model.storage import PersistentVolume, StorageClass
 from core.model.values.requirements import Requirement
 from core.scheduling import schedule
@@ -86,6 +88,20 @@ def test_every_field_that_can_name_a_zone_id_is_translated() -> None:
     assert world.volumes[0].node_terms[0].requirements == (MEANT,)
     assert world.storage_classes[0].allowed_topologies[0].requirements == (MEANT,)
     assert world.node_pools[0].requirements == (MEANT,)
+
+
+def test_pods_are_spread_by_a_default_along_zone_ids() -> None:
+    """Otherwise, every pod without constraints of its own waits forever: no offering has a zone id."""
+    world = a_snapshot(
+        types=(TYPE,),
+        node_classes=(CLASS,),
+        pods=tuple(a_pod(name, labels={"app": "web"}) for name in ("p", "q")),
+        services=(Service(namespace="default", name="web", selector={"app": "web"}),),
+        options=Options(default_spreads=(TopologySpread(labels.ZONE_ID, 1),)),
+    )
+    plan = schedule(with_zones(world))
+    assert plan.unschedulable == ()
+    assert len({claim.zones for claim in plan.claims}) == 2
 
 
 def test_an_unknown_id_stays_and_is_explained() -> None:

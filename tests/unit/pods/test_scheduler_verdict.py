@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from core.model.pod import HostPort, NodeSelectorTerm, Owner, Pod, PodAffinityTerm, TopologySpread, VolumeUse
+from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
 from core.pods.scheduler_verdict import SPECS_MAX, mark_untried_pods
@@ -16,12 +17,13 @@ from tests.builders import NOW, a_pod
 
 OF_WEB = {"owners": (Owner("ReplicaSet", "web", "apps/v1", is_controller=True),), "labels": {"app": "web"}}
 SPREAD = (TopologySpread("topology.kubernetes.io/zone", 1),)
+SOFT = (TopologySpread("topology.kubernetes.io/zone", 1, "ScheduleAnyway"),)
 OF_WEB |= {"spreads": SPREAD}
 REPORTED = a_pod("tried", is_marked_unschedulable=True, **OF_WEB)
 
 
-def marked(*pods: Pod) -> set[str]:
-    return {pod.name for pod in mark_untried_pods(pods) if pod.is_marked_unschedulable}
+def marked(*pods: Pod, options: Options = Options()) -> set[str]:
+    return {pod.name for pod in mark_untried_pods(pods, options) if pod.is_marked_unschedulable}
 
 
 def test_an_equal_pod_of_the_same_controller_fails_as_well() -> None:
@@ -58,7 +60,7 @@ def test_the_mark_of_a_pod_that_no_longer_waits_says_nothing(changes: dict[str, 
 
 def test_pods_keep_their_order_and_what_else_they_say() -> None:
     pods = (a_pod("b", **OF_WEB), REPORTED, a_pod("a", **OF_WEB), a_pod("stranger"))
-    found = mark_untried_pods(pods)
+    found = mark_untried_pods(pods, Options())
     assert [pod.name for pod in found] == ["b", "tried", "a", "stranger"]
     assert (found[1], found[3]) == (pods[1], pods[3])
     assert found[0].unschedulable_since is None  # nobody has reported this pod
@@ -129,9 +131,18 @@ def test_a_verdict_that_may_come_from_a_rule_of_its_own_holds_for_equal_pods_alo
 
 
 def test_a_soft_spread_refuses_no_node() -> None:
-    soft = (TopologySpread("topology.kubernetes.io/zone", 1, "ScheduleAnyway"),)
-    tried = a_pod("tried", is_marked_unschedulable=True, **SIMPLE, spreads=soft)
+    tried = a_pod("tried", is_marked_unschedulable=True, **SIMPLE, spreads=SOFT)
     assert marked(a_pod("next", **SIMPLE), tried) == {"tried", "next"}
+
+
+@pytest.mark.parametrize(("defaults", "own", "fails"), [(SPREAD, (), False), (SOFT, (), True), (SPREAD, SOFT, True)])
+def test_a_verdict_that_may_come_from_a_default_spread_holds_for_equal_pods_alone(
+    defaults: tuple[TopologySpread, ...], own: tuple[TopologySpread, ...], fails: bool
+) -> None:
+    """A Service may select the pod that failed, and not the next; a pod with constraints of its own has no default."""
+    tried = a_pod("tried", is_marked_unschedulable=True, **SIMPLE, spreads=own)
+    found = marked(a_pod("next", **SIMPLE), tried, options=Options(default_spreads=defaults))
+    assert ("next" in found) == fails
 
 
 def test_the_least_demanding_of_several_verdicts_counts() -> None:
@@ -174,7 +185,7 @@ def calls_for(pods: list[Pod]) -> int:
     before = sys.getprofile()
     sys.setprofile(on_event)
     try:
-        mark_untried_pods(pods)
+        mark_untried_pods(pods, Options())
     finally:
         sys.setprofile(before)
     return count

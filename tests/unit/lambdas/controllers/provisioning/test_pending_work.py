@@ -14,6 +14,7 @@ from adapters.ports import JsonObject, TransientError
 from core import labels
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.manifests.wire import api_resources as kinds
+from core.model.snapshot import Options
 from lambdas.controllers.provisioning.pending_work import (
     LEAVING_ASKED_MAX,
     PendingWork,
@@ -201,8 +202,8 @@ def test_a_pod_that_we_nominated_is_work(lab: Lab) -> None:
     """The scheduler may bind it elsewhere or not at all; only the next plan sees that, so there must be one."""
     (ours, others) = (a_pod(name, is_marked_unschedulable=True, nominated_node_name="n") for name in ("a", "b"))
     record = a_record(node_name="n", nominated=("default/a",))
-    assert pending_work([ours], [record], NOW) == PendingWork(marked=1)
-    assert pending_work([others], [record], NOW) == PendingWork()
+    assert pending_work([ours], [record], NOW, Options()) == PendingWork(marked=1)
+    assert pending_work([others], [record], NOW, Options()) == PendingWork()
 
 
 def test_nothing_is_planned_if_every_pending_pod_has_a_node_in_flight(lab: Lab) -> None:
@@ -285,5 +286,5 @@ def test_many_leaving_nodes_are_not_asked_about_one_by_one(number: int, lists: i
 )
 def test_a_stored_claim_is_unlaunched_until_it_has_an_instance_or_leaves(record: ClaimRecord, expected: bool) -> None:
     assert is_unlaunched(record) is expected
-    assert pending_work([], [record], NOW) == PendingWork(unlaunched=int(expected))
-    assert pending_work([], [record], NOW).is_any is expected
+    assert pending_work([], [record], NOW, Options()) == PendingWork(unlaunched=int(expected))
+    assert pending_work([], [record], NOW, Options()).is_any is expected
