@@ -13,12 +13,18 @@ from core.lifecycle.binding.admission import objection
 from core.lifecycle.binding.eligibility import is_left_to_scheduler
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.manifests import nodes
+from core.manifests.assemble import assemble
 from core.manifests.pods import PodTranslator
+from core.manifests.scheduler_config import default_spreads
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
+from core.model.catalogue import Catalogue
+from core.model.snapshot import Options, Snapshot
+from core.scheduling.pods.default_topology_spread import DefaultSpreads
 from simulator.cluster.scheduling.scheduler import Scheduler
 from simulator.cluster.store import Store
 from simulator.cluster.volumes.binder import VolumeBinder
+from tests.builders import NOW
 from tests.unit.simulator.cluster.world import World
 
 HELD: Final = {"key": labels.UNREGISTERED_TAINT, "effect": "NoSchedule"}
@@ -40,6 +46,13 @@ class RandomCluster:
             self.store.create(kinds.NODES, node)
         for pod in self.pods:
             self.store.create(kinds.PODS, pod)
+
+    def judged(self, pod: JsonObject) -> JsonObject:
+        """The pod as the scheduler reads it."""
+        return pod
+
+    def default_spreads(self) -> DefaultSpreads:
+        return DefaultSpreads(Snapshot(now=NOW))
 
     def _node(self, name: str) -> JsonObject:
         own = {labels.ZONE: self.draw.choice("xyz"), labels.HOSTNAME: name}
@@ -119,19 +132,104 @@ class RandomCluster:
         return {"matchLabels": {"app": self.draw.choice(APPS)}}
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_binding_admits_exactly_what_the_scheduler_admits(seed: int) -> None:
-    cluster, translator = RandomCluster(seed), PodTranslator()
+class ClusterWithDefaults(RandomCluster):
+    """A random cluster with default spreads, Services and ReplicaSets; the scheduler reads the defaults in the pods."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.defaults = [self._default(key) for key in self.draw.sample(KEYS, self.draw.randint(1, 2))]
+        self.services = [self._service(f"s{number}") for number in range(self.draw.randint(0, 6))]
+        self.replica_sets = [self._replica_set(f"r{number}") for number in range(self.draw.randint(0, 3))]
+
+    def judged(self, pod: JsonObject) -> JsonObject:
+        """The pod with the constraints that its Services and its controller give it."""
+        found = self._requirements(pod)
+        if pod["spec"].get("topologySpreadConstraints") or not found:
+            return pod
+        spreads = [{**default, "labelSelector": {"matchExpressions": found}} for default in self.defaults]
+        return {**pod, "spec": {**pod["spec"], "topologySpreadConstraints": spreads}}
+
+    def default_spreads(self) -> DefaultSpreads:
+        config = {"podTopologySpread": {"defaultConstraints": self.defaults}}
+        objects = {
+            kind: [wire.from_object(kind, found) for found in written]
+            for kind, written in ((kinds.SERVICES, self.services), (kinds.REPLICA_SETS, self.replica_sets))
+        }
+        options = Options(default_spreads=default_spreads(config))
+        snapshot, problems = assemble(objects, now=NOW, catalogue=Catalogue(), options=options)
+        assert problems == ()
+        return DefaultSpreads(snapshot)
+
+    def _requirements(self, pod: JsonObject) -> list[JsonObject]:
+        metadata = pod["metadata"]
+        pairs = [
+            pair
+            for service in self.services
+            if service["metadata"]["namespace"] == metadata["namespace"]
+            and all(metadata["labels"].get(key) == value for key, value in service["spec"]["selector"].items())
+            for pair in service["spec"]["selector"].items()
+        ]
+        for reference in metadata.get("ownerReferences", ()):
+            for owner in self.replica_sets if reference["controller"] else ():
+                there = (owner["metadata"]["namespace"], owner["metadata"]["name"])
+                if there == (metadata["namespace"], reference["name"]):
+                    pairs += owner["spec"]["selector"]["matchLabels"].items()
+        return [{"key": key, "operator": "In", "values": [value]} for key, value in pairs]
+
+    def _pod(self, name: str) -> JsonObject:
+        pod = super()._pod(name)
+        for rule in ("topologySpreadConstraints", "affinity", "nodeSelector"):
+            if self.draw.random() < 0.8:  # otherwise, few pods have a default, and fewer depend on it alone
+                pod["spec"].pop(rule, None)
+        if self.draw.random() < 0.5:
+            owner = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": self.draw.choice(("r0", "r1", "r2"))}
+            owner |= {"uid": owner["name"], "controller": self.draw.random() < 0.8}
+            pod["metadata"]["ownerReferences"] = [owner]
+        return pod
+
+    def _default(self, key: str) -> JsonObject:
+        deduced = ("labelSelector", "matchLabelKeys")
+        return {k: value for k, value in self._spread().items() if k not in deduced} | {"topologyKey": key}
+
+    def _service(self, name: str) -> JsonObject:
+        return {"metadata": self._named(name), "spec": {"selector": self._labels()}}
+
+    def _replica_set(self, name: str) -> JsonObject:
+        return {"metadata": self._named(name), "spec": {"selector": {"matchLabels": self._labels()}}}
+
+    def _named(self, name: str) -> JsonObject:
+        return {"name": name, "namespace": self.draw.choice(("default", "default", "other"))}
+
+    def _labels(self) -> JsonObject:
+        found = {"v": self.draw.choice("12"), "app": self.draw.choice(APPS)}
+        keys = self.draw.choice((["app"], ["v"], ["v", "app"], ["app", "v"]))
+        return {key: found[key] for key in keys}
+
+
+def assert_agrees(cluster: RandomCluster) -> None:
+    translator = PodTranslator()
     known = [nodes.node(wire.from_object(kinds.NODES, found)) for found in cluster.store.all(kinds.NODES)]
     written = cluster.store.all(kinds.PODS)
-    pods = [translator.pod(wire.from_object(kinds.PODS, found)) for found in written]
+    pods = cluster.default_spreads().as_own(translator.pod(wire.from_object(kinds.PODS, found)) for found in written)
     placed = PlacedPods(known, pods)
     answers = set()
     for manifest, pod in zip(written, pods, strict=True):
         if pod.node_name or not pod.is_active or is_left_to_scheduler(pod):
             continue
         for node in known:
-            said = cluster.scheduler.objection(manifest, node.name, but_for=(HELD["key"], HELD["effect"]))
+            said = cluster.scheduler.objection(
+                cluster.judged(manifest), node.name, but_for=(HELD["key"], HELD["effect"])
+            )
             answers.add(bool(said))
             assert (objection(pod, node, placed) is not None) == bool(said), (pod.key, node.name, said)
     assert answers or all(pod.node_name or not pod.is_active for pod in pods)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_binding_admits_exactly_what_the_scheduler_admits(seed: int) -> None:
+    assert_agrees(RandomCluster(seed))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_it_does_so_in_clusters_with_default_spreads(seed: int) -> None:
+    assert_agrees(ClusterWithDefaults(seed))

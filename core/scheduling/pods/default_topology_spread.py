@@ -47,17 +47,22 @@ class DefaultSpreads:
         """
         if not self._may_bind:
             return tuple(pods)
+        known: dict[tuple[object, ...], tuple[TopologySpread, ...]] = {}
         specs: dict[tuple[int, tuple[TopologySpread, ...]], PodSpec] = {}
-        return tuple(pod if pod.spec.spreads else self._with_defaults(pod, specs) for pod in pods)
-
-    def _with_defaults(self, pod: Pod, specs: dict[tuple[int, tuple[TopologySpread, ...]], PodSpec]) -> Pod:
-        spreads = self.required_of(pod)
-        if not spreads:
-            return pod
-        spec = specs.get((id(pod.spec), spreads))
-        if spec is None:
-            spec = specs[id(pod.spec), spreads] = msgspec.structs.replace(pod.spec, spreads=spreads)
-        return msgspec.structs.replace(pod, spec=spec)
+        found = []
+        for pod in pods:
+            if pod.spec.spreads:
+                found.append(pod)
+                continue
+            question = (pod.namespace, tuple(pod.labels.items()), pod.owners)
+            spreads = known.get(question)
+            if spreads is None:
+                spreads = known[question] = self.required_of(pod)
+            spec = specs.get((id(pod.spec), spreads))
+            if spec is None:
+                spec = specs[id(pod.spec), spreads] = _with_spreads(pod.spec, spreads)
+            found.append(pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec))
+        return tuple(found)
 
     def _selector(self, pod: Pod) -> LabelSelector | None:
         parts: set[Requirement] = set()
@@ -70,6 +75,10 @@ class DefaultSpreads:
                 found = self._workloads.get((pod.namespace, owner.kind, owner.name))
                 parts.update(found.requirements if found is not None else ())
         return LabelSelector(tuple(sorted(parts))) if parts else None
+
+
+def _with_spreads(spec: PodSpec, spreads: tuple[TopologySpread, ...]) -> PodSpec:
+    return msgspec.structs.replace(spec, spreads=spreads) if spreads else spec
 
 
 def _by_label(services: Iterable[Service]) -> dict[tuple[str, str, str], list[Service]]:

@@ -101,9 +101,7 @@ class PodBatcher:
         return now - newest >= self._idle + WHOLE_SECONDS
 
 
-def pending_work(
-    pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datetime, options: Options
-) -> PendingWork:
+def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datetime, options: Options) -> PendingWork:
     """Count what there is to plan for.
 
     A pod that we nominated for a claim's node counts as not nominated: kube-scheduler made no room for it by preemption, and

@@ -126,7 +126,9 @@ class PodBinder:
             report.count("unboundClaims", len(names))
             self._leave(names)
             return TurnResult(NEXT_TURN)
-        default_spreads = self._observer.default_spreads()  # first: lists of nodes and pods should be new when it decides
+        default_spreads = (
+            self._observer.default_spreads()
+        )  # first: lists of nodes and pods should be new when it decides
         nodes = {seen.node.name: seen.node for seen in readable(self._kubernetes.list(kinds.NODES).items)}
         pods = tuple(map(PodTranslator().readable_or_not, self._kubernetes.list(kinds.PODS).items))
         # Last: a row that says that a node is open is newer than a list in which it is held.

@@ -349,7 +349,7 @@ DEFAULT_SPREAD = {"topologyKey": labels.ZONE, "maxSkew": 2, "whenUnsatisfiable":
 
 
 def with_default_spread(owner: JsonObject, **metadata: object) -> Lab:
-    """Pods a and b without rules of their own, in a cluster that spreads what an object selects, on one node that has joined."""
+    """Pods a and b without rules of their own, in a cluster that spreads what an object selects; their node has joined."""
     config = {"podTopologySpread": {"defaultConstraints": [DEFAULT_SPREAD]}}
     lab = Lab(bind_pods=True, scheduler_config=json.dumps(config))
     lab.kubernetes.put(owner, *(a_web_pod(name, **metadata) for name in ("a", "b")))
