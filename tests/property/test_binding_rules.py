@@ -182,7 +182,11 @@ class ClusterWithDefaults(RandomCluster):
             if self.draw.random() < 0.8:  # otherwise, few pods have a default, and fewer depend on it alone
                 pod["spec"].pop(rule, None)
         if self.draw.random() < 0.5:
-            owner = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": self.draw.choice(("r0", "r1", "r2"))}
+            owner: JsonObject = {
+                "kind": "ReplicaSet",
+                "apiVersion": "apps/v1",
+                "name": self.draw.choice(("r0", "r1", "r2")),
+            }
             owner |= {"uid": owner["name"], "controller": self.draw.random() < 0.8}
             pod["metadata"]["ownerReferences"] = [owner]
         return pod
