@@ -22,7 +22,8 @@ OF_WEB |= {"spreads": SPREAD}
 REPORTED = a_pod("tried", is_marked_unschedulable=True, **OF_WEB)
 
 
-def marked(*pods: Pod, options: Options = Options()) -> set[str]:
+def marked(*pods: Pod, defaults: tuple[TopologySpread, ...] = ()) -> set[str]:
+    options = Options(default_spreads=defaults)
     return {pod.name for pod in mark_untried_pods(pods, options) if pod.is_marked_unschedulable}
 
 
@@ -141,7 +142,7 @@ def test_a_verdict_that_may_come_from_a_default_spread_holds_for_equal_pods_alon
 ) -> None:
     """A Service may select the pod that failed, and not the next; a pod with constraints of its own has no default."""
     tried = a_pod("tried", is_marked_unschedulable=True, **SIMPLE, spreads=own)
-    found = marked(a_pod("next", **SIMPLE), tried, options=Options(default_spreads=defaults))
+    found = marked(a_pod("next", **SIMPLE), tried, defaults=defaults)
     assert ("next" in found) == fails
 
 
