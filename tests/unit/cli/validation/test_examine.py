@@ -109,3 +109,9 @@ def test_the_schedules_of_node_pools_alone_are_checked() -> None:
 )
 def test_a_present_class_without_a_fault_shapes_the_types_on_offer(obj: dict[str, Any], shapes: bool) -> None:
     assert _shapes_types(Document("-", 0, yaml.safe_load(yaml.safe_dump(obj)))) is shapes
+
+
+def test_a_version_that_is_not_read_is_told_with_the_one_to_write() -> None:
+    document = Document("-", 0, {"apiVersion": "apps/v9", "kind": "Deployment", "metadata": {"name": "web"}})
+    found = examine([document], {}, [], CATALOGUE, is_lenient=False)
+    assert [one.suggestion for one in found if one.field == "apiVersion"] == ["apps/v1"]
