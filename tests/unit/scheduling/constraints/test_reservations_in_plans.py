@@ -11,11 +11,9 @@ from core.model.pod import PodAffinityTerm
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
-from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.scheduler import GreedyScheduler
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.greedy.types_for_tests import SMALL, some_claims
-from tests.unit.scheduling.reading import context_of, plan_of
+from tests.unit.scheduling.reading import plan_of
 
 
 def test_a_reservation_is_used_by_as_many_claims_as_it_has_places() -> None:
@@ -56,22 +54,6 @@ def test_a_reservation_with_too_few_types_for_min_values_is_not_used() -> None:
     pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2))
     (claim,) = plan_of(types=types, node_pools=(pool,), pods=(a_pod("p", cpu="100m"),)).claims
     assert (claim.instance_types, claim.capacity_types) == (("one", "two"), ("spot",))
-
-
-def test_a_zone_is_not_chosen_for_a_reservation_that_min_values_rule_out() -> None:
-    """With the reservation its zone has both types; a claim that takes it has one, so none was launched in any zone."""
-    one, two = (a_type(name, price=0.1, capacity_types=(labels.SPOT,), zones=ZONES[:2]) for name in ("one", "two"))
-    reserved = Offering("one", ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
-    one = msgspec.structs.replace(one, offerings=(reserved, *(o for o in one.offerings if o.zone == ZONES[1])))
-    pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2))
-    by_zone = (PodAffinityTerm(labels.ZONE, a_selector(app="a")),)
-    pod = a_pod("p", cpu="100m", labels={"app": "a"}, affinity=by_zone)
-    world = {"types": (one, two), "node_pools": (pool,), "pods": (pod,)}
-    context = context_of(**world)
-    first_plan = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
-    assert first_plan.unplaced == []
-    (claim,) = plan_of(**world).claims
-    assert (claim.instance_types, claim.zones, claim.capacity_types) == (("one", "two"), ZONES[1:2], ("spot",))
 
 
 def test_reservations_meet_min_values_together_and_each_gives_a_place() -> None:

@@ -20,6 +20,8 @@ from core.scheduling.capacity.claim_profile import ClaimProfiles
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.new_claims import NewClaims
 from core.scheduling.greedy.plan_state import PlanState
+from core.scheduling.greedy.queue import queue_of
+from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.domain_counts import DomainCounts
 from tests.builders import CLASS_REF, ZONES, a_pod, a_pool, a_selector, a_type
@@ -296,6 +298,22 @@ def test_places_of_a_reservation_go_to_as_many_claims_as_it_has() -> None:
     assert [(claim.capacity_types, claim.instance_types) for claim in plan.claims] == [
         (("on-demand", "spot"), ("small", "large"))
     ]
+
+
+def test_a_zone_is_not_chosen_for_a_reservation_that_min_values_rule_out() -> None:
+    """With the reservation its zone has both types; a claim that takes it has one, so none was launched in any zone."""
+    one, two = (a_type(name, price=0.1, capacity_types=(labels.SPOT,), zones=ZONES[:2]) for name in ("one", "two"))
+    reserved = Offering("one", ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
+    one = msgspec.structs.replace(one, offerings=(reserved, *(o for o in one.offerings if o.zone == ZONES[1])))
+    pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2))
+    by_zone = (PodAffinityTerm(labels.ZONE, a_selector(app="a")),)
+    pod = a_pod("p", cpu="100m", labels={"app": "a"}, affinity=by_zone)
+    world = {"types": (one, two), "node_pools": (pool,), "pods": (pod,)}
+    context = context_of(**world)
+    first_plan = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    assert first_plan.unplaced == []
+    (claim,) = plan_of(**world).claims
+    assert (claim.instance_types, claim.zones, claim.capacity_types) == (("one", "two"), ZONES[1:2], ("spot",))
 
 
 def test_a_pod_that_must_share_a_node_opens_none_once_the_first_has_one() -> None:
