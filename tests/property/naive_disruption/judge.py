@@ -33,7 +33,7 @@ _METHODS = {
     "terminate-first": "Drifted", "multi": "Underutilized", "repack": "Underutilized", "repair": "Unhealthy",
 }  # fmt: skip
 
-_ELSEWHERE = ("spread:", "affinity:", "anti-affinity:", "open:", "balanced:", "nominated:")
+_ELSEWHERE = ("open:", "balanced:", "nominated:")
 
 
 def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
@@ -64,8 +64,8 @@ def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
 def _is_excused(problem: str, later: Sequence[Command]) -> bool:
     """Whether a command may have been decided in another world than the one in which it is judged.
 
-    An earlier deletion may have been merged into a later command (`may_be_merged`). Topology, a pool's cost and the places of
-    pending pods then differ; the validation before execution checks them again.
+    An earlier deletion may have been merged into a later command (`may_be_merged`). A pool's cost and the places of pending
+    pods then differ; the validation before execution checks them again.
     """
     return problem.startswith(_ELSEWHERE) and any(len(command.nodes) > 1 for command in later)
 

@@ -28,9 +28,8 @@ def twice_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
         is_alike = not any(one.replacements or one.reason != command.reason for one in feeding)
         if not feeding or not is_alike or is_built_upon:
             continue
-        if not _would_come_late(snapshot, between, feeding, command) and not _would_wait(
-            snapshot, between, feeding, command
-        ):
+        excuses = (_would_come_late, _would_be_early, _would_wait)
+        if not any(excuse(snapshot, between, feeding, command) for excuse in excuses):
             yield f"twice: pods move to {command.nodes}, and on when these go"
 
 
@@ -50,6 +49,37 @@ def _would_come_late(snapshot: Snapshot, between: Sequence[Command], feeding: Se
     return False
 
 
+def _would_be_early(snapshot: Snapshot, between: Sequence[Command], feeding: Sequence[Command], last: Command) -> bool:
+    """Whether another command's pod, which followed or made room, would move while an earlier one is on its old node.
+
+    A pod that moves on keeps only those away that come to where it was.
+    """
+    pods = {pod.key: pod for pod in snapshot.pods}
+    goes_on = {move.pod for move in last.moves}
+    for first, later in _pairs(between, feeding, last):
+        if later in feeding or later is last:
+            continue
+        for own, other in product(first.moves, later.moves):
+            pod, follower = pods[own.pod], pods[other.pod]
+            if _is_about(snapshot, follower, pod, near=own.to == other.to):
+                return True
+            if _is_about(snapshot, pod, follower, near=False, keeps_away_only=own.pod in goes_on):
+                return True
+    return False
+
+
+def _is_about(snapshot: Snapshot, owner: Pod, other: Pod, *, near: bool, keeps_away_only: bool = False) -> bool:
+    """Whether a rule of one pod over more than one node is about the other, or an affinity where both are on one node."""
+    spec, others = owner.spec, snapshot.namespaces
+    if any(_is_wide(term) and term_selects(term, owner, other, others) for term in spec.anti_affinity):
+        return True
+    if keeps_away_only:
+        return False
+    if any(_is_wide(s) and spread_selects(s, owner, other) for s in _binding_spreads(snapshot, owner)):
+        return True
+    return any((_is_wide(term) or near) and term_selects(term, owner, other, others) for term in spec.affinity)
+
+
 def _would_wait(snapshot: Snapshot, between: Sequence[Command], feeding: Sequence[Command], last: Command) -> bool:
     """Whether a pod that moves later has to do with one that is on an earlier node until that ends, of a DaemonSet for one.
 
@@ -66,16 +96,10 @@ def _would_wait(snapshot: Snapshot, between: Sequence[Command], feeding: Sequenc
 
 
 def _has_to_do_with(snapshot: Snapshot, mover: Pod, other: Pod) -> bool:
-    """Whether a rule of either over more than one node is about the other; a terminating pod has only its own."""
-    others = snapshot.namespaces
-    if any(_is_wide(term) and term_selects(term, other, mover, others) for term in other.spec.anti_affinity):
+    """Whether a rule of the mover is about the other, or the other keeps it away; a terminating pod does only that."""
+    if _is_about(snapshot, other, mover, near=False, keeps_away_only=True):
         return True
-    if other.deleted_at is not None:
-        return False
-    if any(_is_wide(s) and spread_selects(s, mover, other) for s in _binding_spreads(snapshot, mover)):
-        return True
-    own = (*mover.spec.affinity, *mover.spec.anti_affinity)
-    return any(_is_wide(term) and term_selects(term, mover, other, others) for term in own)
+    return other.deleted_at is None and _is_about(snapshot, mover, other, near=False)
 
 
 def _is_wide(rule: TopologySpread | PodAffinityTerm) -> bool:

@@ -221,7 +221,7 @@ def test_a_node_whose_last_pods_are_in_another_pods_way_is_gone_first(
     snapshot = world(
         pods=(
             pod_on("node-1", name="agent", **{**DAEMON, **remaining}),
-            pod_on("node-1", labels={"app": "a"}),
+            pod_on("node-1", labels={}),
             pod_on("node-2", name="mover", labels={"app": "b"}, **mover),
         )
     )
