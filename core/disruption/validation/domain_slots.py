@@ -49,11 +49,15 @@ class DomainSlot(msgspec.Struct, frozen=True, eq=False):
 
 
 def placed(
-    slots: Iterable[tuple[PodGroup, str]], new_nodes: Iterable[PlannedClaim], context: SchedulingContext
+    slots: Sequence[tuple[PodGroup, str]], new_nodes: Iterable[PlannedClaim], context: SchedulingContext
 ) -> list[DomainSlot]:
     """Return the slots, which name their nodes, with what the context knows of these."""
-    profiles = ClaimProfiles()
-    new = {claim.name: NewNode(number, _profile(claim, profiles, context)) for number, claim in enumerate(new_nodes)}
+    profiles, named = ClaimProfiles(), {name for _, name in slots}
+    new = {
+        claim.name: NewNode(number, _profile(claim, profiles, context))
+        for number, claim in enumerate(new_nodes)
+        if claim.name in named
+    }
     return [DomainSlot(group, new[name] if name in new else context.positions[name]) for group, name in slots]
 
 

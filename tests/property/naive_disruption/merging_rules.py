@@ -10,20 +10,21 @@ from core.model.plan import Command, DisruptionPlan
 from core.model.pod import Pod, PodAffinityTerm, TopologySpread
 from core.model.snapshot import Snapshot
 from tests.property.naive.reading import spread_selects, spreads_of, term_selects
+from tests.property.naive_disruption.price_rules import may_be_merged
 from tests.property.naive_disruption.protection import pods_on
 
 
 def twice_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
     """A pod moves once, unless it first moved to a node that a later command removes and the two could not be merged.
 
-    A later command of several nodes may have had a part that came before, with which they could not.
+    A later command of several nodes may have had a part that came before, with which they could not: a node that goes alone.
     """
     for number, command in enumerate(plan.commands):
         if command.method == "static-drift":
             continue
         feeding = [one for one in plan.commands[:number] if any(move.to in command.nodes for move in one.moves)]
         filled = {move.to for one in feeding for move in one.moves}
-        between = [*plan.commands[:number], *(one for one in plan.commands[number + 1 :] if len(one.nodes) > 1)]
+        between = [*plan.commands[:number], *(o for o in plan.commands[number + 1 :] if may_be_merged(snapshot, o))]
         is_built_upon = any(filled & set(one.nodes) for one in between if one not in feeding)
         is_alike = not any(one.replacements or one.reason != command.reason for one in feeding)
         if not feeding or not is_alike or is_built_upon:

@@ -250,3 +250,40 @@ def test_commands_that_another_kept_apart_are_merged_once_that_is() -> None:
     on = tuple(Move(f"default/{name}", "y") for name in ("even", "on-a", "on-c", "on-d", "x"))
     found = merged(apart, msgspec.structs.replace(a_deletion("host", "y"), moves=on), snapshot)
     assert [command.nodes for command in found] == [("a", "b", "d", "c", "host")]
+
+
+NEAR = PodAffinityTerm(labels.HOSTNAME, BOTH)
+EVEN = TopologySpread(labels.ZONE, 1, selector=BOTH)
+
+
+@pytest.mark.parametrize(
+    ("first", "follower", "to", "is_merged"),
+    [
+        ({}, {"affinity": (NEAR,)}, "host", False),
+        ({}, {"affinity": (NEAR,)}, "elsewhere", True),
+        ({}, {"affinity": (AWAY,)}, "elsewhere", False),
+        ({}, {"anti_affinity": (AWAY,)}, "elsewhere", False),
+        ({}, {"spreads": (EVEN,)}, "elsewhere", False),
+        ({"anti_affinity": (AWAY,)}, {}, "elsewhere", False),
+        ({"affinity": (AWAY,)}, {}, "elsewhere", False),
+        ({"affinity": (NEAR,)}, {}, "host", True),
+        ({}, {}, "host", True),
+    ],
+)
+@pytest.mark.parametrize("moves_on", [False, True])
+def test_a_command_that_another_pod_follows_comes_before_that(
+    first: dict[str, Any], follower: dict[str, Any], to: str, is_merged: bool, moves_on: bool
+) -> None:
+    """Merged, the other pod would go where nobody is yet that it must be near, or where one still is that it avoids."""
+    pods = (
+        pod_on("node-1", labels={"app": "a"}, **first),
+        pod_on("node-2", labels={"app": "b"}, **follower),
+        pod_on("node-3", labels={}),
+    )
+    to_host = (Move("default/aside", "node-3"), Move("default/on-node-1", "host"))
+    earlier = [msgspec.structs.replace(a_deletion("node-1", "host"), moves=to_host), a_deletion("node-2", to)]
+    last = a_deletion("node-3", "x")
+    if moves_on:
+        last = msgspec.structs.replace(last, moves=(*last.moves, Move("default/on-node-1", "x")))
+    is_harmless = moves_on and first.get("affinity") == (AWAY,)  # it is asked again when the pod moves on
+    assert (len(merged(earlier, last, world(pods=pods))) == 2) is (is_merged or is_harmless)
