@@ -22,6 +22,7 @@ class Merger:
         """Read the cluster at the beginning of the pass; `defaults` are its default spreads."""
         self._snapshot = snapshot
         self._defaults = defaults
+        self._known: dict[str, PodRules] = {}
 
     def added(self, commands: Sequence[Command], command: Command) -> list[Command]:
         """Return the commands with one more.
@@ -124,10 +125,6 @@ class Merger:
         if found is None:
             found = self._known[pod.key] = PodRules.of(pod, self._defaults, self._namespaces)
         return found
-
-    @cached_property
-    def _known(self) -> dict[str, PodRules]:
-        return {}
 
     @cached_property
     def _pods(self) -> dict[str, Pod]:
