@@ -19,7 +19,7 @@ from core.model.values.requirements import Requirement
 from tests.property.naive.large_left_over import given_up
 from tests.property.naive.large_room import overfull, total
 from tests.property.naive.large_topology import Site, large_topology_violations
-from tests.property.naive.places import is_pending, node_labels, room_of, runs_daemon
+from tests.property.naive.places import is_pending, lasting_taints, node_labels, room_of, runs_daemon
 from tests.property.naive.promises import cheapest
 from tests.property.naive.reading import meets_all, tolerates, wants_node
 
@@ -72,14 +72,16 @@ def _existing_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], found:
     coming: dict[str, list[Pod]] = {}
     for binding in plan.bindings:
         coming.setdefault(binding.node, []).append(pods[binding.pod])
+    claims = {claim.provider_id: claim for claim in snapshot.node_claims if claim.provider_id}
     for node in snapshot.nodes:
-        own = {labels.HOSTNAME: node.name, **node.labels}
+        own, taints = {labels.HOSTNAME: node.name, **node.labels}, lasting_taints(node, claims.get(node.provider_id))
         here, new = running.get(node.name, []), coming.pop(node.name, [])
-        missing = [daemon.spec for daemon in snapshot.daemon_sets if runs_daemon(daemon, own, node.taints)]
+        there = {owner.name for pod in here for owner in pod.owners if owner.kind == "DaemonSet"}
+        missing = [d.spec for d in snapshot.daemon_sets if d.name not in there and runs_daemon(d, own, taints)]
         if new:
             found += overfull(node.name, total([pod.spec for pod in (*here, *new)] + missing), node.allocatable)
         for pod in new:
-            if not wants_node(pod.spec, own) or not tolerates(pod.spec.tolerations, node.taints):
+            if not wants_node(pod.spec, own) or not tolerates(pod.spec.tolerations, taints):
                 found.append(f"selector: {pod.key} does not want or tolerate {node.name}")
         yield Site(node.name, {key: (value,) for key, value in own.items()}, here, new)
     found += [f"lists: pods are bound to {name}, which is no node" for name in sorted(coming)]

@@ -185,16 +185,23 @@ def existing_places(snapshot: Snapshot) -> Iterator[Place]:
             yield _place(snapshot, claim.name, None, claim)
 
 
+def lasting_taints(node: Node | None, claim: NodeClaim | None) -> tuple[Taint, ...]:
+    """The taints that remain once the node is initialized; all of them if it is, or is none of ours."""
+    source = node if node is not None else claim
+    assert source is not None
+    is_initialized = claim is None or (node is not None and node.labels.get(labels.INITIALIZED) == "true")
+    if claim is None or is_initialized:
+        return source.taints
+    startup = {(taint.key, taint.effect, taint.value) for taint in claim.startup_taints}
+    return tuple(t for t in source.taints if not _passes(t) and (t.key, t.effect, t.value) not in startup)
+
+
 def _place(snapshot: Snapshot, name: str, node: Node | None, claim: NodeClaim | None) -> Place:
     source = node if node is not None else claim
     assert source is not None
     own = {**source.labels}
     own.setdefault(labels.HOSTNAME, name)
-    taints = source.taints
-    is_initialized = claim is None or (node is not None and node.labels.get(labels.INITIALIZED) == "true")
-    if claim is not None and not is_initialized:
-        startup = {(taint.key, taint.effect, taint.value) for taint in claim.startup_taints}
-        taints = tuple(t for t in taints if not _passes(t) and (t.key, t.effect, t.value) not in startup)
+    taints = lasting_taints(node, claim)
     running = [
         pod
         for pod in snapshot.pods

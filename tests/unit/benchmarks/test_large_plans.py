@@ -61,7 +61,9 @@ def test_the_planners_plans_are_accepted(name: str) -> None:
     assert large_plan_violations(WORLDS[name], schedule(WORLDS[name])) == []
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed", [*range(40), 43, 55, 108, 147, 157]
+)  # DaemonSets' running pods twice; 157: startup taints
 def test_it_agrees_with_the_judge_of_small_plans_on_random_clusters(seed: int) -> None:
     """Both check the same rules: if one reports a fault, so must the other, or say that it cannot judge."""
     world = a_plain_cluster(seed, steps=20)
