@@ -78,13 +78,14 @@ def is_pending(snapshot: Snapshot, pod: Pod) -> bool:
         return False
     if not snapshot.options.requires_unschedulable_mark:
         return True
-    return any(_speaks_for(other, pod) for other in snapshot.pods)
+    return any(_speaks_for(other, pod, snapshot) for other in snapshot.pods)
 
 
-def _speaks_for(other: Pod, pod: Pod) -> bool:
+def _speaks_for(other: Pod, pod: Pod, snapshot: Snapshot) -> bool:
     """Whether the scheduler's verdict on one pod holds for another.
 
     It does for itself, for an equal pod of the same controller, and, if only nodes refused it, for one that asks for as much.
+    With a default spread that must hold, that is sure only of a pod with spreads of its own.
     """
     if not other.is_marked_unschedulable:
         return False
@@ -93,7 +94,10 @@ def _speaks_for(other: Pod, pod: Pod) -> bool:
     waits = not (other.node_name or other.nominated_node_name or other.is_gated or other.deleted_at)
     common = {owner for owner in pod.owners if owner.is_controller} & {o for o in other.owners if o.is_controller}
     alike = (other.namespace, other.labels, other.spec) == (pod.namespace, pod.labels, pod.spec)
-    return waits and other.phase == "Pending" and ((bool(common) and alike) or _asks_for_as_much(pod.spec, other.spec))
+    has_default = any(spread.when_unsatisfiable == "DoNotSchedule" for spread in snapshot.options.default_spreads)
+    only_nodes = not has_default or bool(other.spec.spreads)
+    asks_for_as_much = only_nodes and _asks_for_as_much(pod.spec, other.spec)
+    return waits and other.phase == "Pending" and ((bool(common) and alike) or asks_for_as_much)
 
 
 def _asks_for_as_much(spec: PodSpec, refused: PodSpec) -> bool:
