@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from core.catalogue.shape import Shape
+from core.catalogue.document import Shape
 from core.model.values.quantity import nanodollars
 
 FILE: Final = Path(__file__).with_name("on_demand.tsv")

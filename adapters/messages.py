@@ -11,7 +11,7 @@ import msgspec
 
 from adapters.ports import JsonObject
 from core.errors import InvalidInputError
-from core.reasons.termination import TerminationReason
+from core.reasons.code import TerminationReason
 
 CHECKED_FOR: Final = timedelta(minutes=3)
 """How long the chain of checks of a claim or command lasts; `reconcile` requeues those that take longer."""

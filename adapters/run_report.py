@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from core.ledger.outcome import DecisionOutcome
-from core.reasons.code import ReasonCode
-from core.reasons.decision import DecisionKind
+from core.reasons.code import DecisionKind, ReasonCode
 
 
 class Decision(msgspec.Struct, frozen=True, order=True):

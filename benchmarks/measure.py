@@ -29,10 +29,9 @@ from cli.manifests.inventory import take_inventory
 from cli.manifests.reading import read
 from core.api.objects import JsonObject
 from core.catalogue import document
-from core.gc_pause import collector_paused
+from core.interpreter import collector_paused
 from core.manifests.assemble import assemble
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
+from core.manifests.wire import decoding, resources
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars
@@ -122,9 +121,9 @@ def decoded(files: Files) -> Snapshot:
     """Return the snapshot, read as the functions read pages of the API server."""
     with collector_paused():
         objects = dict(take_inventory(read([str(files.cluster)])).objects)
-        pods = [pod for page in files.pages for pod in wire.decode_page(kinds.PODS, page.read_bytes()).items]
+        pods = [pod for page in files.pages for pod in decoding.decode_page(resources.PODS, page.read_bytes()).items]
         snapshot, problems = assemble(
-            {**objects, kinds.PODS: pods},
+            {**objects, resources.PODS: pods},
             now=datetime.fromisoformat(NOW),
             catalogue=document.decode(files.catalogue.read_bytes()),
         )

@@ -11,8 +11,7 @@ from typing import Any, Final, NoReturn
 
 from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError
 from cli.manifests import KUBECTL
-from cli.terminal.printable import write_stderr
-from cli.terminal.style import AUTO, choose_style
+from cli.terminal.style import AUTO, choose_style, write_stderr
 from core.errors import InvalidInputError
 from core.version import VERSION
 from installation.array_threads import ARRAY_THREADS

@@ -14,9 +14,19 @@ from cli.errors import InputError
 from cli.terminal.output import FORMS, JSONPATH
 from cli.terminal.style import AUTO, CHOICES
 from core.errors import InvalidInputError
-from core.model.feature_gates import GATES, VARIABLE, FeatureGates, parse_feature_gates
 from core.model.pod import TopologySpread
-from core.model.snapshot import BALANCED_MOVES, BEST_EFFORT, IGNORE, RESPECT, STRICT, Options
+from core.model.snapshot import (
+    BALANCED_MOVES,
+    BEST_EFFORT,
+    GATES,
+    IGNORE,
+    RESPECT,
+    STRICT,
+    VARIABLE,
+    FeatureGates,
+    Options,
+    parse_feature_gates,
+)
 
 REGION_DEFAULT: Final = "us-east-1"
 TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0

@@ -8,15 +8,13 @@ from typing import Final
 
 from cli.errors import InputError
 from cli.terminal import output
-from core.explain import Explanation, explain_pod
-from core.explain_group import explain_pods, explain_pool
-from core.explain_node import explain_node_now
+from core.explain import Explanation, explain_node_now, explain_pod, explain_pods, explain_pool
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
-from core.model.values.node_name import names_node
+from core.model.values.quotas import names_node
 from core.reasons.code import PAGE, ReasonCode
-from core.reasons.node import NodeReason
-from core.reasons.pod import PodReason
+from core.reasons.nodes import NodeReason
+from core.reasons.pods import PodReason
 
 _TEMPLATE_HASH: Final = "pod-template-hash"
 _SHORT_KINDS: Final = {"deploy": "Deployment", "sts": "StatefulSet", "ds": "DaemonSet", "rs": "ReplicaSet", "po": "Pod"}

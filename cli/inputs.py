@@ -14,30 +14,26 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from cli.arguments import REGION_DEFAULT, options_of, refuse_empty
-from cli.cache.objects import KeptReaders
-from cli.cache.store import user_store
+from cli.cache import KeptReaders, user_store
+from cli.completeness import missing
 from cli.errors import InputError
-from cli.manifests.completeness import missing
-from cli.manifests.document import Document
-from cli.manifests.inventory import Inventory, field_in, take_inventory
+from cli.manifests.inventory import Document, Inventory, field_in, named_region, take_inventory
 from cli.manifests.reading import read
-from cli.manifests.region import named_region
-from cli.terminal.printable import write_stderr
+from cli.terminal.style import write_stderr
 from core import labels
 from core.api.objects import JsonObject
 from core.catalogue import document
 from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import with_reservations
 from core.errors import InvalidInputError
-from core.gc_pause import collector_paused
+from core.interpreter import collector_paused
 from core.manifests.assemble import assemble
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from cli.cluster.installation import Installation
-    from cli.cluster.own_state import OwnState
+    from cli.cluster.own_state import Installation, OwnState
 
 _Read = TypeVar("_Read")
 
@@ -83,13 +79,13 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
     command = getattr(arguments, "command", "")
     if lacking := missing(command, inventory.objects, ours_by_annotation=ours_by_annotation):
         warn(lacking)
-    if kinds.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
+    if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
     return DecisionInputs(snapshot, time.perf_counter() - started, _prices_of(arguments, region))
 
 
 def _observe_own(arguments: argparse.Namespace, started: float) -> DecisionInputs:
-    from cli.cluster.installation import find_installation
+    from cli.cluster.own_state import find_installation
 
     installation = find_installation(
         arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
@@ -168,8 +164,7 @@ def with_price_terms(snapshot: Snapshot, path: str | None, node_classes: Sequenc
     """
     if path is None:
         return snapshot
-    from core.price_terms.document import read_terms
-    from core.price_terms.term_prices import TermPrices
+    from core.price_terms import TermPrices, read_terms
 
     terms = _from_file(path, read_terms)
     for one in terms.commitments:
@@ -185,7 +180,7 @@ def with_price_terms(snapshot: Snapshot, path: str | None, node_classes: Sequenc
 
 
 def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str) -> Snapshot:
-    classes = inventory.objects.get(kinds.EC2_NODE_CLASSES, [])
+    classes = inventory.objects.get(resources.EC2_NODE_CLASSES, [])
     readers = KeptReaders(user_store(), inventory.objects)
     snapshot, problems = assemble(
         inventory.objects,
@@ -208,7 +203,7 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str)
     snapshot = msgspec.structs.replace(snapshot, catalogue=catalogue, vcpu_quotas=quotas)
     if not any(map(has_address_reading, classes)):
         return snapshot
-    from core.lifecycle.in_flight_addresses import addresses_left  # most clusters have plenty
+    from core.lifecycle.claims import addresses_left  # most clusters have plenty
 
     return msgspec.structs.replace(snapshot, subnet_addresses=addresses_left(classes, (), snapshot.now))
 
@@ -236,7 +231,7 @@ def builtin_or_given(arguments: argparse.Namespace, region: str, node_classes: S
     """
     if arguments.catalog:
         return read_catalogue(arguments.catalog)
-    from cli.cache.catalogue import builtin_catalogue
+    from cli.cache import builtin_catalogue
 
     try:
         return builtin_catalogue(user_store(), region, node_classes)

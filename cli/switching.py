@@ -9,11 +9,10 @@ from cli.cluster.arguments import add_access, add_all, refuse_role_alone
 from cli.cluster.organisation import distinct_names, unreadable_text
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.terminal import output
-from core.brakes.brake import STOPS
-from core.brakes.kill_switch import Mode, kill_switch
+from core.brakes import STOPS, Mode, kill_switch
 
 if TYPE_CHECKING:
-    from cli.cluster.kill_switch import KillSwitches, SwitchSetting
+    from cli.cluster.own_state import KillSwitches, SwitchSetting
 
 SWITCHED: Final = "switched"
 """What is done to each cluster, for its error."""
@@ -35,10 +34,9 @@ def switch_to(arguments: argparse.Namespace, mode: Mode) -> int:
 
     Negative if one is unchanged because it is stricter than requested or could not be set; all others are set.
     """
-    from cli.answers.plan_document import API_VERSION
-    from cli.cluster.installation import find_installation
-    from cli.cluster.kill_switch import switch_of
+    from cli.answers.plan import API_VERSION
     from cli.cluster.organisation import find_organisation
+    from cli.cluster.own_state import find_installation, switch_of
 
     refuse_role_alone(arguments)
     changes: list[dict[str, Any]] = []

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import msgspec
 
 from core import labels
-from core.commitments.coverage import paid_price
-from core.disruption.budgets.next_change import BudgetChange, next_change
-from core.disruption.budgets.node_pool_budgets import counted_nodes, remaining, unreadable
+from core.commitments import paid_price
+from core.disruption.budgets import BudgetChange, counted_nodes, next_change, remaining, unreadable
 from core.model.node_pool import NodePool
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
-from core.pods.disposition import is_pending
+from core.pods import is_pending
 
 GOES = "goes"
 NOT_READY = "NotReady"

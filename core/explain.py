@@ -5,23 +5,32 @@ The texts name the object, the code, what was tried and the nearest miss; they n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from core.disruption.consolidation.payback import payback_minutes
-from core.model.plan import Command, DisruptionPlan, PlannedClaim
+from core import labels
+from core.catalogue.node_class import CAPACITY_BLOCK
+from core.cluster_status import PoolStatus, cluster_status
+from core.commitments import coverage_of, paid_price
+from core.disruption import disrupt
+from core.disruption.consolidation_nodes import payback_minutes
+from core.disruption.expiration import ending_reservations
+from core.model.node_pool import NodePool
+from core.model.plan import Command, DisruptionPlan, Plan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
-from core.model.values.quantity import dollars
-from core.pools.pool_types import pool_types
+from core.model.state_node import StateNode, state_nodes
+from core.model.values.quantity import dollars, render
+from core.pools import pool_types
 from core.reasons.code import PAGE, ReasonCode
-from core.reasons.node import NodeReason
-from core.reasons.pod import PodReason
+from core.reasons.nodes import NodeReason
+from core.reasons.pods import PodReason
 from core.scheduling import Planner
-from core.scheduling.explanation.findings import PodFinding, PoolFinding, nearness
-from core.scheduling.explanation.pod_offers import PodOffer
+from core.scheduling.context import SchedulingContext
+from core.scheduling.explanation_text import PodFinding, PodOffer, PoolFinding, nearness, own_conflict, pool_offers
+from core.scheduling.new_node import why_unusable
 
 _HINTS_MAX: Final = 3
 _ALTERNATIVES_MAX: Final = 3
@@ -214,3 +223,163 @@ def _why_not_pending(snapshot: Snapshot, pod: Pod) -> str:
     if snapshot.options.requires_unschedulable_mark and not pod.is_marked_unschedulable:
         return "has not been marked unschedulable by the scheduler yet"
     return "is not pending"
+
+
+# Explanations of more than one pod: where a workload's pods go, and what a NodePool can launch.
+
+
+_TYPES_SHOWN: Final = 5
+_SINGULAR: Final = {"have": "has"}
+
+
+def explain_pods(
+    snapshot: Snapshot, subject: str, pods: Sequence[Pod], out_of_time: Callable[[], float] | None = None
+) -> Explanation:
+    """Explain where the pods of one workload go, and what keeps the first without a place from every NodePool.
+
+    Args:
+        snapshot: The input of the decision.
+        subject: The workload, such as `Deployment shop/web`.
+        pods: Its pods, at least one.
+        out_of_time: As for `explain_pod`.
+    """
+    plan = Planner(snapshot).plan(out_of_time)
+    lost = {found.pod for found in plan.unschedulable}
+    without = [pod for pod in pods if pod.key in lost]
+    lines = _places(plan, pods)
+    outcome = f"has {len(pods)} {'pod' if len(pods) == 1 else 'pods'}"
+    if not without:
+        return Explanation(subject=subject, outcome=outcome, details=tuple(lines))
+    example = explain_pod(snapshot, without[0], out_of_time)
+    return Explanation(
+        subject=subject,
+        outcome=f"{outcome}, {len(without)} of them without a place",
+        reason=example.reason,
+        details=(*lines, f"{without[0].key}:", *(f"  {line}" if line else "" for line in example.details)),
+        has_no_place=True,
+        pools=example.pools,
+    )
+
+
+def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], float] | None = None) -> Explanation:
+    """Explain what a NodePool can launch for pods, what its limits leave, and what this plan launches from it."""
+    subject = f"NodePool {pool.name}"
+    why = why_unusable(pool, snapshot)
+    if why:
+        return Explanation(subject=subject, outcome=why)
+    context = SchedulingContext(snapshot)
+    template = next(template for template in context.templates if template.pool is pool)
+    if not template.mask:
+        return Explanation(subject=subject, outcome="launches nothing", details=(own_conflict(template),))
+    offers = pool_offers(template)
+    names, rest = offers.types[:_TYPES_SHOWN], len(offers.types) - _TYPES_SHOWN
+    lines = [f"instance types, cheapest first: {', '.join(names)}{f' and {rest} more' if rest > 0 else ''}"]
+    lines += [f"minValues is not met: its requirements leave {n} values of {key}" for key, n in offers.missing.items()]
+    left = context.remaining.limits(())[template.index].left
+    lines += [
+        f"limit of {name}: {render(max(0, amount), name)} of {render(pool.limits[name], name)} left"
+        for name, amount in sorted(left.items())
+    ]
+    lines += [f"pods need a toleration of {taint}" for taint in pool.taints]
+    lines += _launched(Planner(snapshot, context).plan(out_of_time), pool)
+    count = f"{len(offers.types)} instance type{'' if len(offers.types) == 1 else 's'}"
+    return Explanation(
+        subject=subject, outcome=f"can launch {count}, from ${dollars(offers.price):.4f} an hour", details=tuple(lines)
+    )
+
+
+def _places(plan: Plan, pods: Iterable[Pod]) -> list[str]:
+    """Return one line for each place that pods get or have."""
+    places = {key: ("get", f"a new node, {claim.name}") for claim in plan.claims for key in claim.pods}
+    places |= {binding.pod: ("fit", f"on existing node {binding.node}") for binding in plan.bindings}
+    places |= {found.pod: ("have", f"no place [{found.reason}]") for found in plan.unschedulable}
+    counts: dict[tuple[str, str], int] = {}
+    for pod in pods:
+        otherwise = ("run", f"on {pod.node_name}") if pod.node_name else ("wait", "for something other than a node")
+        place = places.get(pod.key, otherwise)
+        counts[place] = counts.get(place, 0) + 1
+    return [
+        f"{count} {_SINGULAR.get(verb, f'{verb}s') if count == 1 else verb} {rest}"
+        for (verb, rest), count in counts.items()
+    ]
+
+
+def _launched(plan: Plan, pool: NodePool) -> list[str]:
+    claims = [claim for claim in plan.claims if claim.node_pool == pool.name]
+    pods = sum(len(claim.pods) for claim in claims)
+    if not claims:
+        return ["this plan launches nothing from it"]
+    price = dollars(sum(claim.price for claim in claims))
+    nodes, placed = f"{len(claims)} node{'s' * (len(claims) != 1)}", f"{pods} pod{'s' * (pods != 1)}"
+    return [f"this plan launches {nodes} from it for {placed}, ${price:.4f} an hour"]
+
+
+# Explanations of nodes: why one goes now or stays, what it costs, and when its budgets change.
+
+
+def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], float] | None = None) -> Explanation:
+    """Decide for the snapshot and explain the node's part, its cost, and which nodes use up its NodePool's budgets.
+
+    Args:
+        snapshot: The input of the decision.
+        node: Name of a node, or of a claim without one.
+        out_of_time: As for the explained decision (`disrupt`), so that both agree.
+    """
+    planner = Planner(snapshot)
+    found = explain_node(disrupt(snapshot, planner, out_of_time, proves=False), node)
+    state = next((state for state in state_nodes(snapshot) if state.name == node), None)
+    if state is None or not state.is_managed:
+        return found
+    price = f"costs ${dollars(paid_price(state, snapshot)):.4f} an hour in NodePool {state.node_pool}"
+    covered = coverage_of(snapshot).nodes.get(node)
+    by = " and ".join(covered.taken) if covered is not None else ""
+    details = [*found.details, f"{price}, covered by commitment {by}" if by else price]
+    details += _of_reservation(state, snapshot)
+    if found.reason == NodeReason.PODS_UNSCHEDULABLE:
+        details += _of_pods(planner, node)
+    if found.reason == NodeReason.BUDGET:
+        pools = {pool.name: pool for pool in cluster_status(snapshot).pools}
+        details += _of_budgets(pools[state.node_pool])
+    return msgspec.structs.replace(found, details=tuple(details))
+
+
+def _of_reservation(state: StateNode, snapshot: Snapshot) -> Iterator[str]:
+    """Return when the node's capacity reservation ends for it, if that is known."""
+    identity = state.labels.get(labels.RESERVATION_ID, "")
+    ends = (one.reservation_ends for one in snapshot.node_classes)
+    leaves = next((known[identity] for known in ends if identity in known), None)
+    if leaves is None:
+        return
+    is_block = state.labels.get(labels.RESERVATION_TYPE) == CAPACITY_BLOCK
+    what = (
+        f"leaves capacity block {identity}" if is_block else f"is on-demand once capacity reservation {identity} ends,"
+    )
+    soon = "; consolidation moves no pod to it before" if identity in ending_reservations(snapshot) else ""
+    yield f"{what} at {leaves:%Y-%m-%d %H:%M} UTC{soon}"
+
+
+def _of_pods(planner: Planner, node: str) -> Iterator[str]:
+    """Return why the first pod without another place has none. If other nodes leave too, more pods may have no place."""
+    results = planner.what_if([node], consolidation=True)
+    displaced = set(results.displaced)
+    stranded = next((pod for pod in results.plan.unschedulable if pod.pod in displaced), None)
+    if stranded is None:
+        yield "without the other nodes that go its pods would find places"
+        return
+    yield f"without this node pod {stranded.pod} lacks a place [{stranded.reason}]"
+    yield from (f"  {line}" for line in stranded.message.splitlines())
+
+
+def _of_budgets(pool: PoolStatus) -> Iterator[str]:
+    left = ", ".join(f"{_number(count)} {reason}" for reason, count in sorted(pool.budgets.items()))
+    yield f"the budgets let go now: {left}; other nodes come first where that is not 0"
+    if pool.counted:
+        yield f"places are taken by {', '.join(f'{counted.node} ({counted.why})' for counted in pool.counted)}"
+    change = pool.next_change
+    if change is not None:
+        allowed = ", ".join(f"{_number(count)} {reason}" for reason, count in sorted(change.allowed.items()))
+        yield f"the budgets change at {change.at:%Y-%m-%d %H:%M} UTC: {allowed}"
+
+
+def _number(count: int | None) -> str:
+    return "any" if count is None else str(count)

@@ -63,7 +63,7 @@ KARPENTER_CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"
 """Karpenter's finalizer on EC2NodeClasses."""
 
 CLAIM_SPEC: Final = "fleetwright.dev/claim-spec"
-"""Annotation of a node: what its claim was launched for (`core.lifecycle.rebuilding`)."""
+"""Annotation of a node: what its claim was launched for (`core.lifecycle.registration`)."""
 
 LAUNCH: Final = "fleetwright.dev/launch"
 """Tag of instances that were launched with one request for several claims: the launch's name."""
@@ -84,13 +84,13 @@ definition of the class has no field for it, and the API server drops fields tha
 
 UPCOMING_RESERVATIONS: Final = "fleetwright.dev/upcoming-capacity-reservations"
 """Annotation of an EC2NodeClass: its reservations that have not begun, as JSON
-(`core.catalogue.discovered.upcoming_reservations`)."""
+(`core.catalogue.reservations`)."""
 
 PLACEMENT_GROUP: Final = "fleetwright.dev/placement-group"
-"""Annotation of an EC2NodeClass: the placement group that it selects, as JSON (`core.catalogue.discovered.placement_group`)."""
+"""Annotation of an EC2NodeClass: the placement group that it selects, as JSON (`core.catalogue.node_memory`)."""
 
 SUBNET_ADDRESSES: Final = "fleetwright.dev/subnet-addresses"
-"""Annotation of an EC2NodeClass: its subnets with few free addresses, as JSON (`core.catalogue.discovered.address_reading`)."""
+"""Annotation of an EC2NodeClass: its subnets with few free addresses, as JSON (`core.catalogue.free_addresses`)."""
 
 LAUNCH_VALIDATION: Final = "fleetwright.dev/launch-validation"
 """Annotation of an EC2NodeClass: EC2's last answer about launches from it (`core.launch.validation`)."""
@@ -188,7 +188,7 @@ WELL_KNOWN: Final = frozenset(
 """Labels that every node gets; a pod may select on them although no NodePool names them.
 
 `ZONE_ID` is not among them: no offering says which id its zone has. A new snapshot replaces requirements for an id by ones for
-its zone (`core.manifests.zone_ids`); nothing can meet those for unknown ids.
+its zone (`core.manifests.assemble`); nothing can meet those for unknown ids.
 """
 
 ALIASES: Final = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from core.brakes.brake import BrakeKind
+from core.brakes import BrakeKind
 
 NAMESPACE: Final = "Fleetwright"
 """CloudWatch's namespace of our metrics."""

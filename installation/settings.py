@@ -10,13 +10,12 @@ import msgspec
 
 from core.approval.rule import ApprovalRule, rule_from
 from core.errors import InvalidInputError
-from core.model.feature_gates import parse_feature_gates
 from core.model.pod import TopologySpread
-from core.model.snapshot import Options
-from core.model.values.sizing_settings import SizingSettings, settings_from
+from core.model.snapshot import Options, parse_feature_gates
+from core.model.values.quotas import SizingSettings, settings_from
 
 if TYPE_CHECKING:
-    from core.price_terms.terms import PriceTerms
+    from core.price_terms import PriceTerms
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -187,7 +186,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not self.price_terms:
             return None
-        from core.price_terms.document import read_terms  # loads AMI families, which most functions do not need
+        from core.price_terms import read_terms  # loads AMI families, which most functions do not need
 
         try:
             return read_terms(self.price_terms)

@@ -9,17 +9,17 @@ from datetime import datetime, timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
-from adapters.composition.adapters import Adapters, session_of_environment
+from adapters.composition.functions import Adapters, session_of_environment
 from adapters.messages import is_start_check
-from adapters.runtime.clock import SystemClock
+from adapters.runtime import SystemClock
 from installation.settings import Settings
 from lambdas.application.controllers import Application
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+    from adapters.observability import Work
     from adapters.run_report import RunReport
-    from adapters.runtime.observability import Work
 
 
 WENT_BACK: Final = timedelta(seconds=1)

@@ -11,7 +11,7 @@ from adapters.ports import PortError
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from adapters.runtime.observability import Handler
+    from adapters.observability import Handler
 
 
 def repeated_by_schedule(handler: Handler) -> Handler:

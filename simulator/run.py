@@ -12,15 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from simulator.aws.region import read_region
-from simulator.checkers.verdict import Violation
+from simulator.aws.installation import read_region
+from simulator.checkers.pods import Violation
 from simulator.clock import VirtualClock
 from simulator.draws import stream
-from simulator.outcome.ledger_folder import LedgerFolder
-from simulator.outcome.summary import costs, judged, summarize, unschedulable_by_reason
+from simulator.outcome import LedgerFolder, costs, judged, summarize, unschedulable_by_reason
 from simulator.record import Event, Recorder
-from simulator.scenario.scenario import Scenario, read_scenario
-from simulator.scenario.trace import read_trace
+from simulator.scenario import Scenario, read_scenario, read_trace
 from simulator.world import World, open_world
 
 Progress = Callable[[datetime, datetime], None]

@@ -15,37 +15,31 @@ from typing import Any, Final
 
 import msgspec
 
-from adapters.composition.adapters import Adapters
+from adapters.composition.functions import Adapters
+from adapters.observability import logger, unwatched
 from adapters.ports import CatalogueStore
-from adapters.runtime.observability import logger, unwatched
-from adapters.runtime.parallel_tasks import TaskRunners, in_turn
+from adapters.runtime import TaskRunners, in_turn
 from installation.settings import Settings
 from installation.wiring import BY_NAME, FunctionSpec, deployed_functions
 from lambdas import bootstrap
 from lambdas.application.controllers import Application
 from simulator.aws.account import Account, Surroundings
-from simulator.aws.dynamodb.items import Key
+from simulator.aws.dynamodb.table import Key
 from simulator.aws.ec2.boot import Boot
-from simulator.aws.ec2.instance import Instance
-from simulator.aws.region import Region
-from simulator.checkers import Judges
-from simulator.checkers.places import Writer
+from simulator.aws.ec2.instances import Instance
+from simulator.aws.installation import Region
+from simulator.checkers.disruption import Writer
+from simulator.checkers.pods import Judges
 from simulator.clock import SkewedClock, VirtualClock
 from simulator.cluster import Cluster
 from simulator.draws import stream
-from simulator.events.pump import Pump
-from simulator.invocation.cluster_calls import ClusterCalls
-from simulator.invocation.faults import Faults, MessageFaults
+from simulator.events import Pump
+from simulator.invocation.faults import ClusterCalls, Faults, MessageFaults
 from simulator.invocation.sandbox import Handler, Sandboxes
-from simulator.outcome.cost_meter import CostMeter
-from simulator.outcome.decision_log import DecisionLog
-from simulator.outcome.summary import RunSummary
-from simulator.outcome.table_rows import CLAIMS, kind_of_partition, record_of
+from simulator.outcome import CLAIMS, CostMeter, DecisionLog, RunSummary, kind_of_partition, record_of
 from simulator.record import Recorder
-from simulator.scenario.own_catalogue import OwnCatalogue
-from simulator.scenario.scenario import Scenario
-from simulator.scenario.steps import Steps
-from simulator.scenario.trace import TracedPod
+from simulator.scenario import Scenario, TracedPod
+from simulator.steps import OwnCatalogue, Steps
 
 IMPROVE_ITERATIONS: Final = 40
 """The optimiser's bound on steps, since a bound in seconds would make runs differ. They take a few hundredths of a second."""

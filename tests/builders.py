@@ -8,13 +8,21 @@ from typing import Any
 
 from core import labels
 from core.model.catalogue import Catalogue, InstanceType, Offering
-from core.model.node import Node
-from core.model.node_claim import CONSOLIDATABLE, INITIALIZED, LAUNCHED, REGISTERED, Condition, NodeClaim, ObjectRef
 from core.model.node_pool import NodePool
-from core.model.plan import StoredDrain, StoredTarget
+from core.model.plan import (
+    CONSOLIDATABLE,
+    INITIALIZED,
+    LAUNCHED,
+    REGISTERED,
+    Condition,
+    NodeClaim,
+    ObjectRef,
+    StoredDrain,
+    StoredTarget,
+)
 from core.model.pod import LabelSelector, Pod, PodSpec
-from core.model.snapshot import Snapshot
-from core.model.values import resources
+from core.model.snapshot import Node, Snapshot
+from core.model.values import quantity
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
 
@@ -33,7 +41,7 @@ def a_pod(
 ) -> Pod:
     """A pending pod. Fields of `PodSpec` go to the spec, the others to the pod."""
     in_spec = {key: changes.pop(key) for key in list(changes) if key in PodSpec.__struct_fields__}
-    requests = resources.parse({"cpu": cpu, "memory": memory, **(extra or {})}) | {"pods": 1}
+    requests = quantity.parse_resources({"cpu": cpu, "memory": memory, **(extra or {})}) | {"pods": 1}
     spec = PodSpec(**{"requests": requests, **in_spec})
     fields = {"namespace": "default", "uid": f"uid-{name}", "created_at": NOW - timedelta(minutes=1), **changes}
     return Pod(name=name, spec=spec, **fields)
@@ -65,7 +73,7 @@ def a_type(
             labels.OS: ("linux",),
             **{key: (value,) for key, value in type_labels.items()},
         },
-        capacity=resources.parse({"cpu": cpu, "memory": memory, "pods": pods, **(extra or {})}),
+        capacity=quantity.parse_resources({"cpu": cpu, "memory": memory, "pods": pods, **(extra or {})}),
         offerings=tuple(
             Offering(name, zone, capacity_type, nanodollars(round(price * share[capacity_type], 9)))
             for zone in zones

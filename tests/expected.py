@@ -21,7 +21,7 @@ MODULES: Final = (
     "tests.property.scheduling.test_expected_searches",
     "tests.simulation.test_expected_courses",
     "tests.simulation.test_rare_courses",
-    "tests.unit.packing.test_expected_stages",
+    "tests.unit.packing.test_problem",
 )
 """The modules of tests with texts; each has an `EXPECTED`."""
 

@@ -20,29 +20,19 @@ import msgspec
 
 from cli.__main__ import COMMANDS, EXIT_CODES, command_parser
 from cli.commands.crds import as_yaml
-from cli.schemas import ANSWERS, schema
-from cli.validation.finding import MEANINGS
-from cli.validation.kubernetes_fields import KUBERNETES_FIELDS, written_fields
+from cli.schemas.periods import ANSWERS, schema
+from cli.validation.formats import KUBERNETES_FIELDS, MEANINGS, written_fields
 from core.api.crds import definitions
-from core.brakes.brake import ACTIONS, STOPS, Action, BrakeKind
-from core.launch.denials import instance_ends
-from core.launch.denials.codes import OTHER, RULES, LaunchErrorRule, Remembered
-from core.launch.denials.denial import FIRST_PAUSE, LONGEST_PAUSE
-from core.launch.request_pace import FASTEST, QUIET, SLOWEST
-from core.model.feature_gates import GATES, FeatureGates
-from core.reasons.binding import BindingReason
-from core.reasons.claim import ClaimReason
-from core.reasons.code import DocumentedCode
-from core.reasons.command import CommandReason
-from core.reasons.decision import DecisionKind
-from core.reasons.drain import DrainReason, EvictionReason, HeldPodReason
-from core.reasons.drift import DriftReason
-from core.reasons.node import NodeReason
-from core.reasons.pod import PodReason
-from core.reasons.run import FailureReason, RunReason
+from core.brakes import ACTIONS, STOPS, Action, BrakeKind
+from core.launch import denials
+from core.launch.denials import FIRST_PAUSE, LONGEST_PAUSE, OTHER, RULES, LaunchErrorRule, Remembered
+from core.launch.selection import FASTEST, QUIET, SLOWEST
+from core.model.snapshot import GATES, FeatureGates
+from core.reasons.code import ClaimReason, DecisionKind, DocumentedCode, TargetReason, TerminationReason
+from core.reasons.nodes import DrainReason, DriftReason, EvictionReason, HeldPodReason, NodeReason
+from core.reasons.pods import BindingReason, PodReason
+from core.reasons.runs import CommandReason, FailureReason, RunReason
 from core.reasons.takeover import AdoptionReason, ReleaseReason
-from core.reasons.target import TargetReason
-from core.reasons.termination import TerminationReason
 from installation import metric_names
 from installation.metric_names import NAMESPACE
 from installation.settings import Settings
@@ -163,7 +153,7 @@ def launch_errors() -> str:
     """The table of EC2's codes, and the reaction to each."""
     rules = (*RULES, msgspec.structs.replace(OTHER, code=""))
     rows = ((*_remembered(rule), _denied_calls(rule), rule.advice) for rule in rules)
-    ends = ((*_remembered(rule), *_played(rule), rule.advice) for rule in instance_ends.RULES)
+    ends = ((*_remembered(rule), *_played(rule), rule.advice) for rule in denials.END_RULES)
     return _page(
         "Launch errors",
         "What EC2 may answer to CreateFleet, among the `Errors` of an answer or as the error of the call, and what is done "
@@ -198,7 +188,7 @@ def launch_errors() -> str:
         "columns of calls are CreateFleet calls in 10 minutes for 3 and for 40 pods, as "
         "`tests/simulation/test_failed_starts.py` plays them.",
         _table(("code", "remembered", "told", "3 pods", "40 pods", "what to do"), ends),
-        f"Codes that begin with {' or '.join(f'`{code}`' for code in instance_ends.BY_SOMEBODY)} say that somebody ended the "
+        f"Codes that begin with {' or '.join(f'`{code}`' for code in denials.BY_SOMEBODY)} say that somebody ended the "
         "instance. Nothing is remembered of them; the claim's reason is `InstanceTerminated`, with EC2's code in its message.",
     )
 

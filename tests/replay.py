@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from core.ledger.object_keys import DECISIONS
+from core.ledger.reading import DECISIONS
 
 ROOT: Final = Path(__file__).parents[1]
 _SECONDS_MAX: Final = 3600.0

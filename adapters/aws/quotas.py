@@ -11,13 +11,14 @@ from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
+from botocore.exceptions import BotoCoreError
 
-from adapters.aws.service import AwsService
-from adapters.ports import Clock, PortError
-from adapters.runtime.refused_calls import MISSING_PERMISSIONS
+from adapters.aws.services import AwsService
+from adapters.aws.session import translate
+from adapters.observability import MISSING_PERMISSIONS
+from adapters.ports import Clock, NotFoundError, PortError
 from core import labels
-from core.model.values.quota_reading import QuotaReading
-from core.model.values.vcpu_quotas import CODES, quota_of
+from core.model.values.quotas import CODES, QuotaReading, quota_of
 
 LIMITS_DUE_AFTER: Final = timedelta(minutes=55)
 """An hour less one period of `refresh_catalogue`, so that a run that starts slightly early still reads."""
@@ -96,3 +97,32 @@ def _owner(described: Mapping[str, Any]) -> str:
 def _vcpus(described: Mapping[str, Any]) -> int:
     options = described.get("CpuOptions") or {}
     return int(options.get("CoreCount", 0)) * int(options.get("ThreadsPerCore", 1))
+
+
+# Stores the last reading of EC2's quotas in S3 (`adapters.ports.QuotaStore`), apart from the market, which changes less.
+
+
+KEY: Final = "catalogue/vcpu-quotas.json"
+
+
+class S3QuotaStore:
+    """Keeps the reading in one bucket."""
+
+    def __init__(self, s3: AwsService, bucket: str) -> None:
+        self._s3 = s3
+        self._bucket = bucket
+
+    def reading(self) -> QuotaReading | None:
+        """Return the last reading, None before the first or if another version wrote it. Raises PortError."""
+        try:
+            answer = self._s3.call("GetObject", Bucket=self._bucket, Key=KEY)
+            return msgspec.json.decode(answer["Body"].read(), type=QuotaReading)
+        except (NotFoundError, msgspec.DecodeError):
+            return None
+        except BotoCoreError as error:  # the body was truncated
+            raise translate("s3:GetObject", error) from error
+
+    def save(self, reading: QuotaReading) -> None:
+        """Replace the reading. Raises PortError."""
+        body = msgspec.json.encode(reading)
+        self._s3.call("PutObject", Bucket=self._bucket, Key=KEY, Body=body, ContentType="application/json")

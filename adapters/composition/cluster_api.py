@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from adapters.aws.eks import EksCluster
-from adapters.aws.service import QUICK, AwsService
-from adapters.kube.client import HttpKubernetes
-from adapters.kube.pool import Endpoint
-from adapters.kube.rate_limit import RateLimit
-from adapters.kube.token import EksToken, presigner
-from adapters.kube.transport import Transport
+from adapters.aws.services import QUICK, AwsService, EksCluster
+from adapters.kube import EksToken, Endpoint, HttpKubernetes, RateLimit, Transport, presigner
 from adapters.ports import Clock, Session
 
 

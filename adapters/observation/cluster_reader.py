@@ -2,46 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from adapters.observation.current_node_classes import CurrentNodeClasses
-from adapters.ports import Clock, JsonObject, Kubernetes
+import msgspec
+
+from adapters.ports import Clock, Instance, JsonObject, Kubernetes, PortError
+from core import api, labels
 from core.api.objects import name_of
-from core.manifests.assemble import ObjectProblem
-from core.manifests.buffers import needed_kinds
+from core.api.status import is_stale
+from core.catalogue.capacity import EFA
+from core.errors import InvalidInputError
+from core.launch.denials import revision_of
+from core.launch.template import tenancy
+from core.lifecycle.records import Machine
+from core.manifests.assemble import ObjectProblem, needed_kinds
 from core.manifests.pods import PodTranslator
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import resources
+from core.manifests.wire.resources import LEASES, Resource
+from core.model.catalogue import Catalogue, InstanceType, Offering
+from core.model.node_pool import NodePool
+from core.model.plan import PlannedClaim
 from core.model.pod import Pod
 from installation.settings import Settings
+
+# Provides EC2NodeClasses whose status matches their current spec.
+#
+# After an edit and until `reconcile` has resolved the class again, its status names images, subnets and security groups of the
+# old spec, and nodes of the new hash would be launched from them.
+
+
+KEPT_FOR: Final = timedelta(minutes=1)
+"""How long this sandbox's own resolution of a class is used; `reconcile` writes it into the status after a round or two."""
+
+_STALE: Final = "the spec has changed since it was resolved"
+
+Resolve = Callable[[JsonObject, Sequence[NodePool]], JsonObject]
+"""Returns the status of a class with these NodePools (`CloudProvider.resolve`)."""
+
+
+class CurrentNodeClasses:
+    """Resolves edited classes itself if it may, and treats the others as not ready.
+
+    Args:
+        resolve: Looks up the status of a class and raises PortError; None for functions that may not.
+    """
+
+    def __init__(self, resolve: Resolve | None = None) -> None:
+        self._resolve = resolve
+        self._known: dict[tuple[str, str], tuple[datetime, JsonObject]] = {}
+
+    @property
+    def resolves(self) -> bool:
+        """Whether edited classes are resolved here."""
+        return self._resolve is not None
+
+    def all(
+        self, manifests: Iterable[JsonObject], now: datetime, node_pools: Sequence[JsonObject] = ()
+    ) -> tuple[JsonObject, ...]:
+        """Return the classes, each with a status of its current spec, or not ready; `node_pools` are those of the cluster."""
+        return tuple(
+            self._current(manifest, now, node_pools) if is_stale(manifest) else manifest for manifest in manifests
+        )
+
+    def _current(self, manifest: JsonObject, now: datetime, node_pools: Sequence[JsonObject]) -> JsonObject:
+        key = (str(manifest["metadata"].get("name", "")), revision_of(manifest))
+        known = self._known.get(key)
+        if known is not None and now < known[0] + KEPT_FOR:
+            return {**manifest, "status": known[1]}
+        try:
+            pools = _pools_of(key[0], node_pools)
+            status = self._resolve(manifest, pools) if self._resolve is not None else _not_ready()
+        except PortError:
+            return {**manifest, "status": _not_ready()}
+        self._known[key] = now, status
+        return {**manifest, "status": status}
+
+
+CURRENT_ONLY: Final = CurrentNodeClasses()
+"""For functions that do not resolve classes."""
+
+
+def _pools_of(node_class: str, manifests: Iterable[JsonObject]) -> list[NodePool]:
+    """Return the NodePools of a class, without unreadable ones, which launch nothing."""
+    found = []
+    for manifest in manifests:
+        with suppress(InvalidInputError):
+            found.append(api.node_pool(manifest))
+    return [pool for pool in found if pool.node_class.name == node_class]
+
+
+def _not_ready() -> JsonObject:
+    return {"conditions": [{"type": "Ready", "status": "False", "reason": "Stale", "message": _STALE}]}
+
 
 UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
 """Field selector: pods without a node."""
 
 _ALWAYS: Final = (
-    kinds.NODES,
-    kinds.NODE_POOLS,
-    kinds.EC2_NODE_CLASSES,
-    kinds.DAEMON_SETS,
-    kinds.POD_DISRUPTION_BUDGETS,
-    kinds.NAMESPACES,
-    kinds.PRIORITY_CLASSES,
+    resources.NODES,
+    resources.NODE_POOLS,
+    resources.EC2_NODE_CLASSES,
+    resources.DAEMON_SETS,
+    resources.POD_DISRUPTION_BUDGETS,
+    resources.NAMESPACES,
+    resources.PRIORITY_CLASSES,
 )
-_MARKET: Final = (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES)
+_MARKET: Final = (resources.NODE_POOLS, resources.EC2_NODE_CLASSES)
 _FOR_VOLUMES: Final = (
-    kinds.PERSISTENT_VOLUMES,
-    kinds.PERSISTENT_VOLUME_CLAIMS,
-    kinds.STORAGE_CLASSES,
-    kinds.CSI_NODES,
-    kinds.VOLUME_ATTACHMENTS,
+    resources.PERSISTENT_VOLUMES,
+    resources.PERSISTENT_VOLUME_CLAIMS,
+    resources.STORAGE_CLASSES,
+    resources.CSI_NODES,
+    resources.VOLUME_ATTACHMENTS,
 )
 _FOR_DEFAULT_SPREADS: Final = (
-    kinds.SERVICES,
-    kinds.REPLICA_SETS,
-    kinds.STATEFUL_SETS,
-    kinds.REPLICATION_CONTROLLERS,
+    resources.SERVICES,
+    resources.REPLICA_SETS,
+    resources.STATEFUL_SETS,
+    resources.REPLICATION_CONTROLLERS,
 )
 """The kinds that determine which pods a default constraint selects."""
 
@@ -64,7 +146,7 @@ class ClusterObjects:
 
     def node_pools(self) -> dict[str, JsonObject]:
         """Return the NodePools by name."""
-        return _by_name(self.by_kind[kinds.NODE_POOLS])
+        return _by_name(self.by_kind[resources.NODE_POOLS])
 
     def node_classes_by_name(self) -> dict[str, JsonObject]:
         """Return the EC2NodeClasses by name."""
@@ -87,7 +169,7 @@ class ClusterReader:
     def without_pods(self) -> ClusterObjects:
         """Read nodes, NodePools and EC2NodeClasses. Raises PortError."""
         rejected: list[ObjectProblem] = []
-        objects = {kind: self._read(kind, rejected) for kind in (kinds.NODES, *_MARKET)}
+        objects = {kind: self._read(kind, rejected) for kind in (resources.NODES, *_MARKET)}
         node_classes = self._with_current_classes(objects)
         return ClusterObjects(objects, node_classes, tuple(rejected))
 
@@ -101,16 +183,16 @@ class ClusterReader:
         options = self._settings.options()
         objects = {kind: self._read(kind, rejected) for kind in _ALWAYS}
         node_classes = self._with_current_classes(objects)
-        objects[kinds.PODS] = self._read(kinds.PODS, rejected)
-        if _have_volumes(objects[kinds.PODS]):
+        objects[resources.PODS] = self._read(resources.PODS, rejected)
+        if _have_volumes(objects[resources.PODS]):
             objects |= {kind: self._read(kind, rejected) for kind in _FOR_VOLUMES}
         if self._settings.is_shadow:
-            objects[kinds.NODE_CLAIMS] = self._read(kinds.NODE_CLAIMS, rejected)
+            objects[resources.NODE_CLAIMS] = self._read(resources.NODE_CLAIMS, rejected)
         if options.feature_gates.node_overlay:
-            objects[kinds.NODE_OVERLAYS] = self._read(kinds.NODE_OVERLAYS, rejected)
+            objects[resources.NODE_OVERLAYS] = self._read(resources.NODE_OVERLAYS, rejected)
         if options.feature_gates.capacity_buffer:
-            objects[kinds.CAPACITY_BUFFERS] = self._read(kinds.CAPACITY_BUFFERS, rejected)
-            objects |= {kind: self._read(kind, rejected) for kind in needed_kinds(objects[kinds.CAPACITY_BUFFERS])}
+            objects[resources.CAPACITY_BUFFERS] = self._read(resources.CAPACITY_BUFFERS, rejected)
+            objects |= {kind: self._read(kind, rejected) for kind in needed_kinds(objects[resources.CAPACITY_BUFFERS])}
         if options.default_spreads:
             objects |= {kind: self._read(kind, rejected) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
         return ClusterObjects(objects, node_classes, tuple(rejected))
@@ -120,7 +202,7 @@ class ClusterReader:
         objects = {kind: self._list(kind) for kind in _MARKET}
         node_classes = self._with_current_classes(objects)
         if self._settings.options().feature_gates.node_overlay:
-            objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
+            objects[resources.NODE_OVERLAYS] = self._list(resources.NODE_OVERLAYS)
         return ClusterObjects(objects, node_classes)
 
     def for_default_spreads(self) -> ObjectsByKind:
@@ -133,15 +215,15 @@ class ClusterReader:
         PriorityClasses are not read, so pods have only their own priorities.
         """
         translator = PodTranslator()
-        return tuple(map(translator.readable_or_not, self._kubernetes.list(kinds.PODS, fields=fields).items))
+        return tuple(map(translator.readable_or_not, self._kubernetes.list(resources.PODS, fields=fields).items))
 
     def has_buffers(self) -> bool:
         """Whether there are capacity buffers, and their gate is on."""
-        return self._settings.options().feature_gates.capacity_buffer and bool(self._list(kinds.CAPACITY_BUFFERS))
+        return self._settings.options().feature_gates.capacity_buffer and bool(self._list(resources.CAPACITY_BUFFERS))
 
     def node_class(self, name: str) -> JsonObject:
         """Return one EC2NodeClass manifest. Raises NotFoundError."""
-        found: JsonObject = self._kubernetes.get(kinds.EC2_NODE_CLASSES, name)
+        found: JsonObject = self._kubernetes.get(resources.EC2_NODE_CLASSES, name)
         return found
 
     def _with_current_classes(self, objects: ObjectsByKind) -> tuple[JsonObject, ...]:
@@ -150,9 +232,9 @@ class ClusterReader:
         Returns:
             The classes, for callers that launch from them or write their status.
         """
-        written = objects[kinds.EC2_NODE_CLASSES]
-        current = objects[kinds.EC2_NODE_CLASSES] = self._current.all(
-            written, self._clock.now(), objects[kinds.NODE_POOLS]
+        written = objects[resources.EC2_NODE_CLASSES]
+        current = objects[resources.EC2_NODE_CLASSES] = self._current.all(
+            written, self._clock.now(), objects[resources.NODE_POOLS]
         )
         return current if self._current.resolves else written
 
@@ -179,3 +261,136 @@ def _have_volumes(pods: Iterable[Any]) -> bool:
 
 def _by_name(manifests: Iterable[JsonObject]) -> dict[str, JsonObject]:
     return {name_of(manifest): manifest for manifest in sorted(manifests, key=name_of)}
+
+
+# Describes an EC2 instance as a claim's machine: the labels and shape that follow from type, zone and capacity type.
+
+
+def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> Machine:
+    """Describe `instance`. For a type that is not in the catalogue, shape and labels come from what the node reports."""
+    types = catalogue.types_for(plan.node_class.name)
+    found = next((known for known in types if known.name == instance.instance_type), None)
+    offering = offering_of(instance, found)
+    own = {
+        labels.INSTANCE_TYPE: instance.instance_type,
+        labels.ZONE: instance.zone,
+        labels.CAPACITY_TYPE: instance.capacity_type,
+        labels.TENANCY: tenancy(plan.requirements),
+        **offering.reservation_labels(),
+        **_placement_labels(instance),
+    }
+    return Machine(
+        instance_id=instance.instance_id,
+        provider_id=instance.provider_id,
+        offering=offering,
+        image_id=instance.image_id,
+        subnet_id=instance.subnet_id,
+        security_groups=instance.security_groups,
+        labels=(_unknown_partition(found) | _type_labels(found, plan) if found else {}) | own,
+        capacity=_attached(found.capacity, instance) if found else {},
+        allocatable=_attached(found.allocatable(), instance) if found else {},
+    )
+
+
+def offering_of(instance: Instance, found: InstanceType | None) -> Offering:
+    """Return the offering of the instance, with the price of its type if known."""
+    return Offering(
+        instance_type=instance.instance_type,
+        zone=instance.zone,
+        capacity_type=instance.capacity_type,
+        price=_price(found, instance) if found else 0,
+        reservation_id=instance.reservation_id,
+        reservation_type=instance.reservation_type,
+        interruptible=instance.interruptible,
+    )
+
+
+def with_partition(machine: Machine, instance: Instance) -> Machine:
+    """Return the machine with the placement group and the partition that EC2 chose for the instance."""
+    return msgspec.structs.replace(machine, labels={**machine.labels, **_placement_labels(instance)})
+
+
+def lacks_partition(machine: Machine) -> bool:
+    """Whether the machine is in a partition that EC2 has not reported yet."""
+    return machine.labels.get(labels.PLACEMENT_GROUP_PARTITION) == ""
+
+
+def _unknown_partition(found: InstanceType) -> dict[str, str]:
+    return {labels.PLACEMENT_GROUP_PARTITION: ""} if labels.PLACEMENT_GROUP_PARTITION in found.labels else {}
+
+
+def _placement_labels(instance: Instance) -> dict[str, str]:
+    """Return the instance's own placement labels; others follow from the type's labels and the claim's requirements."""
+    partition = str(instance.partition) if instance.partition else ""
+    found = {labels.PLACEMENT_GROUP_ID: instance.placement_group, labels.PLACEMENT_GROUP_PARTITION: partition}
+    return {key: value for key, value in found.items() if value}
+
+
+def _attached(resources: dict[str, int], instance: Instance) -> dict[str, int]:
+    """Remove EFA if no such interface was launched, although the type supports it (Karpenter)."""
+    return {name: amount for name, amount in resources.items() if name != EFA or instance.efa_interfaces}
+
+
+def _type_labels(found: InstanceType, plan: PlannedClaim) -> dict[str, str]:
+    """Return labels with one value unchanged; of several values, the one that the claim's requirements leave (Karpenter)."""
+    allowed = {requirement.key: requirement for requirement in plan.requirements}
+    chosen: dict[str, str] = {}
+    for key, values in sorted(found.labels.items()):
+        left = [value for value in values if key not in allowed or allowed[key].has(value)]
+        if len(left) == 1:
+            chosen[key] = left[0]
+    return chosen
+
+
+def _price(found: InstanceType, instance: Instance) -> int:
+    where = (instance.zone, instance.capacity_type, instance.reservation_id)
+    return next((o.price for o in found.offerings if (o.zone, o.capacity_type, o.reservation_id) == where), 0)
+
+
+# Detects whether Karpenter's own controller runs in the cluster, which launches a node for every NodeClaim.
+
+
+LEASE: Final = "karpenter-leader-election"
+"""Name of Karpenter's leader election lease, in any namespace."""
+
+HELD_FOR: Final = timedelta(minutes=1)
+"""A lease that was not renewed for this long is free: Karpenter renews it every few seconds."""
+
+ASKED_EVERY: Final = timedelta(seconds=30)
+
+
+class KarpenterPresence:
+    """Reads the lease, at most once per interval."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+        self._asked_at: datetime | None = None
+        self._namespace = ""
+
+    def is_there(self) -> bool:
+        """Whether Karpenter's lease is held. Raises PortError."""
+        return bool(self.namespace())
+
+    def namespace(self) -> str:
+        """Return the namespace in which Karpenter's lease is held, empty if it is not held. Raises PortError."""
+        now = self._clock.now()
+        if self._asked_at is None or now - self._asked_at >= ASKED_EVERY:
+            leases = self._kubernetes.list(LEASES, fields=f"metadata.name={LEASE}").items
+            current = (lease for lease in leases if _is_held(lease, now))
+            self._namespace = min(
+                (str(lease["metadata"].get("namespace") or "default") for lease in current), default=""
+            )
+            self._asked_at = now
+        return self._namespace
+
+
+def _is_held(lease: dict[str, Any], now: datetime) -> bool:
+    spec = lease.get("spec") or {}
+    if not spec.get("holderIdentity"):
+        return False
+    try:
+        renewed = datetime.fromisoformat(str(spec.get("renewTime")))
+    except ValueError:
+        return True
+    return renewed.tzinfo is None or now - renewed < HELD_FOR

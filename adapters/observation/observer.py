@@ -2,30 +2,447 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
 
-from adapters.observation.cluster_reader import UNBOUND, ClusterReader, ObjectsByKind
-from adapters.observation.cluster_state import ClusterState
-from adapters.observation.current_node_classes import CURRENT_ONLY, CurrentNodeClasses
-from adapters.observation.open_market import OpenMarket
-from adapters.observation.own_state import displaced_pods, with_own_state
-from adapters.observation.pool_user_data import UserDataProblem, without_oversized_pools
+import msgspec
+
+from adapters.brakes import Brakes
+from adapters.observation.cluster_reader import CURRENT_ONLY, UNBOUND, ClusterReader, CurrentNodeClasses, ObjectsByKind
 from adapters.observation.stores import OwnRows, Stores
-from adapters.observation.unavailable_offerings import without_denied
-from adapters.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kubernetes
+from adapters.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kubernetes, PortError, QuotaStore
+from adapters.store import LaunchDenials, UnavailableOfferings, UnreadableRow, UnreadableRowError
+from core import labels
+from core.api.objects import name_of
 from core.catalogue.node_class import has_address_reading
-from core.catalogue.reservations import selects_reservations
-from core.disruption.budgets.recent_evictions import recently
-from core.lifecycle.pod_events import with_pod_events
-from core.lifecycle.records import ClaimRecord, CommandRecord
-from core.manifests.assemble import ObjectProblem, assemble
-from core.manifests.wire import api_resources as kinds
-from core.model.catalogue import Catalogue
+from core.catalogue.reservations import selects_reservations, with_reservations
+from core.disruption.move_history import recently
+from core.labels import HASH_VERSION
+from core.launch.denials import LaunchDenial, closed_zones, refused_subnets, revision_of, subnets_of
+from core.lifecycle.claims import held_places, is_late_to_initialize, node_claim, requested_claim
+from core.lifecycle.deletion import awaits_replacements
+from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord, with_pod_events
+from core.manifests.assemble import ObjectProblem, assemble, zones_by_id
+from core.manifests.wire import resources
+from core.manifests.wire.objects import WireCapacityBuffer
+from core.model.catalogue import Catalogue, InstanceType, OfferingKey
+from core.model.node_pool import NodeClass, NodePool
 from core.model.pod import Pod
-from core.model.snapshot import Snapshot
-from core.scheduling.pods.default_topology_spread import DefaultSpreads
+from core.model.snapshot import CapacityBuffer, EvictedNode, MovedWorkload, Snapshot
+from core.pods import is_reschedulable
+from core.scheduling.pods import DefaultSpreads
 from installation.settings import Settings
+
+# One observation of the cluster, with our table's records.
+
+
+class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of an observation.
+
+    Attributes:
+        claims: Claims by name, in that order.
+        node_pools, node_classes: The manifests behind the snapshot's, by name.
+        buffers: The CapacityBuffers as decoded from the wire, if their feature gate is on.
+        displaced: Name of a leaving claim whose drain may wait for replacements → keys of the pods that must move from it.
+        pod_events: Claims on whose node a pod arrived or left since the last stored observation: before and after.
+        denials: The denials that currently prevent launches.
+        problems: Objects that could not be used, or only with a warning.
+        unreadable_rows: Rows that are left out of the claims, the commands and all else that was read from the table.
+    """
+
+    snapshot: Snapshot
+    claims: dict[str, ClaimRecord]
+    commands: tuple[CommandRecord, ...]
+    node_pools: dict[str, JsonObject]
+    node_classes: dict[str, JsonObject]
+    buffers: tuple[WireCapacityBuffer, ...] = ()
+    displaced: dict[str, tuple[str, ...]] = {}
+    pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
+    denials: tuple[LaunchDenial, ...] = ()
+    problems: tuple[ObjectProblem, ...] = ()
+    unreadable_rows: tuple[UnreadableRow, ...] = ()
+
+    def require_commands(self) -> None:
+        """Raise UnreadableRowError if the row of a command is left out: its nodes look as if they were in none."""
+        for row in self.unreadable_rows:
+            if row.is_command:
+                raise UnreadableRowError("dynamodb:Query", row)
+
+    @property
+    def unreadable_claims(self) -> frozenset[str]:
+        """Names of claims that exist although `claims` lacks them."""
+        return frozenset(row.name for row in self.unreadable_rows if row.is_claim)
+
+
+# NodePools and EC2NodeClasses as if their hash annotations were always current: drift compares nodes with these.
+
+
+def with_current_pool_hash(pool: NodePool) -> NodePool:
+    """Return the pool with its current hash annotation, which `reconcile` also writes to the object for people."""
+    if not pool.template_hash:
+        return pool
+    own = {**pool.own_annotations, labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+    return msgspec.structs.replace(pool, own_annotations=own)
+
+
+def with_current_class_hash(node_class: NodeClass) -> NodeClass:
+    """Return the class with its current hash annotation."""
+    if not node_class.spec_hash:
+        return node_class
+    hashes = {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
+    return msgspec.structs.replace(node_class, own_annotations={**node_class.own_annotations, **hashes})
+
+
+# Binds pods to the stored or launched claim planned for them, so that they are not planned again while its node boots.
+#
+# A plan packs pods more tightly than a later plan that places them one by one onto the launching nodes. If they were planned
+# again, some would not fit, and each run of a burst would launch additional nodes.
+
+
+NOMINATIONS_VALID_FOR: Final = timedelta(minutes=2)
+"""How long nominations are valid after a node's initialization: kube-scheduler retries pods with up to 10 s of back-off, and a
+burst keeps it busy longer."""
+
+
+def awaits_pods(record: ClaimRecord, now: datetime) -> bool:
+    """Whether pods wait for its node: it was launched for them, and its node is neither initialized nor late."""
+    boots = record.phase in (ClaimPhase.LAUNCHED, ClaimPhase.REGISTERED) and record.deletion is None
+    return boots and bool(record.plan.pods) and not is_late_to_initialize(record, now)
+
+
+def is_requested(record: ClaimRecord) -> bool:
+    """Whether it is stored for pods but not launched yet."""
+    return record.phase is ClaimPhase.REQUESTED and record.deletion is None and bool(record.plan.pods)
+
+
+def with_expected_pods(
+    snapshot: Snapshot,
+    records: Iterable[ClaimRecord],
+    removed: Collection[str] = (),
+    leaving: Collection[str] = (),
+) -> Snapshot:
+    """Return the snapshot with these pods bound to their claims, as they will be; pods bound elsewhere stay there.
+
+    Once the node is initialized, the scheduler decides. A pod that we nominated, and whose nomination it has not cleared,
+    counts as bound for a while, since the scheduler reserves room for it; pods that it does not bind there are planned again.
+    For Karpenter, a nominated pod does not wait at all, since the scheduler made room for it by preemption. Our own nominations
+    make no room, so they are removed after their time.
+
+    Args:
+        snapshot: The observation.
+        records: Every claim.
+        removed: Names of claims that commands are removing: no pod is expected there.
+        leaving: Names of the leaving nodes: their pods count as moved, unless they are already being deleted, since their
+            successors then need the room.
+    """
+    records = tuple(records)
+    stay = [record for record in records if record.name not in removed]
+    nodes = {node.provider_id: node.name for node in snapshot.nodes if node.provider_id}
+    waiting = {
+        record.name: nodes.get(record.provider_id, record.name)
+        for record in stay
+        if awaits_pods(record, snapshot.now) or is_requested(record)
+    }
+    node_of = {pod: waiting[record.name] for record in stay if record.name in waiting for pod in record.plan.pods}
+    validity: dict[tuple[str, str], bool] = {
+        (pod, record.node_name): record.name not in removed and _is_valid(record, snapshot.now)
+        for record in records
+        for pod in record.nominated
+    }
+    if not node_of and not validity:
+        return snapshot
+    return msgspec.structs.replace(
+        snapshot,
+        pods=tuple(_expected(pod, node_of, validity, leaving) for pod in snapshot.pods),
+        node_claims=tuple(
+            msgspec.structs.replace(claim, node_name=waiting[claim.name]) if claim.name in waiting else claim
+            for claim in snapshot.node_claims
+        ),
+    )
+
+
+def _expected(
+    pod: Pod, node_of: Mapping[str, str], validity: Mapping[tuple[str, str], bool], leaving: Collection[str]
+) -> Pod:
+    if pod.node_name and (pod.node_name not in leaving or pod.is_terminating):
+        return pod
+    if pod.key in node_of:
+        return msgspec.structs.replace(pod, node_name=node_of[pod.key])
+    if pod.node_name:
+        return pod
+    is_valid = validity.get((pod.key, pod.nominated_node_name)) if pod.nominated_node_name else None
+    if is_valid is None:
+        return pod
+    return msgspec.structs.replace(pod, node_name=pod.nominated_node_name if is_valid else "", nominated_node_name="")
+
+
+def _is_valid(record: ClaimRecord, now: datetime) -> bool:
+    """Whether our nomination is still valid: the node stays, and the scheduler's time is not over."""
+    since = record.initialized_at
+    return record.deletion is None and since is not None and now - since < NOMINATIONS_VALID_FOR
+
+
+# The snapshot joined with the table: claims, commands, nominations, and pods on claims that are launched for them.
+
+
+def with_own_state(
+    snapshot: Snapshot,
+    records: tuple[ClaimRecord, ...],
+    commands: tuple[CommandRecord, ...],
+    *,
+    nominated_until: dict[str, datetime],
+    moved_workloads: dict[str, MovedWorkload],
+    evicted_nodes: dict[str, EvictedNode],
+) -> Snapshot:
+    """Return the snapshot with our claims, the claims that commands remove, and pods bound to claims being launched for them.
+
+    Those are pending pods, and pods on a node that is leaving or that a command is removing, for which the claim is the
+    replacement. They use the claim's room and count in its zone as soon as it is stored.
+    """
+    removed = frozenset(name for command in commands if command.has_started for name in command.command.claims)
+    leaving = frozenset(r.node_name for r in records if r.node_name and (r.deletion is not None or r.name in removed))
+    consolidate_after = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
+    requested = [r.plan for r in records if r.phase is ClaimPhase.REQUESTED and r.deletion is None]
+    virtual = {pod for plan in requested for pod in plan.buffer_pods}
+    joined = msgspec.structs.replace(
+        snapshot,
+        buffers=tuple(_without_requested(buffer, virtual) for buffer in snapshot.buffers),
+        node_claims=tuple(
+            requested_claim(record, snapshot.now)
+            if is_requested(record)
+            else node_claim(record, _consolidate_after(record, consolidate_after), snapshot.now)
+            for record in records
+            if record.machine is not None or is_requested(record)
+        ),
+        node_pools=tuple(with_current_pool_hash(pool) for pool in snapshot.node_pools),
+        node_classes=tuple(with_current_class_hash(found) for found in snapshot.node_classes),
+        marked_for_deletion=tuple(sorted(removed)),
+        nominated_until=nominated_until,
+        moved_workloads=moved_workloads,
+        evicted_nodes=evicted_nodes,
+    )
+    return with_expected_pods(joined, records, removed, leaving)
+
+
+def _consolidate_after(record: ClaimRecord, consolidate_after: Mapping[str, timedelta | None]) -> timedelta | None:
+    return consolidate_after.get(record.plan.node_pool)
+
+
+def displaced_pods(records: Iterable[ClaimRecord], pods: Iterable[Pod]) -> dict[str, tuple[str, ...]]:
+    """Return the pods that must move, by the claim whose drain may wait for their replacements."""
+    claims = {record.node_name: record.name for record in records if record.node_name and awaits_replacements(record)}
+    found: dict[str, list[str]] = {name: [] for name in sorted(claims.values())}
+    for pod in pods:
+        if pod.node_name in claims and is_reschedulable(pod):
+            found[claims[pod.node_name]].append(pod.key)
+    return {name: tuple(sorted(keys)) for name, keys in found.items()}
+
+
+def _without_requested(buffer: CapacityBuffer, requested: Collection[str]) -> CapacityBuffer:
+    """Return the buffer without the pods whose launch is in progress."""
+    own = f"{buffer.namespace}/"
+    names = (key.removeprefix(own) for key in requested if key.startswith(own))
+    return msgspec.structs.replace(buffer, requested=tuple(sorted(names)))
+
+
+# Marks NodePools whose nodes' user data exceeds EC2's limit, so that nothing is planned for them.
+#
+# `reconcile` writes the same into their conditions; this module covers NodePools that were created or edited since then.
+
+
+UserDataProblem = Callable[[JsonObject, NodePool], str]
+"""Returns why a NodePool cannot launch from a class, empty if it can (`CloudProvider.user_data_problem`)."""
+
+
+def measured(pool: NodePool, node_classes: Mapping[str, JsonObject], problem_of: UserDataProblem) -> NodePool:
+    """Return the NodePool, with a problem if its nodes' user data is too long. Raises PortError."""
+    manifest = node_classes.get(pool.node_class.name)
+    if manifest is None or pool.problem:
+        return pool
+    return msgspec.structs.replace(pool, problem=problem_of(manifest, pool))
+
+
+def without_oversized_pools(
+    snapshot: Snapshot, node_classes: Mapping[str, JsonObject], problem_of: UserDataProblem
+) -> Snapshot:
+    """Return the snapshot with its NodePools measured; if that fails now, the launch reports the problem."""
+    pools = []
+    for pool in snapshot.node_pools:
+        try:
+            pools.append(measured(pool, node_classes, problem_of))
+        except PortError:
+            pools.append(pool)
+    return msgspec.structs.replace(snapshot, node_pools=tuple(pools))
+
+
+# Marks offerings of the catalogue that EC2 recently refused, or in zones to avoid, as unavailable.
+#
+# Such offerings still price running nodes, but nothing is launched from them.
+
+
+def without_unavailable(catalogue: Catalogue, refused: AbstractSet[OfferingKey]) -> Catalogue:
+    """Return the catalogue with the refused offerings marked as unavailable."""
+    if not refused:
+        return catalogue
+    names = {key.instance_type for key in refused}
+
+    def masked(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+        return tuple(_masked(found, refused) if found.name in names else found for found in types)
+
+    return Catalogue(
+        default=masked(catalogue.default),
+        by_node_class={name: masked(types) for name, types in catalogue.by_node_class.items()},
+    )
+
+
+def without_denied(catalogue: Catalogue, denials: Iterable[LaunchDenial]) -> Catalogue:
+    """Return the catalogue with the offerings that EC2 denies an EC2NodeClass marked as unavailable, for that class."""
+    by_class = dict(catalogue.by_node_class)
+    for denial in denials:
+        types = by_class.get(denial.node_class, catalogue.default)
+        keys = {o.key for found in types for o in found.offerings if denial.scope.covers(o.key)}
+        by_class[denial.node_class] = tuple(_masked(found, keys) for found in types)
+    return Catalogue(default=catalogue.default, by_node_class=by_class)
+
+
+def has_unavailable(catalogue: Catalogue) -> bool:
+    """Whether any offering is not available."""
+    every = (catalogue.default, *catalogue.by_node_class.values())
+    return any(not offering.available for types in every for found in types for offering in found.offerings)
+
+
+def without_full_subnets(
+    catalogue: Catalogue, subnets: Mapping[str, Iterable[tuple[str, str]]], refused: AbstractSet[OfferingKey]
+) -> Catalogue:
+    """Return the catalogue with an EC2NodeClass's offerings marked as unavailable where all its subnets lack addresses.
+
+    Args:
+        catalogue: The catalogue.
+        subnets: EC2NodeClass → (subnet id, zone).
+        refused: What EC2 recently refused, subnets included.
+    """
+    by_class = dict(catalogue.by_node_class)
+    for name, own in sorted(subnets.items()):
+        zones = closed_zones(own, refused)
+        if zones:
+            types = catalogue.types_for(name)
+            keys = {o.key for found in types for o in found.offerings if o.zone in zones}
+            by_class[name] = tuple(_masked(found, keys) for found in types)
+    return Catalogue(default=catalogue.default, by_node_class=by_class)
+
+
+def without_zones(catalogue: Catalogue, zones: AbstractSet[str]) -> Catalogue:
+    """Return the catalogue with all offerings in these zones marked as unavailable."""
+    if not zones:
+        return catalogue
+    in_them = {
+        offering.key
+        for types in (catalogue.default, *catalogue.by_node_class.values())
+        for found in types
+        for offering in found.offerings
+        if offering.zone in zones
+    }
+    return without_unavailable(catalogue, in_them)
+
+
+def _masked(found: InstanceType, refused: AbstractSet[OfferingKey]) -> InstanceType:
+    offerings = tuple(
+        msgspec.structs.replace(offering, available=False) if offering.key in refused else offering
+        for offering in found.offerings
+    )
+    return msgspec.structs.replace(found, offerings=offerings)
+
+
+# The market for launches: without offerings that EC2 refuses or denies, and without zones that traffic is shifted from.
+
+
+class OpenMarket:
+    """Reads the market without offerings that cannot be launched now."""
+
+    def __init__(
+        self,
+        catalogues: CatalogueStore,
+        unavailable: UnavailableOfferings,
+        denials: LaunchDenials,
+        brakes: Brakes,
+        quotas: QuotaStore,
+    ) -> None:
+        self._catalogues = catalogues
+        self._unavailable = unavailable
+        self._denials = denials
+        self._brakes = brakes
+        self._quotas = quotas
+
+    def read_at(self) -> tuple[datetime, ...]:
+        """Return when the stored shapes and prices were read; empty before the first reading. Raises PortError."""
+        facts = self._catalogues.facts()
+        return (facts.shapes_read_at, facts.prices_read_at) if facts is not None else ()
+
+    def catalogue(
+        self, node_classes: Iterable[JsonObject], now: datetime, claims: Iterable[ClaimRecord] = ()
+    ) -> Catalogue:
+        """Return the market for these classes without recently refused offerings. Raises NotFoundError before the first.
+
+        `claims` are all claims, for plans: each holds its place in a capacity reservation.
+        """
+        manifests, refused = sorted(node_classes, key=name_of), self._unavailable.refused(now).avoided
+        open_ = without_unavailable(self._whole(manifests, claims, now), refused)
+        return without_full_subnets(open_, {name_of(one): subnets_of(one) for one in manifests}, refused)
+
+    def denials(self, node_classes: Iterable[JsonObject], now: datetime) -> tuple[LaunchDenial, ...]:
+        """Return what prevents launches from these EC2NodeClasses now; a changed class may be retried at once."""
+        revisions = {name_of(manifest): revision_of(manifest) for manifest in node_classes}
+        return tuple(
+            denial
+            for denial in self._denials.all()
+            if denial.node_class in revisions and denial.is_paused(now, revisions[denial.node_class])
+        )
+
+    def without_shifted_zones(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot without launches in zones from which traffic is shifted away."""
+        away = self._brakes.engaged().zones
+        if not away:
+            return snapshot
+        names = zones_by_id(snapshot.node_classes, snapshot.nodes)
+        zones = frozenset(names.get(zone, zone) for zone in away)
+        return msgspec.structs.replace(snapshot, catalogue=without_zones(snapshot.catalogue, zones))
+
+    def with_quotas(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with EC2's vCPU quotas; without any if they cannot be read, since EC2 enforces them itself."""
+        with suppress(PortError):
+            reading = self._quotas.reading()
+            if reading is not None:
+                left = reading.left_to(snapshot.cluster, snapshot.now)
+                return msgspec.structs.replace(snapshot, vcpu_quotas=left)
+        return snapshot
+
+    def with_addresses(
+        self, snapshot: Snapshot, node_classes: Iterable[JsonObject], claims: Iterable[ClaimRecord]
+    ) -> Snapshot:
+        """Return the snapshot with the free addresses of subnets that have few, beside all claims in flight.
+
+        A subnet that recently refused a launch has none: launches avoid it. Raises PortError.
+        """
+        manifests = tuple(node_classes)
+        if not any(map(has_address_reading, manifests)):
+            return snapshot
+        from core.lifecycle.claims import addresses_left  # most clusters have plenty
+
+        full = refused_subnets(self._unavailable.refused(snapshot.now).avoided)
+        left = addresses_left(manifests, claims, snapshot.now) | dict.fromkeys(sorted(full), 0)
+        return msgspec.structs.replace(snapshot, subnet_addresses=left)
+
+    def _whole(self, manifests: Sequence[JsonObject], claims: Iterable[ClaimRecord], now: datetime) -> Catalogue:
+        return with_reservations(self._catalogues.catalogue(manifests), manifests, held_places(claims), now)
+
+    def without_refusals(self, view: ClusterState) -> Snapshot:
+        """Return the snapshot as if EC2 had refused and denied nothing. Raises PortError."""
+        manifests = sorted(view.node_classes.values(), key=name_of)
+        whole = self._whole(manifests, view.claims.values(), view.snapshot.now)
+        return self.without_shifted_zones(msgspec.structs.replace(view.snapshot, catalogue=whole))
 
 
 class Observer:
@@ -127,7 +544,7 @@ class Observer:
         rows = rows or self._stores.own_rows()
         commands, records = rows.commands, rows.claims
         found = self._reader.complete()
-        node_classes = found.by_kind[kinds.EC2_NODE_CLASSES]
+        node_classes = found.by_kind[resources.EC2_NODE_CLASSES]
         now = self._clock.now()
         denials = self.open_market.denials(node_classes, now) if with_market else ()
         market = self.open_market.catalogue(node_classes, now, records) if with_market else Catalogue()
@@ -148,7 +565,7 @@ class Observer:
             commands=commands,
             node_pools=found.node_pools(),
             node_classes=found.node_classes_by_name(),
-            buffers=found.by_kind.get(kinds.CAPACITY_BUFFERS, ()),
+            buffers=found.by_kind.get(resources.CAPACITY_BUFFERS, ()),
             denials=denials,
             problems=(*found.rejected, *problems),
             unreadable_rows=self._stores.unreadable.all(),
@@ -174,7 +591,7 @@ class Observer:
         """
         found = self._reader.for_launches()
         now = self._clock.now()
-        node_classes = found.by_kind[kinds.EC2_NODE_CLASSES]
+        node_classes = found.by_kind[resources.EC2_NODE_CLASSES]
         is_limited = any(selects_reservations(each) or has_address_reading(each) for each in node_classes)
         claims = self._stores.claims.all() if is_limited else ()
         catalogue = without_denied(

@@ -11,18 +11,17 @@ import msgspec
 
 from core.api.objects import JsonObject
 from core.disruption import disrupt
-from core.disruption.commands.apply_command import carried_out
-from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.fleet_cost import fleet_price
+from core.disruption.command import carried_out
+from core.disruption.disruption_pass import DisruptionPass, fleet_price
 from core.disruption.fleet_floor import fleet_floor
-from core.disruption.stored_targets import after_commands, encode
-from core.disruption.target.target_fleet import spot_is_gated, target_fleet
-from core.disruption.target.target_search import TargetSearch
-from core.gc_pause import collector_paused
+from core.disruption.target.fleet import spot_is_gated, target_fleet
+from core.disruption.target.search import TargetSearch
+from core.disruption.target.stored import after_commands, encode
+from core.interpreter import collector_paused
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars
-from core.packing.target.fleet_target import DOLLARS
+from core.packing.fleet_target import DOLLARS
 
 T = TypeVar("T")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from benchmarks.operations import clusters
 from benchmarks.operations.usage import Usage
-from simulator.aws.region import read_region
+from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
 from simulator.run import seeded
-from simulator.scenario.scenario import read_scenario
+from simulator.scenario import read_scenario
 from simulator.world import QUICK, World, open_world
 
 

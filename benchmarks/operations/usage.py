@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from installation.wiring import BY_NAME
-from simulator.aws.errors import AwsError
-from simulator.invocation.calls import Call
+from simulator.aws.queues import AwsError
+from simulator.invocation.faults import Call
 from simulator.record import Event
 from simulator.world import World
 

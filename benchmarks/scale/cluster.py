@@ -23,8 +23,8 @@ from benchmarks.scale.names import (
 from benchmarks.scale.pods import pod_on
 from core import labels
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import resources
+from core.manifests.wire.resources import Resource
 
 _CAPACITY: Final = {"cpu": "16", "memory": "65011712Ki", "pods": "234", "ephemeral-storage": "20959212Ki"}
 _ALLOCATABLE: Final = {"cpu": "15890m", "memory": "60000000Ki", "pods": "234", "ephemeral-storage": "18242267924"}
@@ -40,24 +40,24 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     def objects(self, resource: Resource) -> Iterator[JsonObject]:
         """Every object of a kind."""
         match resource:
-            case kinds.PODS:
+            case resources.PODS:
                 yield from (self.pod(index) for index in range(self.pods))
-            case kinds.NODES:
+            case resources.NODES:
                 yield from (self.node(index) for index in range(self.nodes))
-            case kinds.CSI_NODES:
+            case resources.CSI_NODES:
                 yield from (_csi_node(node_name(index)) for index in range(self.nodes))
-            case kinds.NODE_POOLS:
+            case resources.NODE_POOLS:
                 yield from (_node_pool(index) for index in range(POOLS))
-            case kinds.EC2_NODE_CLASSES:
+            case resources.EC2_NODE_CLASSES:
                 yield _node_class()
-            case kinds.NAMESPACES:
+            case resources.NAMESPACES:
                 yield from ({"metadata": {"name": f"ns-{index}"}} for index in range(NAMESPACES))
-            case kinds.POD_DISRUPTION_BUDGETS:
+            case resources.POD_DISRUPTION_BUDGETS:
                 yield from (_budget(index) for index in range(SERVICES))
-            case kinds.PERSISTENT_VOLUMES | kinds.PERSISTENT_VOLUME_CLAIMS | kinds.VOLUME_ATTACHMENTS:
+            case resources.PERSISTENT_VOLUMES | resources.PERSISTENT_VOLUME_CLAIMS | resources.VOLUME_ATTACHMENTS:
                 for index in range(self.pending, self.pods, WITH_VOLUME):
                     yield _volume_object(resource, index, self.node_of(index))
-            case kinds.STORAGE_CLASSES:
+            case resources.STORAGE_CLASSES:
                 yield {"metadata": {"name": "gp3"}, "provisioner": "ebs.csi.aws.com"}
             case _:
                 return
@@ -183,10 +183,10 @@ def _volume_object(resource: Resource, index: int, node: str) -> JsonObject:
     metadata: JsonObject = {"name": volume}
     csi = {"driver": "ebs.csi.aws.com", "volumeHandle": f"vol-{index:017x}"}
     spec: JsonObject = {"csi": csi, "storageClassName": "gp3"}
-    if resource == kinds.PERSISTENT_VOLUME_CLAIMS:
+    if resource == resources.PERSISTENT_VOLUME_CLAIMS:
         metadata = {"name": f"data-{index}", "namespace": namespace}
         spec = {"volumeName": volume, "storageClassName": "gp3"}
-    elif resource == kinds.VOLUME_ATTACHMENTS:
+    elif resource == resources.VOLUME_ATTACHMENTS:
         metadata = {"name": f"csi-{index}"}
         spec = {"attacher": "ebs.csi.aws.com", "nodeName": node, "source": {"persistentVolumeName": volume}}
     return {"metadata": metadata, "spec": spec}

@@ -17,14 +17,13 @@ from typing import Any, ClassVar, Final
 
 import boto3
 
-from adapters.composition.adapters import Adapters
+from adapters.composition.functions import Adapters
 from adapters.ports import JsonObject
-from adapters.runtime.clock import SystemClock
+from adapters.runtime import SystemClock
 from benchmarks.scale.names import NOW, claim_name, instance_id
 from benchmarks.scale.records import COMMAND
 from benchmarks.scale.server import CLUSTER
-from core.catalogue.build import CatalogueBuilder
-from core.catalogue.facts import MarketFacts
+from core.catalogue.build import CatalogueBuilder, MarketFacts
 from core.model.catalogue import Catalogue
 from installation.settings import Settings
 from installation.wiring import BY_NAME

@@ -8,8 +8,7 @@ from typing import Final
 from benchmarks.scale.names import NOW, POOLS, TYPE, ZONES, claim_name, instance_id, node_labels, node_name
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord, Machine
 from core.model.catalogue import Offering
-from core.model.node_claim import ObjectRef
-from core.model.plan import Command, PlannedClaim
+from core.model.plan import Command, ObjectRef, PlannedClaim
 
 COMMAND: Final = "consolidation"
 _GIB: Final = 1024**3

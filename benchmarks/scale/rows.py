@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from adapters.composition.adapters import Adapters
-from adapters.runtime.clock import SystemClock
+from adapters.composition.functions import Adapters
+from adapters.runtime import SystemClock
 from core.api.objects import JsonObject
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from installation.settings import Settings

@@ -22,8 +22,8 @@ from benchmarks.scale.names import instance_id, node_name
 from benchmarks.scale.records import claim, command
 from benchmarks.scale.rows import rows_of
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import resources
+from core.manifests.wire.resources import Resource
 
 CLUSTER: Final = "scale"
 PAGE: Final = 500
@@ -43,14 +43,14 @@ class World:
         self.counts: Counter[str] = Counter()
         self.url = ""
         self._pages: dict[Resource, list[bytes]] = {}
-        self._by_path = {resource.path(): resource for resource in kinds.ALL}
+        self._by_path = {resource.path(): resource for resource in resources.ALL}
         self._nodes = {node_name(index): index for index in range(cluster.nodes)}
         self._rows: dict[str, list[JsonObject]] = {}
         claims, commands = rows_of(CLUSTER, [claim(index) for index in range(cluster.nodes)], [command()])
         for row in claims:  # a command in progress would keep `disrupt` from deciding, so no query finds it
             self._rows.setdefault(row["pk"]["S"], []).append(row)
         self._row = {(row["pk"]["S"], row["sk"]["S"]): row for row in (*claims, *commands)}
-        for resource in kinds.ALL:
+        for resource in resources.ALL:
             self.pages(resource)
 
     def pages(self, resource: Resource) -> list[bytes]:
@@ -75,7 +75,7 @@ class World:
 
     def _selected(self, resource: Resource, selectors: str) -> Iterator[JsonObject]:
         node = _NODE_SELECTOR.search(selectors)
-        if resource == kinds.PODS and node is not None:
+        if resource == resources.PODS and node is not None:
             yield from self.cluster.pods_of(node[1])
 
     def _object(self, path: str) -> tuple[int, bytes]:
@@ -84,7 +84,7 @@ class World:
         if kind == "nodes" and name in self._nodes:
             return 200, gzip.compress(msgspec.json.encode(self.cluster.node(self._nodes[name])), 1)
         if kind == "ec2nodeclasses":
-            return 200, gzip.compress(msgspec.json.encode(next(self.cluster.objects(kinds.EC2_NODE_CLASSES))), 1)
+            return 200, gzip.compress(msgspec.json.encode(next(self.cluster.objects(resources.EC2_NODE_CLASSES))), 1)
         return 404, gzip.compress(b'{"kind":"Status","code":404}', 1)
 
     def table(self, operation: str, asked: JsonObject) -> JsonObject:

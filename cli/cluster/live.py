@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from cli.errors import InputError
-from cli.manifests.document import Document
-from cli.terminal.progress import progress_held
+from cli.manifests.inventory import Document
+from cli.terminal.style import progress_held
 from core.api.objects import mapping, sequence
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import resources
+from core.manifests.wire.resources import Resource
 
 PAGE: Final = 500
 PAGES_MAX: Final = 1000
@@ -27,22 +27,22 @@ _SAID_MAX: Final = 500
 """The most characters of a plugin's message that are shown: some print a whole traceback."""
 
 _ALWAYS: Final = (
-    kinds.NODE_POOLS,
-    kinds.EC2_NODE_CLASSES,
-    kinds.NODE_CLAIMS,
-    kinds.NODE_OVERLAYS,
-    kinds.NODES,
-    kinds.CSI_NODES,
-    kinds.NAMESPACES,
-    kinds.PRIORITY_CLASSES,
-    kinds.STORAGE_CLASSES,
-    kinds.PERSISTENT_VOLUMES,
-    kinds.PERSISTENT_VOLUME_CLAIMS,
-    kinds.VOLUME_ATTACHMENTS,
-    kinds.POD_DISRUPTION_BUDGETS,
-    kinds.DAEMON_SETS,
-    kinds.SERVICES,
-    kinds.PODS,
+    resources.NODE_POOLS,
+    resources.EC2_NODE_CLASSES,
+    resources.NODE_CLAIMS,
+    resources.NODE_OVERLAYS,
+    resources.NODES,
+    resources.CSI_NODES,
+    resources.NAMESPACES,
+    resources.PRIORITY_CLASSES,
+    resources.STORAGE_CLASSES,
+    resources.PERSISTENT_VOLUMES,
+    resources.PERSISTENT_VOLUME_CLAIMS,
+    resources.VOLUME_ATTACHMENTS,
+    resources.POD_DISRUPTION_BUDGETS,
+    resources.DAEMON_SETS,
+    resources.SERVICES,
+    resources.PODS,
 )
 """Everything that a decision reads.
 

@@ -2,38 +2,329 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from adapters.composition.cli_adapters import ReadOnlyAdapters
 from adapters.composition.cluster_api import kubernetes_of
-from adapters.observation.cluster_state import ClusterState
-from adapters.observation.observer import Observer
-from adapters.ports import Clock, Kubernetes, Listing, NotFoundError, PortError
-from adapters.runtime.clock import SystemClock
+from adapters.composition.command_line import ReadOnlyAdapters
+from adapters.composition.functions import Adapters
+from adapters.current_target import current_target
+from adapters.observation.observer import ClusterState, Observer
+from adapters.ports import Clock, ConflictError, Kubernetes, Listing, NotFoundError, PortError
+from adapters.runtime import SystemClock
 from adapters.store import SweepState
-from adapters.store.current_target import current_target
-from cli.cluster.installation import Installation
-from cli.cluster.proposals import open_proposals
 from cli.errors import InputError
 from cli.manifests.inventory import Inventory
-from core.approval.proposal import Proposal
+from core.api.objects import mapping
+from core.approval.proposal import Proposal, ProposalVerdict
 from core.approval.verification import without_proposed
-from core.brakes.brake import Action, BrakeKind, EngagedBrakes
-from core.brakes.breaker import Breaker
-from core.disruption.rollouts import Rollout, rollouts
-from core.manifests.wire.api_resources import Resource
+from core.brakes import Action, BrakeKind, EngagedBrakes, Mode
+from core.breakers import Breaker
+from core.disruption.move_history import Rollout, rollouts
+from core.errors import InvalidInputError
+from core.manifests.wire.resources import Resource
 from core.model.snapshot import Snapshot
+from installation.stack_names import stack_name
 
 if TYPE_CHECKING:
-    from adapters.composition.adapters import Adapters
-    from core.catalogue.facts import StalePart
+    import boto3
+    from botocore.config import Config
 
+    from core.catalogue.build import StalePart
+    from installation.settings import Settings
+
+
+# Bounds calls to AWS: a region that does not answer fails within a minute, not within the SDK's ten.
+
+
+CONNECT_SECONDS: Final = 4
+READ_SECONDS: Final = 12
+ATTEMPTS: Final = 3
+
+
+def bounded_calls(connections: int = 10) -> Config:
+    """Return the configuration of a client; `connections`: the most open ones."""
+    from botocore.config import Config
+
+    return Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        max_pool_connections=connections,
+    )
+
+
+# Finds an installation by its cluster's name, and reads its deployed settings with the user's AWS permissions.
+
+
+_FUNCTION: Final = "AWS::Lambda::Function"
+_PROVISION: Final = "provisionFunction"
+"""Prefix of the logical id of the function whose settings are read: all functions have the same."""
 
 _HINT: Final = (
+    "--profile, --region and --stack say with whose credentials, where and under which name to look; "
+    "`fleetwright status --all` lists the clusters of an account and region"
+)
+
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """An installation.
+
+    Attributes:
+        cluster: Name of the EKS cluster.
+        stack: Name of the provisioner stack.
+        settings: The settings of its functions.
+        session: The AWS session for further calls.
+    """
+
+    cluster: str
+    stack: str
+    settings: Settings
+    session: boto3.Session
+
+
+def find_installation(cluster: str, *, region: str | None, profile: str | None, stack: str | None) -> Installation:
+    """Return the installation for a cluster.
+
+    Raises:
+        InputError: If there is none, or it cannot be read with these credentials.
+    """
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        session = _session(profile, region)
+    except BotoCoreError as error:
+        raise InputError(f"no installation for cluster {cluster}: {error}", hint=_HINT) from error
+    return installation_in(session, cluster, stack)
+
+
+def installation_in(session: boto3.Session, cluster: str, stack: str | None = None) -> Installation:
+    """Return the installation for a cluster in the session's account and region.
+
+    Raises:
+        InputError: If there is none, or it cannot be read with these credentials.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    name = stack or stack_name(cluster)
+    try:
+        function = next(_functions(session.client("cloudformation", config=bounded_calls()), name), None)
+        if function is None:
+            raise InputError(f"the stack {name} has no function `provision`", hint="--stack names another stack")
+        found = session.client("lambda", config=bounded_calls()).get_function_configuration(FunctionName=function)
+    except (BotoCoreError, ClientError) as error:
+        raise InputError(f"no installation for cluster {cluster}: {error}", hint=_HINT) from error
+    return Installation(cluster=cluster, stack=name, settings=_settings(found, function), session=session)
+
+
+def new_session(profile: str | None, region: str | None) -> boto3.Session:
+    """Return a session with the user's own credentials."""
+    return _session(profile, region)
+
+
+def _session(profile: str | None, region: str | None) -> boto3.Session:
+    import boto3
+
+    return boto3.Session(profile_name=profile, region_name=region)
+
+
+def _functions(cloudformation: Any, stack: str) -> Iterator[str]:
+    for page in cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack):
+        for resource in page["StackResourceSummaries"]:
+            if resource["ResourceType"] == _FUNCTION and resource["LogicalResourceId"].startswith(_PROVISION):
+                yield resource["PhysicalResourceId"]
+
+
+def _settings(configuration: dict[str, Any], function: str) -> Settings:
+    from installation.settings import Settings
+
+    variables = mapping(mapping(configuration.get("Environment")).get("Variables"))
+    try:
+        return Settings.from_environment(variables)
+    except InvalidInputError as error:
+        raise InputError(str(error), source=function, hint="it is of another release than this program") from error
+
+
+# Reads and sets the kill switches of installations: SSM parameters, with the user's own AWS permissions.
+
+
+PATH: Final = "/fleetwright/"
+"""Prefix of each cluster's kill switch, `/fleetwright/CLUSTER/mode`."""
+
+_ACCOUNT_PART: Final = 4
+"""Position of the account in an ARN."""
+
+_NAME: Final = re.compile(r"/fleetwright/(?P<cluster>[^/]+)/mode")
+
+
+class SwitchSetting(msgspec.Struct, frozen=True):
+    """The present setting of one cluster's kill switch. `account`: the number of its AWS account, empty if unknown."""
+
+    cluster: str
+    parameter: str
+    value: str
+    account: str = ""
+
+
+class KillSwitches:
+    """The kill switches of one account and region."""
+
+    def __init__(self, session: boto3.Session) -> None:
+        with _aws_errors_as_input_errors("ssm"):
+            self._ssm: Any = session.client("ssm", config=bounded_calls())
+
+    def all(self) -> list[SwitchSetting]:
+        """Return every kill switch, by cluster. Raises InputError."""
+        with _aws_errors_as_input_errors("ssm:GetParametersByPath"):
+            pages = self._ssm.get_paginator("get_parameters_by_path").paginate(Path=PATH, Recursive=True)
+            found = [parameter for page in pages for parameter in page["Parameters"]]
+        named = [(match, entry) for entry in found if (match := _NAME.fullmatch(entry["Name"])) is not None]
+        switches = (
+            SwitchSetting(match["cluster"], entry["Name"], entry["Value"].strip(), _account(entry))
+            for match, entry in named
+        )
+        return sorted(switches, key=lambda switch: switch.cluster)
+
+    def one(self, cluster: str, parameter: str) -> SwitchSetting:
+        """Return one of them. Raises InputError."""
+        with _aws_errors_as_input_errors("ssm:GetParameter"):
+            value = self._ssm.get_parameter(Name=parameter)["Parameter"]["Value"]
+        return SwitchSetting(cluster, parameter, value.strip())
+
+    def turn(self, switch: SwitchSetting, mode: Mode) -> None:
+        """Set one of them. Raises InputError."""
+        with _aws_errors_as_input_errors("ssm:PutParameter"):
+            self._ssm.put_parameter(Name=switch.parameter, Value=str(mode), Overwrite=True)
+
+
+def switch_of(installation: Installation) -> tuple[KillSwitches, SwitchSetting]:
+    """Return the kill switch of an installation. Raises InputError."""
+    parameter = installation.settings.kill_switch_parameter
+    if not parameter:
+        raise InputError(f"the functions of {installation.stack} have no kill switch", hint="deploy the stack again")
+    switches = KillSwitches(installation.session)
+    return switches, switches.one(installation.cluster, parameter)
+
+
+def _account(entry: Mapping[str, Any]) -> str:
+    """Return the account in the ARN of a parameter."""
+    parts = str(entry.get("ARN", "")).split(":")
+    return parts[_ACCOUNT_PART] if len(parts) > _ACCOUNT_PART else ""
+
+
+class _aws_errors_as_input_errors:  # noqa: N801 - used as a statement
+    """Translate errors of the SDK to input errors."""
+
+    def __init__(self, call: str) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        if isinstance(error, ClientError | BotoCoreError):
+            raise InputError(f"{self._call}: {error}", hint="--profile and --region say whose") from error
+
+
+# Reads the commands that wait for approval, and stores a person's verdict, with the user's own AWS permissions.
+
+
+TRIES: Final = 3
+"""The most attempts to write a verdict against concurrent changes by the functions."""
+
+_ID_SHOWN_MIN: Final = 4
+
+_PROPOSAL_HINT: Final = (
+    "--profile and --region say whose permissions count, and where; docs/how-to/approve.md lists the permissions, "
+    "and docs/how-to/deploy.md says how a lost table is restored"
+)
+
+
+class OpenProposals:
+    """The proposals of one installation.
+
+    Raises:
+        InputError: From every method, if the table cannot be read or written.
+    """
+
+    def __init__(self, installation: Installation) -> None:
+        self._cluster = installation.cluster
+        if installation.settings.approval_rule() is None:
+            hint = "set `mode: approve` in the context of the deployment"
+            raise InputError(f"the functions of {installation.stack} wait for no approval", hint=hint)
+        self._store = Adapters(installation.settings, installation.session, SystemClock()).proposals
+
+    def all(self) -> tuple[Proposal, ...]:
+        """Return every proposal of the last days, the oldest first."""
+        try:
+            found = self._store.all()
+        except PortError as error:
+            raise InputError(
+                f"the proposals of {self._cluster} cannot be read: {error}", hint=_PROPOSAL_HINT
+            ) from error
+        return tuple(sorted(found, key=lambda proposal: (proposal.proposed_at, proposal.id)))
+
+    def one(self, wanted: str) -> Proposal:
+        """Return the proposal with that id, or the only one whose id begins with it."""
+        if len(wanted) < _ID_SHOWN_MIN:
+            hint = f"give {_ID_SHOWN_MIN} characters of its id"
+            raise InputError(f"{wanted!r} is too short to name a proposal", hint=hint)
+        known = self.all()
+        alike = [found for found in known if found.id == wanted] or [
+            found for found in known if found.id.startswith(wanted)
+        ]
+        if len(alike) != 1:
+            problem = f"{len(alike)} proposals begin with {wanted!r}" if alike else f"there is no proposal {wanted!r}"
+            raise InputError(problem, hint=f"`fleetwright approve --list --cluster {self._cluster}` lists them")
+        return alike[0]
+
+    def answer(self, wanted: str, verdict: ProposalVerdict) -> Proposal:
+        """Store a verdict on a proposal; return the proposal unchanged if it no longer waits or already has the verdict.
+
+        A rejection is final: the person who rejected relies on the answer, and a second one may not have seen it.
+        """
+        for _ in range(TRIES):
+            proposal = self.one(wanted)
+            is_repeated = proposal.is_approved and verdict.is_approved
+            if not is_open(proposal, verdict.at) or proposal.is_rejected or is_repeated:
+                return proposal
+            try:
+                return self._store.change(proposal, msgspec.structs.replace(proposal, verdict=verdict))
+            except ConflictError:
+                continue
+            except PortError as error:
+                raise InputError(f"the verdict cannot be stored: {error}", hint=_PROPOSAL_HINT) from error
+        raise InputError(f"the functions keep changing proposal {wanted}", hint="give the same command again")
+
+
+def is_open(proposal: Proposal, now: datetime) -> bool:
+    """Whether a person may still approve or reject it."""
+    return proposal.end is None and now < proposal.expires_at
+
+
+def open_proposals(proposals: Sequence[Proposal], now: datetime) -> tuple[Proposal, ...]:
+    """Return the proposals that wait now."""
+    return tuple(proposal for proposal in proposals if is_open(proposal, now))
+
+
+def caller(session: Any) -> str:
+    """Return the ARN of the user's AWS identity; the call needs no permission. Raises InputError."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        arn: str = session.client("sts").get_caller_identity()["Arn"]
+    except (BotoCoreError, ClientError) as error:
+        raise InputError(f"sts:GetCallerIdentity: {error}", hint="--profile says whose credentials are used") from error
+    return arn
+
+
+_STATE_HINT: Final = (
     "--profile and --region say whose permissions count, and where; docs/how-to/see-a-cluster.md lists what is read, "
     "and docs/how-to/deploy.md says how a lost table is restored"
 )
@@ -97,7 +388,7 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
             stale_market=facts.stale_parts(view.snapshot.now) if facts is not None else (),
         )
     except PortError as error:
-        raise InputError(f"cluster {installation.cluster} cannot be read: {error}", hint=_HINT) from error
+        raise InputError(f"cluster {installation.cluster} cannot be read: {error}", hint=_STATE_HINT) from error
 
 
 def _waiting(reader: Adapters, now: datetime) -> tuple[Proposal, ...] | None:

@@ -9,7 +9,7 @@ from cli import arguments as shared
 from cli.cluster.arguments import add_installation
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.terminal import output
-from cli.terminal.printable import write_stderr
+from cli.terminal.style import write_stderr
 
 if TYPE_CHECKING:
     from core.approval.proposal import Proposal
@@ -38,8 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Store the verdict, or list waiting proposals; negative if the proposal no longer waits."""
     from datetime import UTC, datetime
 
-    from cli.cluster.installation import find_installation
-    from cli.cluster.proposals import OpenProposals, caller, open_proposals
+    from cli.cluster.own_state import OpenProposals, caller, find_installation, open_proposals
     from core.approval.proposal import ProposalVerdict
 
     if bool(arguments.id) == arguments.list:
@@ -69,8 +68,8 @@ def _holds(proposal: Proposal, now: Any) -> bool:
 
 
 def _show(arguments: argparse.Namespace, proposals: tuple[Proposal, ...], now: Any) -> None:
-    from cli.answers.plan_document import API_VERSION
-    from cli.answers.proposal_document import proposal_document
+    from cli.answers.plan import API_VERSION
+    from cli.answers.status import proposal_document
 
     found = [proposal_document(proposal, now) for proposal in proposals]
     document = {"apiVersion": API_VERSION, "kind": "Proposals", "cluster": arguments.cluster, "proposals": found}
@@ -78,7 +77,7 @@ def _show(arguments: argparse.Namespace, proposals: tuple[Proposal, ...], now: A
 
 
 def _table(document: dict[str, Any]) -> str:
-    from cli.answers.proposal_document import proposals_table
+    from cli.answers.status import proposals_table
 
     return proposals_table(document["proposals"]) if document["proposals"] else "nothing waits for approval"
 

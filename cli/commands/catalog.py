@@ -39,9 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
         InputError: If AWS refuses, or the file cannot be written.
     """
     from adapters.ports import PortError
-    from cli.answers.money import other_currency
+    from cli.answers.plan import other_currency
     from cli.manifests.reading import read
-    from cli.terminal.progress import progress
+    from cli.terminal.style import progress
     from core.catalogue.build import build_catalogue
     from core.catalogue.document import CatalogueOrigin, encode
 
@@ -74,7 +74,7 @@ def market_of(region: str, profile: str | None) -> CatalogueSource:
     import boto3
     from botocore.exceptions import BotoCoreError
 
-    from adapters.composition.cli_adapters import market_reader
+    from adapters.composition.command_line import market_reader
 
     try:
         return market_reader(boto3.Session(profile_name=profile, region_name=region), region)

@@ -55,21 +55,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
-    from cli.answers.disruption_table import disruption_names, disruption_table
-    from cli.answers.plan_document import disruption_document
+    from cli.answers.plan import disruption_document, disruption_names, disruption_table
     from cli.inputs import read_inputs
     from cli.search_time import share_of_time, timing
-    from cli.terminal.progress import progress
+    from cli.terminal.style import progress
 
     with progress("reading"):
         inputs = read_inputs(arguments)
     one = None
     if arguments.namespace:
-        from cli.answers.one_namespace import OneNamespace
+        from cli.answers.simulation import OneNamespace
 
         one = OneNamespace(inputs.snapshot, arguments.namespace)
     from core.disruption import disrupt
-    from core.gc_pause import collector_paused
+    from core.interpreter import collector_paused
 
     started, time_limit = time.perf_counter(), share_of_time(arguments)
     with progress(f"looking at {len(inputs.snapshot.nodes)} nodes"), collector_paused():

@@ -9,15 +9,14 @@ import yaml
 
 from cli.arguments import add_files, refuse_empty
 from cli.errors import DONE, NEGATIVE, InputError
-from cli.manifests.document import Document
-from cli.manifests.inventory import kind_read, refused_version_of
+from cli.manifests.inventory import Document, kind_read, refused_version_of
 from cli.manifests.reading import read
-from cli.terminal.printable import takes_every_character, write_stderr
-from core.api import conversion, problems
+from cli.terminal.style import takes_every_character, write_stderr
+from core.api import older_versions, problems
 from core.api.objects import identity_problems
-from core.api.written_defaults import written_defaults
+from core.api.status import written_defaults
 from core.errors import InvalidInputError
-from core.manifests.wire import decoding as wire
+from core.manifests.wire import decoding
 
 _EPILOG = """examples:
   fleetwright convert -f old/ > new.yaml
@@ -50,9 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
         write_stderr(f"fleetwright: {refusal}")
     if refusals:
         return NEGATIVE
-    converted = conversion.all_as_v1(document.object for document in documents)
+    converted = older_versions.all_as_v1(document.object for document in documents)
     for obj in converted:
-        for remark in conversion.remarks(obj):
+        for remark in older_versions.remarks(obj):
             write_stderr(f"warning: {obj['kind']} {obj['metadata'].get('name', '')}: {remark}")
     for document in documents:
         _note_defaults(document)
@@ -62,9 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _note_defaults(document: Document) -> None:
-    if not conversion.is_old(document.object):
+    if not older_versions.is_old(document.object):
         return
-    if defaults := written_defaults(document.object, conversion.as_v1(document.object)):
+    if defaults := written_defaults(document.object, older_versions.as_v1(document.object)):
         written = "\n".join(f"  {default}" for default in defaults)
         write_stderr(f"note: {document.subject} now says what its version assumed:\n{written}")
 
@@ -75,7 +74,7 @@ def _refusal(document: Document) -> InputError | None:
     resource = kind_read(document)
     try:
         if resource is not None:
-            wire.from_object(resource, document.object)
+            decoding.from_object(resource, document.object)
     except InvalidInputError as error:
         return document.error(str(error))
     fault = next(iter(problems(document.object)), None)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from cli import arguments as shared
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.terminal import output
-from cli.terminal.printable import write_stderr, write_stdout
+from cli.terminal.style import write_stderr, write_stdout
 
 if TYPE_CHECKING:
-    from cli.answers.difference_document import Side
-    from cli.manifests.document import Document
+    from cli.answers.difference import Side
+    from cli.manifests.inventory import Document
 
 ITERATIONS_DEFAULT: Final = 2000
 """Steps instead of seconds: an answer in a pull request must not depend on the speed of the machine."""
@@ -66,8 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan both sides and compare them. Negative only under a condition of `--fail-on`."""
-    from cli.answers.difference_document import as_markdown, as_table, difference_document
-    from cli.manifests.document import STANDARD_INPUT
+    from cli.answers.difference import as_markdown, as_table, difference_document
+    from cli.manifests.inventory import STANDARD_INPUT
     from cli.manifests.reading import read
 
     if [*arguments.before, *arguments.after, *arguments.files].count(STANDARD_INPUT) > 1:
@@ -88,12 +88,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _side(arguments: argparse.Namespace, documents: list[Document]) -> Side:
-    from cli.answers.difference_document import Side
+    from cli.answers.difference import Side
     from cli.inputs import read_inputs
     from cli.search_time import share_of_time
-    from cli.terminal.progress import progress
-    from core.disruption.fleet_cost import fleet_price
-    from core.gc_pause import collector_paused
+    from cli.terminal.style import progress
+    from core.disruption.disruption_pass import fleet_price
+    from core.interpreter import collector_paused
     from core.scheduling import schedule
 
     with progress("planning"), collector_paused():

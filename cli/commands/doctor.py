@@ -35,10 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from cli.answers.plan_document import API_VERSION
-    from cli.doctor.account import Account
-    from cli.doctor.checks import diagnose
-    from cli.doctor.finding import PROBLEM
+    from cli.answers.plan import API_VERSION
+    from cli.doctor.cluster import diagnose
+    from cli.doctor.network import PROBLEM, Account
     from installation.stack_names import stack_name
 
     try:

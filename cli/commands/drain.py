@@ -45,10 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show what would be removed, or remove it; negative while something remains."""
-    from cli.cluster.installation import find_installation
-    from cli.removal.documents import all_that_remains, drain_table, remaining_names
-    from cli.removal.draining import drain_all
-    from cli.removal.owned_resources import open_owned_resources
+    from cli.cluster.own_state import find_installation
+    from cli.removal import all_that_remains, drain_all, drain_table, open_owned_resources, remaining_names
 
     given = arguments.grace_period
     grace = _duration("--grace-period", given) if given is not None else None
@@ -64,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _duration(option: str, given: str) -> timedelta:
-    from core.model.values.duration import parse_duration
+    from core.model.values.quantity import parse_duration
 
     found = parse_duration(given)
     if found is None or found < timedelta(0):

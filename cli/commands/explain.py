@@ -10,12 +10,12 @@ from cli.cluster.arguments import add_access, add_cluster
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.explain_targets import NamedTarget, explain_code
 from cli.ledger.arguments import add_past
-from cli.reason_page import on_site, reason_page
+from cli.search_time import on_site, reason_page
 from cli.terminal import output
 
 if TYPE_CHECKING:
     from core.explain import Explanation
-    from core.scheduling.explanation.findings import PoolFinding
+    from core.scheduling.explanation_text import PoolFinding
 
 _KEYS: Final = {"pod": "pod", "node": "node", "NodePool": "nodePool", "code": "code"}
 """First word of an explanation's subject → its key in JSON; a workload's is its kind."""
@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _explain_past(arguments)
     from cli.inputs import read_inputs, warn
     from cli.search_time import share_of_time, time_limit_line
-    from cli.terminal.progress import progress
-    from core.gc_pause import collector_paused
+    from cli.terminal.style import progress
+    from core.interpreter import collector_paused
 
     with progress("reading"):
         snapshot = read_inputs(arguments).snapshot
@@ -78,7 +78,7 @@ def _shown(explanation: Explanation, arguments: argparse.Namespace) -> int:
 
 
 def _explain_past(arguments: argparse.Namespace) -> int:
-    from cli.ledger.past import explain_past
+    from cli.ledger.entries import explain_past
 
     if arguments.files or arguments.context:
         raise InputError("a decision is explained from a ledger: leave out -f and --context")
@@ -90,7 +90,7 @@ def _explain_past(arguments: argparse.Namespace) -> int:
 
 
 def _document(explanation: Explanation) -> dict[str, Any]:
-    from cli.answers.plan_document import API_VERSION
+    from cli.answers.plan import API_VERSION
 
     kind, _, name = explanation.subject.partition(" ")
     of_kind = {_KEYS[kind]: name} if kind in _KEYS else {"workload": explanation.subject}

@@ -15,9 +15,9 @@ from cli.ledger.arguments import add_ledger, add_since
 from cli.terminal import output
 
 if TYPE_CHECKING:
-    from cli.ledger.storage import LedgerStorage
-    from core.ledger.log import LogEntry
-    from core.ledger.object_keys import DecisionKey
+    from cli.ledger.entries import LedgerStorage
+    from core.ledger.entry import LogEntry
+    from core.ledger.reading import DecisionKey
 
 _SHORT: Final = re.compile(r"\b(ip-[0-9-]+)\.[a-z0-9.-]+")
 """Shortens node names: they are long, and all of a cluster have the same suffix."""
@@ -47,9 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List decisions, the oldest first; negative if a cluster's ledger could not be read."""
-    from cli.answers.plan_document import API_VERSION
-    from cli.ledger.decisions import refuse_none
-    from cli.ledger.opening import opened_ledger
+    from cli.answers.plan import API_VERSION
+    from cli.ledger.entries import opened_ledger, refuse_none
 
     refuse_role_alone(arguments)
     unreadable: list[dict[str, Any]] = []
@@ -67,8 +66,8 @@ def _lines(
     arguments: argparse.Namespace,
     checked: Callable[[Sequence[DecisionKey], LedgerStorage, argparse.Namespace], None] = lambda *_: None,
 ) -> list[dict[str, Any]]:
-    from cli.ledger.decisions import entries, find, outcomes
-    from core.ledger.log import by_decision, concerns, log_entry
+    from cli.ledger.entries import entries, find, outcomes
+    from core.ledger.entry import by_decision, concerns, log_entry
 
     keys = find(place, arguments)
     checked(keys, place, arguments)
@@ -84,7 +83,7 @@ def _lines(
 def _of_all(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the lines of every cluster in order of time, and what could not be read."""
     from cli.cluster.organisation import FoundCluster, find_organisation
-    from cli.ledger.storage import ledger_of_bucket
+    from cli.ledger.entries import ledger_of_bucket
 
     if arguments.cluster or arguments.ledger:
         raise InputError("--all reads every cluster: leave out --cluster and --ledger")

@@ -36,20 +36,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan once; negative if a pod is unschedulable."""
-    from cli.answers.plan_document import plan_document
-    from cli.answers.plan_table import plan_names, plan_table, plan_wide
+    from cli.answers.plan import plan_document, plan_names, plan_table, plan_wide
     from cli.inputs import read_inputs
     from cli.search_time import share_of_time, timing
-    from cli.terminal.progress import progress
+    from cli.terminal.style import progress
 
     with progress("reading"):
         inputs = read_inputs(arguments)
     one = None
     if arguments.namespace:
-        from cli.answers.one_namespace import OneNamespace
+        from cli.answers.simulation import OneNamespace
 
         one = OneNamespace(inputs.snapshot, arguments.namespace)
-    from core.gc_pause import collector_paused
+    from core.interpreter import collector_paused
     from core.scheduling import schedule
 
     started, time_limit = time.perf_counter(), share_of_time(arguments)

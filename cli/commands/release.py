@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from cli.takeover.command import RELEASE, configure_handover, hand_over
+from cli.takeover.steps import RELEASE, configure_handover, hand_over
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,7 @@ from cli.ledger.arguments import add_ledger, add_since
 from cli.terminal import output
 
 if TYPE_CHECKING:
-    from core.ledger.object_keys import DecisionKey
-    from core.ledger.reading import LedgerReader
+    from core.ledger.reading import DecisionKey, LedgerReader
 
 _EXAMPLES: Final = """examples:
   fleetwright replay --cluster prod 81c04f2b6d
@@ -32,11 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Repeat the decisions. The answer is negative unless every decision gives the same bytes."""
-    from cli.answers.plan_document import API_VERSION
-    from cli.ledger.decisions import find, refuse_none
-    from cli.ledger.opening import opened_ledger
-    from cli.ledger.own_code import own_code
-    from cli.terminal.progress import progress
+    from cli.answers.plan import API_VERSION
+    from cli.ledger.arguments import own_code
+    from cli.ledger.entries import find, opened_ledger, refuse_none
+    from cli.terminal.style import progress
     from core.ledger.reading import LedgerReader
 
     place = opened_ledger(arguments)
@@ -87,8 +85,8 @@ def _replay(
     unreadable: list[dict[str, Any]],
 ) -> None:
     from core.errors import InvalidInputError
-    from core.gc_pause import collector_paused
-    from core.ledger.replaying import UnknownFunctionError, decided_again, differences
+    from core.interpreter import collector_paused
+    from core.ledger.reading import UnknownFunctionError, decided_again, differences
 
     try:
         entry, raw = reader.entry(key.key)

@@ -10,7 +10,7 @@ from cli import arguments as shared
 from cli.errors import DONE, InputError
 from cli.ledger.arguments import add_recorded_period
 from cli.terminal import output
-from cli.terminal.printable import write_stdout
+from cli.terminal.style import write_stdout
 
 _BY: Final = ("nodepool", "namespace", "capacity-type", "instance-type", "zone")
 _FORMS: Final = ("table", "markdown", "html", "csv", "json", "yaml")
@@ -43,10 +43,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compute the report and print it in the requested format."""
-    from cli.answers.report_table import report_csv, report_html, report_markdown, report_table
-    from cli.ledger.period_report import report_of_period
-    from cli.terminal.progress import progress
-    from core.gc_pause import collector_paused
+    from cli.answers.difference import report_csv, report_html, report_markdown, report_table
+    from cli.ledger.entries import report_of_period
+    from cli.terminal.style import progress
+    from core.interpreter import collector_paused
 
     if arguments.month is not None and (arguments.since is not None or arguments.until is not None):
         raise InputError("--month is a whole month: leave out --from and --to")

@@ -7,7 +7,7 @@ from typing import Final
 
 from cli import arguments as shared
 from cli.switching import add_switches
-from core.brakes.kill_switch import Mode
+from core.brakes import Mode
 
 _EXAMPLES: Final = """examples:
   fleetwright resume --cluster prod

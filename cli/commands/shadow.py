@@ -9,7 +9,7 @@ from cli import arguments as shared
 from cli.errors import DONE
 from cli.ledger.arguments import add_recorded_period
 from cli.terminal import output
-from cli.terminal.printable import write_stdout
+from cli.terminal.style import write_stdout
 
 _FORMS: Final = ("table", "markdown", "html", "json", "yaml")
 
@@ -35,10 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate the recorded period with our decisions, and print both side by side."""
-    from cli.answers.shadow_table import shadow_html, shadow_markdown, shadow_table
-    from cli.ledger.shadow_report import shadow_report
-    from cli.terminal.progress import progress
-    from core.gc_pause import collector_paused
+    from cli.answers.difference import shadow_html, shadow_markdown, shadow_table
+    from cli.ledger.entries import shadow_report
+    from cli.terminal.style import progress
+    from core.interpreter import collector_paused
 
     with progress("simulating what was recorded") as steps, collector_paused():
         document = shadow_report(arguments, steps)

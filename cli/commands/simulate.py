@@ -18,10 +18,10 @@ from cli import arguments as shared
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.inputs import warn
 from cli.terminal import output
-from cli.terminal.printable import write_stderr
+from cli.terminal.style import write_stderr
 
 if TYPE_CHECKING:
-    from cli.report.comparison import Comparison
+    from cli.report.page import Comparison
     from simulator.run import Progress, Result
 
 _EXAMPLES: Final = """examples:
@@ -60,10 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
     for target in (arguments.report, arguments.record):
         _make_room(target)
     _make_folder(arguments.ledger)
-    from simulator.scenario.scenario import read_scenario
+    from simulator.scenario import read_scenario
 
     read_scenario(arguments.scenario)  # report problems of the scenario before the simulator is imported
-    from simulator.outcome.summary import VIOLATIONS
+    from simulator.outcome import VIOLATIONS
     from simulator.run import run as simulate
 
     with _ledger_folder(arguments) as ledger:
@@ -114,8 +114,8 @@ def _ledger_folder(arguments: argparse.Namespace) -> Iterator[Path | None]:
 
 def _comparison(ledger: Path) -> Comparison | None:
     """Return the other lines of the page, None if the scenario had no decisions."""
-    from cli.report.comparison import compared
-    from cli.terminal.progress import progress
+    from cli.report.page import compared
+    from cli.terminal.style import progress
 
     if not any(ledger.iterdir()):
         return None
@@ -158,8 +158,7 @@ def _page(result: Result, comparison: Comparison | None) -> str:
 
 
 def _timeline(result: Result) -> str:
-    from cli.answers.simulation_table import simulation_table
-    from cli.answers.timeline import timeline
+    from cli.answers.simulation import simulation_table, timeline
 
     return f"{timeline(result.events)}\n\n{simulation_table(result.summary)}"
 

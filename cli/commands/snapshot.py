@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from cli import arguments as shared
 from cli.cluster.arguments import add_cluster
 from cli.errors import DONE, InputError
-from cli.terminal.printable import takes_every_character
+from cli.terminal.style import takes_every_character
 
 if TYPE_CHECKING:
-    from cli.manifests.document import Document
+    from cli.manifests.inventory import Document
 
 _EXAMPLES: Final = """examples:
   fleetwright snapshot > cluster.json
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from cli.cluster.live import read_live
     from cli.manifests.reading import read
-    from cli.terminal.progress import progress
+    from cli.terminal.style import progress
 
     if arguments.compress and arguments.to is None and sys.stdout.isatty():
         raise InputError(
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     items = _items(documents)
     shared.refuse_empty(arguments, len(items))
     if arguments.anonymize:
-        from cli.cluster.pseudonyms import Pseudonyms
+        from cli.cluster.names import Pseudonyms
 
         pseudonyms = Pseudonyms(items)
         items = _sorted([pseudonyms.of(item) for item in items])
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _items(documents: list[Document]) -> list[dict[str, Any]]:
     """Return the parts of the objects that decisions read, in canonical order. Of repeated objects, the last one counts."""
-    from cli.cluster.lean_objects import lean
+    from cli.cluster.names import lean
     from cli.manifests.inventory import kind_read
     from core.errors import InvalidInputError
 
@@ -103,7 +103,7 @@ def _write(text: str, to: Path | None, *, compress: bool) -> None:
     if to is None and not compress:
         sys.stdout.write(text)
         return
-    from core.ledger.encoding.compression import compressed
+    from core.ledger.compression import compressed
 
     raw = text.encode()
     if compress or (to is not None and to.suffix == ".zst"):

@@ -34,10 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Observe once, and print the result."""
-    from cli.answers.status_document import status_document
-    from cli.answers.status_table import status_names, status_table
+    from cli.answers.status import status_document, status_names, status_table
     from cli.inputs import read_inputs
-    from cli.terminal.progress import progress
+    from cli.terminal.style import progress
 
     refuse_role_alone(arguments)
     if arguments.all:
@@ -46,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         inputs = read_inputs(arguments)
     document = status_document(inputs.snapshot, inputs.own, cluster=arguments.cluster) | {"prices": inputs.prices}
     if arguments.namespace:
-        from cli.answers.one_namespace import OneNamespace
+        from cli.answers.simulation import OneNamespace
 
         document = OneNamespace(inputs.snapshot, arguments.namespace).status(document)
     output.show(document, arguments.output, status_table, partial(status_table, shows_all=True), status_names)
@@ -57,13 +56,12 @@ def _all(arguments: argparse.Namespace) -> int:
     """Observe every cluster; negative if one could not be read."""
     import time
 
-    from cli.answers.plan_document import API_VERSION
-    from cli.answers.status_document import status_document
-    from cli.answers.status_table import organisation_table
+    from cli.answers.plan import API_VERSION
+    from cli.answers.status import organisation_table, status_document
     from cli.cluster.organisation import FoundCluster, find_organisation
     from cli.errors import InputError
     from cli.inputs import observe_installation
-    from cli.terminal.progress import progress
+    from cli.terminal.style import progress
 
     if arguments.cluster or arguments.files or arguments.context or arguments.namespace:
         raise InputError("--all reads every cluster: leave out --cluster, --context, --namespace and -f")

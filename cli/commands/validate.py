@@ -9,19 +9,17 @@ from typing import Final
 from cli import arguments as shared
 from cli.errors import DONE, NEGATIVE
 from cli.inputs import builtin_or_given, region_of
-from cli.manifests.document import Document
-from cli.manifests.inventory import skipped_kinds
+from cli.manifests.documents import RepeatedField
+from cli.manifests.inventory import Document, skipped_kinds
 from cli.manifests.reading import files_in, parse, read_text
-from cli.manifests.repeated_fields import RepeatedField
 from cli.terminal.output import show
-from cli.terminal.printable import write_stderr, write_stdout
+from cli.terminal.style import write_stderr, write_stdout
 from cli.validation.examine import examine
-from cli.validation.finding import Finding, Severity
-from cli.validation.formats import as_document, as_github, as_junit, as_lines, as_sarif
+from cli.validation.formats import Finding, Severity, as_document, as_github, as_junit, as_lines, as_sarif
 from core.api import problems
-from core.api.conversion import is_old
 from core.api.objects import is_ours
-from core.manifests.wire.api_resources import BY_KIND
+from core.api.older_versions import is_old
+from core.manifests.wire.resources import BY_KIND
 
 _EPILOG = """examples:
   fleetwright validate -f pools/

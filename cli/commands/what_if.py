@@ -9,7 +9,7 @@ from cli import arguments as shared
 from cli.errors import DONE, InputError
 from cli.ledger.arguments import add_recorded_period
 from cli.terminal import output
-from cli.terminal.printable import write_stdout
+from cli.terminal.style import write_stdout
 
 if TYPE_CHECKING:
     from core.counterfactual.overrides import Overrides
@@ -47,14 +47,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate the period twice: with the recorded settings, and with the requested ones."""
-    from cli.answers.pace import pace_warnings
-    from cli.answers.what_if_document import what_if_document, what_if_markdown, what_if_table
+    from cli.answers.periods import pace_warnings, what_if_document, what_if_markdown, what_if_table
     from cli.inputs import warn
-    from cli.ledger.opening import opened_ledger
+    from cli.ledger.entries import PeriodReader, opened_ledger
     from cli.ledger.parallel_simulation import simulated_twice
-    from cli.ledger.period_reader import PeriodReader
-    from core.counterfactual.simulated_period import SimulationRules
-    from core.gc_pause import collector_paused
+    from core.counterfactual.simulation import SimulationRules
+    from core.interpreter import collector_paused
 
     overrides = _overrides(arguments)
     period = PeriodReader(opened_ledger(arguments), arguments)
@@ -88,7 +86,7 @@ def _overrides(arguments: argparse.Namespace) -> Overrides:
     from cli.manifests.reading import read
     from core.counterfactual.overrides import Overrides
     from core.manifests.assemble import assemble
-    from core.manifests.wire import api_resources as kinds
+    from core.manifests.wire import resources as kinds
     from core.model.catalogue import Catalogue
     from core.model.snapshot import Options
 

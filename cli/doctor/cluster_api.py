@@ -9,10 +9,29 @@ import msgspec
 
 from adapters.composition.cluster_api import transport_to
 from adapters.ports import PortError, Session
-from adapters.runtime.clock import SystemClock
-from cli.doctor.errors import NotAllowedError, NotAnsweredError
+from adapters.runtime import SystemClock
 from core.api.objects import mapping, sequence
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire.resources import Resource
+
+# Why a check has no answer.
+
+
+class NotAllowedError(Exception):
+    """The credentials do not permit a call; the message names the action."""
+
+
+class NotAnsweredError(Exception):
+    """A call failed for a reason of its own, such as a throttled or suspended service; the message names it."""
+
+
+class NoClusterError(Exception):
+    """No EKS cluster has the name, so checks about it are impossible."""
+
+
+def unanswered(error: NotAllowedError | NotAnsweredError) -> str:
+    """Return what a finding says of a call without an answer."""
+    return f"these credentials may not call {error}" if isinstance(error, NotAllowedError) else str(error)
+
 
 DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False

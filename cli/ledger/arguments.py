@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
+import core
 from cli.arguments import moment
 from cli.cluster.arguments import add_access
-from core.model.values.duration import parse_duration
+from core.model.values.quantity import parse_duration
+from core.version import code_digest
 
 SPAN: Final = "a time (RFC 3339), or a span back from now (24h, 30d)"
 
@@ -59,3 +62,12 @@ def since(text: str) -> datetime:
         return moment(text)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{error}, nor a span such as 24h or 30d") from error
+
+
+# Identifies the installed deciding code, in the form in which the ledger records it.
+
+
+def own_code() -> str:
+    """Return the digest of `core` as it is installed (`code_digest`)."""
+    folder = Path(core.__file__).parent
+    return code_digest({path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.py")})

@@ -18,11 +18,10 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from cli.ledger.period_reader import PeriodReader
-from cli.ledger.storage import LedgerStorage
-from cli.terminal.progress import progress
-from core.counterfactual import fleet_simulation
-from core.counterfactual.simulated_period import RecordedPeriod, SimulatedPeriod, SimulationRules
+from cli.ledger.entries import LedgerStorage, PeriodReader
+from cli.terminal.style import progress
+from core.counterfactual import simulation
+from core.counterfactual.simulation import RecordedPeriod, SimulatedPeriod, SimulationRules
 from core.errors import FleetwrightError, InvalidInputError
 
 PARALLEL_FROM: Final = 50
@@ -46,11 +45,11 @@ def simulated_twice(
     """
     if len(period) < PARALLEL_FROM or not _may_fork():
         with progress("simulating twice", len(period)) as steps:
-            return fleet_simulation.simulated_periods(steps.over(period), (first, second), period.until)
+            return simulation.simulated_periods(steps.over(period), (first, second), period.until)
     # The process starts before the progress, which has a thread.
     with _SecondProcess(period, second) as other, progress("simulating twice", len(period)) as steps:
         shown = steps.over(period.read_from(other.shared(period.place)))
-        recorded, (before,) = fleet_simulation.simulated_periods(shown, (first,), period.until)
+        recorded, (before,) = simulation.simulated_periods(shown, (first,), period.until)
         return recorded, (before, other.result())
 
 
@@ -183,7 +182,7 @@ def _simulate(
     theirs.close()
     try:
         received = period.read_from(_ReceivedLedger(period.place.name, objects.get))
-        _, (found,) = fleet_simulation.simulated_periods(received, (rules,), period.until, prices_recorded=False)
+        _, (found,) = simulation.simulated_periods(received, (rules,), period.until, prices_recorded=False)
         answer.send(found)
     except FleetwrightError as error:
         answer.send(_Problem(str(error)))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.decompression import GZIP, of_gzip
-from core.ledger.encoding.compression import DECOMPRESSED_MAX
-from core.ledger.encoding.compression import decompressed as of_frames
+from core.ledger.compression import DECOMPRESSED_MAX
+from core.ledger.compression import decompressed as of_frames
 
 
 def decompressed(raw: bytes) -> bytes:

@@ -3,25 +3,84 @@
 from __future__ import annotations
 
 import difflib
+import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from cli.errors import InputError
-from cli.manifests.document import Document
 from cli.terminal.output import counted
 from core import labels
 from core.api.objects import identity_problems
 from core.errors import InvalidInputError
 from core.manifests import workloads
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import decoding, resources
+from core.manifests.wire.resources import Resource
+
+# One object of the input, with the place where it was written.
+
+
+STANDARD_INPUT: Final = "-"
+LISTS_DEEP_MAX: Final = 16
+"""How deep lists within lists are expanded."""
+
+
+class Document:
+    """One object of the input.
+
+    Attributes:
+        source: The file it came from, `-` for standard input.
+        index: The index of its document in that file, from 0.
+        item: Its path in an expanded list, such as `items[3]`; empty otherwise.
+        object: The object as written; timestamps are text.
+    """
+
+    __slots__ = ("index", "item", "object", "source")
+
+    def __init__(self, source: str, index: int, object_: dict[str, Any], item: str = "") -> None:
+        self.source = source
+        self.index = index
+        self.object = object_
+        self.item = item
+
+    @property
+    def kind(self) -> str:
+        """Its kind, empty if it has none."""
+        kind = self.object.get("kind")
+        return kind if isinstance(kind, str) else ""
+
+    @property
+    def name(self) -> str:
+        """Its name, empty if it has none."""
+        return self._of_metadata("name")
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; `default` if it names none, also for cluster-scoped kinds."""
+        return self._of_metadata("namespace") or "default"
+
+    @property
+    def subject(self) -> str:
+        """The object for people: `Pod shop/cart-0`."""
+        namespace, name = self._of_metadata("namespace"), self.name or "without a name"
+        return f"{self.kind or 'object'} {f'{namespace}/{name}' if namespace else name}"
+
+    def error(self, problem: str) -> InputError:
+        """Return an error that names this document and, unless `problem` already does, this object."""
+        named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
+        hint = f"`fleetwright validate -f {shlex.quote(self.source)}` lists every problem of every object"
+        return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
+
+    def _of_metadata(self, key: str) -> str:
+        metadata = self.object.get("metadata")
+        return str(metadata.get(key) or "") if isinstance(metadata, dict) else ""
+
 
 _KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)
-_KINDS: Final = sorted({*kinds.BY_KIND, "NodePool", "EC2NodeClass"})
+_KINDS: Final = sorted({*resources.BY_KIND, "NodePool", "EC2NodeClass"})
 _ALIKE: Final = 0.85
 """From this similarity to a kind of ours on, a kind is a misspelling; ClusterRole, PodMonitor and NodeMetrics are below it."""
-_CURRENT: Final = {kind: resource.api_version for kind, resource in kinds.BY_KIND.items()}
+_CURRENT: Final = {kind: resource.api_version for kind, resource in resources.BY_KIND.items()}
 
 
 class Inventory:
@@ -84,7 +143,7 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
     inventory.total = len(given)
     for (resource, _, _), document in _distinct(given, inventory).items():
         try:
-            inventory.add(resource, wire.from_object(resource, document.object), document)
+            inventory.add(resource, decoding.from_object(resource, document.object), document)
         except InvalidInputError as error:
             raise document.error(str(error)) from error
     _expand(inventory)
@@ -95,10 +154,7 @@ def refused_version_of(document: Document) -> str:
     """Return why a document's `apiVersion` is refused; empty if it is read, or of a kind of others."""
     if document.object.get("apiVersion") == _CURRENT.get(document.kind):
         return ""
-    from core.manifests.wire.api_versions import (
-        read_versions,
-        refused_version,
-    )  # nearly all objects are of current ones
+    from core.manifests.wire.versions import read_versions, refused_version  # nearly all objects are of current ones
 
     refused = refused_version(document.object)
     return f"{refused}{_meant(document.kind)}" if refused and not read_versions(document.kind) else refused
@@ -106,7 +162,7 @@ def refused_version_of(document: Document) -> str:
 
 def field_in(document: Document, resource: Resource, field: str) -> str:
     """Return the path in the document of a field of a derived object: a workload's pods come from its template."""
-    return f"spec.template.{field}" if resource == kinds.PODS and field and document.kind != "Pod" else field
+    return f"spec.template.{field}" if resource == resources.PODS and field and document.kind != "Pod" else field
 
 
 def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple[Resource, str, str], Document]:
@@ -133,7 +189,7 @@ def _resource_of(document: Document) -> Resource | None:
 
 def kind_read(document: Document) -> Resource | None:
     """Return the kind if it is one that we read."""
-    return kinds.resource_read(_group(document), document.kind)
+    return resources.resource_read(_group(document), document.kind)
 
 
 def _in_present_form(documents: list[Document]) -> list[Document]:
@@ -150,7 +206,7 @@ def _in_present_form(documents: list[Document]) -> list[Document]:
             raise document.error(str(error)) from error
     by_name = {document.name: document for document in reversed(ours)}
     converted = [
-        _replaced(by_name.get(wire.name_of(obj), ours[0]), obj)
+        _replaced(by_name.get(decoding.name_of(obj), ours[0]), obj)
         for obj in all_as_v1(document.object for document in ours)
     ]
     return [document for document in documents if _group(document) not in _KARPENTER_GROUPS] + converted
@@ -177,6 +233,49 @@ def _expand(inventory: Inventory) -> None:
     for expansion in expansions:
         document = origin[id(expansion.workload)]
         for pod in expansion.pods:
-            inventory.add(kinds.PODS, pod, document)
+            inventory.add(resources.PODS, pod, document)
         for claim in expansion.claims:
-            inventory.add(kinds.PERSISTENT_VOLUME_CLAIMS, claim, document)
+            inventory.add(resources.PERSISTENT_VOLUME_CLAIMS, claim, document)
+
+
+# Finds the region that manifests name, whose built-in instance types and prices are used.
+
+
+ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)[a-z]")
+
+
+def named_region(documents: Iterable[Document]) -> str | None:
+    """Return the only region with built-in prices that Nodes and NodePools name; None if they name none or several."""
+    named = {region for document in documents for region in _named_in(document)}
+    if not named:
+        return None
+    from simulator.market.embedded import regions
+
+    known = sorted(named & set(regions()))
+    return known[0] if len(known) == 1 else None
+
+
+def _named_in(document: Document) -> Iterator[str]:
+    """Return the regions of one object, which may be malformed: `validate` calls this for all objects."""
+    if document.kind == "Node":
+        yield from _regions(labels.REGION, [_at(document.object, "metadata", "labels", labels.REGION)])
+    elif document.kind == "NodePool":
+        requirements = _at(document.object, "spec", "template", "spec", "requirements")
+        for requirement in requirements if isinstance(requirements, list) else ():
+            values = _at(requirement, "values")
+            if _at(requirement, "operator") == "In" and isinstance(values, list):
+                yield from _regions(_at(requirement, "key"), values)
+
+
+def _regions(key: Any, values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if key == labels.REGION and isinstance(value, str):
+            yield value
+        elif key == labels.ZONE and (found := ZONE.fullmatch(str(value))):
+            yield found[1]
+
+
+def _at(value: Any, *path: str) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

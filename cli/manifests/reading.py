@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from cli.errors import InputError
-from cli.manifests.document import LISTS_DEEP_MAX, STANDARD_INPUT, Document
-from cli.manifests.yaml_documents import RepeatedKey, documents
-from cli.terminal.printable import write_stderr
+from cli.manifests.documents import RepeatedKey, documents
+from cli.manifests.inventory import LISTS_DEEP_MAX, STANDARD_INPUT, Document
+from cli.terminal.style import write_stderr
 from core.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from cli.manifests.repeated_fields import RepeatedField
+    from cli.manifests.documents import RepeatedField
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 _PACKED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
@@ -87,7 +87,7 @@ def parse(text: str, source: str, repeated: list[RepeatedField] | None = None) -
         objects = [*_unfolded(document, depth=0)]
         found += objects
         if keys:
-            from cli.manifests.repeated_fields import repeated_fields, repetition
+            from cli.manifests.documents import repeated_fields, repetition
 
             noted += repeated_fields(document, objects, keys)
             keys.clear()
@@ -97,7 +97,7 @@ def parse(text: str, source: str, repeated: list[RepeatedField] | None = None) -
     if repeated is not None:
         repeated += noted
     elif noted:
-        from cli.manifests.repeated_fields import repetition
+        from cli.manifests.documents import repetition
 
         write_stderr(f"warning: {repetition(noted, 'the last one counts')}")
     return found
@@ -130,7 +130,7 @@ def _values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterator[Any
     if text.lstrip()[:1] in ("{", "["):
         from json import JSONDecodeError  # most manifests are YAML
 
-        from cli.manifests.json_documents import documents as json_documents
+        from cli.manifests.documents import json_documents
 
         is_json = source.lower().endswith(".json")
         try:

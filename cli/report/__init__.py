@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cli.report.page import render
-from cli.report.page_data import PageContent
+from cli.report.page import PageContent, render
 
 __all__ = ["PageContent", "render"]

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from adapters.brakes.brake_reader import FRESH_FOR
-from adapters.composition.adapters import Adapters
-from adapters.composition.cli_adapters import LONGEST_CALL, aws_calls
-from adapters.observation.cluster_state import ClusterState
-from adapters.observation.karpenter_presence import KarpenterPresence
-from adapters.observation.observer import Observer
-from adapters.ports import AwsCalls, ConflictError, Instance, JsonObject, PortError
-from adapters.runtime.clock import SystemClock
+from adapters.brakes import FRESH_FOR
+from adapters.composition.command_line import LONGEST_CALL, aws_calls
+from adapters.composition.functions import Adapters
+from adapters.observation.cluster_reader import KarpenterPresence
+from adapters.observation.observer import ClusterState, Observer
+from adapters.ports import AwsCalls, ConflictError, Instance, PortError
+from adapters.runtime import SystemClock
 from cli.errors import InputError
+from cli.terminal import output
+from cli.terminal.output import counted
 from core import labels
-from core.api.objects import mapping
-from core.brakes.kill_switch import Mode
+from core.api.objects import JsonObject, mapping
+from core.brakes import Mode
 from core.launch.template import tag_list
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import resources
+from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
-from core.model.node import Node
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Node, Snapshot
 
 if TYPE_CHECKING:
-    from cli.cluster.installation import Installation
+    from cli.cluster.own_state import Installation
+
 
 SETTLED_AFTER: Final = FRESH_FOR + LONGEST_CALL
 """How long after `stop` no function acts any more: they reread the switch at this interval and finish calls in progress."""
@@ -80,7 +83,7 @@ class TakeoverEnvironment:
 
     def node_claims(self) -> dict[str, JsonObject]:
         """Return every NodeClaim of the cluster by name. Raises PortError."""
-        return {str(obj["metadata"]["name"]): obj for obj in self.kubernetes.list(kinds.NODE_CLAIMS).items}
+        return {str(obj["metadata"]["name"]): obj for obj in self.kubernetes.list(resources.NODE_CLAIMS).items}
 
     def instances(self, ids: Iterable[str]) -> dict[str, Instance]:
         """Return the cluster's living instances by id, and those of these ids whatever their tags. Raises PortError."""
@@ -175,3 +178,123 @@ def _version(present: Any) -> str:
     if isinstance(present, dict):
         return str(mapping(present.get("metadata")).get("resourceVersion") or "")
     return str(present.metadata.resource_version)
+
+
+# The answers of `adopt` and `release` for people.
+
+
+_COLUMNS: Final = {
+    "STATE": "state",
+    "SUBJECT": "subject",
+    "NODE": "node",
+    "INSTANCE": "instance",
+    "TYPE": "instanceType",
+    "NODEPOOL": "nodePool",
+    "DRIFT": "drift",
+}
+_WIDE_ALONE: Final = ("INSTANCE", "TYPE")
+"""Columns that make rows longer than a line, and that nobody needs to decide."""
+_OURS: Final = "ours"
+
+
+def adoption_table(document: JsonObject, *, shows_all: bool = False) -> str:
+    """Format the nodes that can be adopted, those that cannot and why, and the next steps."""
+    said = [_reasons(document, shows_all=shows_all), _next_of_adoption(document)]
+    parts = [_rows(document, shows_all=shows_all), *(output.wrapped(part) for part in said)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def release_table(document: JsonObject, *, shows_all: bool = False) -> str:
+    """Format the nodes that can be released, those that cannot and why, and the next steps."""
+    said = [_reasons(document, shows_all=shows_all), _next_of_release(document)]
+    parts = [_rows(document, shows_all=shows_all), *(output.wrapped(part) for part in said)]
+    return "\n\n".join(part for part in parts if part)
+
+
+all_of_adoption = partial(adoption_table, shows_all=True)
+all_of_release = partial(release_table, shows_all=True)
+
+
+def subject_names(document: JsonObject) -> str:
+    """Return the objects as kubectl names them."""
+    return "\n".join(item["subject"].lower() for item in document["items"])
+
+
+def _rows(document: JsonObject, *, shows_all: bool) -> str:
+    items = [item for item in document["items"] if shows_all or item["state"] != _OURS]
+    items = [*items, *document.get("nodeClasses", ())]
+    columns = {
+        heading: key
+        for heading, key in _COLUMNS.items()
+        if (shows_all or heading not in _WIDE_ALONE) and any(item.get(key) for item in items)
+    }
+    rows = [tuple(item.get(key, "") for key in columns.values()) for item in items]
+    return output.table(tuple(columns), rows) if rows else ""
+
+
+def _reasons(document: JsonObject, *, shows_all: bool) -> str:
+    """Return the reasons, each once with the objects that it is about: the first of them, or all."""
+    subjects: dict[str, list[str]] = {}
+    for item in (*document["items"], *document.get("nodeClasses", ())):
+        if item.get("message"):
+            reason = f"{item['reason']}: " if item.get("reason") else ""
+            subjects.setdefault(f"{reason}{item['message']}", []).append(item["subject"])
+    named = ", ".join if shows_all else output.several
+    return "\n".join(f"{named(found)}: {reason}" for reason, found in subjects.items())
+
+
+def _summary(document: JsonObject) -> str:
+    counts = Counter(item["state"] for item in document["items"])
+    return ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
+
+
+def _hindrances(document: JsonObject) -> list[str]:
+    return [f"Not now: {text}." for text in document["hindrances"]]
+
+
+def _run(document: JsonObject) -> str:
+    return "Then run" if document["hindrances"] else "Run"
+
+
+def _next_of_adoption(document: JsonObject) -> str:
+    cluster, states = document["cluster"], Counter(item["state"] for item in document["items"])
+    lines = [_summary(document) or "No node of Karpenter's was found."]
+    if states[_OURS] and states[_OURS] == states.total():
+        lines.append("There is nothing left to adopt.")
+    drifted = sum(1 for item in document["items"] if item["drift"])
+    if drifted:
+        lines.append(
+            f"{counted(drifted, 'node')} of them count as drifted for us: their NodePools' budgets say when they are replaced."
+        )
+    lines += _hindrances(document)
+    waiting = states["adoptable"] + states["begun"]
+    if not document["acting"] and waiting:
+        lines.append(
+            f"{_run(document)} `fleetwright adopt --cluster {cluster} --yes` to adopt {counted(waiting, 'node')}."
+        )
+    elif waiting and document["hindrances"]:
+        lines.append("Nothing was changed.")
+    elif waiting or states["failed"]:
+        lines.append("The rest is unchanged: run the command again.")
+    elif document["acting"]:
+        lines.append(f"`fleetwright resume --cluster {cluster}` lets the functions manage them.")
+    return "\n".join(lines)
+
+
+def _next_of_release(document: JsonObject) -> str:
+    cluster, states = document["cluster"], Counter(item["state"] for item in document["items"])
+    lines = [_summary(document) or "No node is Fleetwright's: there is nothing to release."]
+    if document["commands"]:
+        lines.append(f"{counted(document['commands'], 'command')} of disruption under way: dropped with the release.")
+    lines += _hindrances(document)
+    left = sum(states.values()) - states["released"]
+    if not document["acting"] and states["releasable"]:
+        nodes = counted(states["releasable"], "node")
+        lines.append(
+            f"{_run(document)} `fleetwright release --cluster {cluster} --yes` to release {nodes} to Karpenter."
+        )
+    elif document["acting"] and left:
+        lines.append("Do not start Karpenter yet: it terminates instances with its tags that have no NodeClaim.")
+    elif document["acting"]:
+        lines.append("Now start Karpenter, and remove the stacks once its NodeClaims are Ready.")
+    return "\n".join(lines)

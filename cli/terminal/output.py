@@ -3,18 +3,96 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from cli.terminal.printable import COLOUR, takes_every_character, write_stdout
-from cli.terminal.style import style
+from cli.errors import InputError
+from cli.terminal.style import COLOUR, style, takes_every_character, write_stdout
 from core.api.objects import JsonObject
+
+# `-o jsonpath=TEMPLATE`: text with expressions in braces, as in kubectl, with `range` and `end`.
+
+
+_PARTS: Final = re.compile(r"\{([^{}]*)\}")
+_ESCAPES: Final = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\"}
+_RANGE: Final = "range "
+_END: Final = "end"
+_SOURCE: Final = "-o jsonpath"
+
+
+def filled(template: str, document: Any) -> str:
+    """Return the template with each expression replaced by its values, several of them joined.
+
+    Raises:
+        InputError: If an expression cannot be read, or `range` and `end` do not match.
+    """
+    parts = _split(template)
+    if len(parts) == 1 and not parts[0][1]:
+        return _values(template.strip(), document)
+    text, rest = _rendered(parts, document)
+    if rest:
+        raise InputError("{end} without {range …}", source=_SOURCE)
+    return text
+
+
+def _split(template: str) -> list[tuple[str, bool]]:
+    """Split the template into pieces, with whether each is an expression."""
+    pieces, end = list[tuple[str, bool]](), 0
+    for match in _PARTS.finditer(template):
+        pieces += [(template[end : match.start()], False), (match.group(1).strip(), True)]
+        end = match.end()
+    return [*pieces, (template[end:], False)]
+
+
+def _rendered(parts: list[tuple[str, bool]], document: Any) -> tuple[str, list[tuple[str, bool]]]:
+    """Return the text up to the matching `end`, and the parts after it."""
+    text = list[str]()
+    while parts:
+        (piece, is_expression), *rest = parts
+        if is_expression and piece == _END:
+            return "".join(text), parts
+        if is_expression and piece.startswith(_RANGE):
+            items = list(_found(piece.removeprefix(_RANGE).strip(), document))
+            _, after = _rendered(rest, document)
+            if not after:
+                raise InputError(f"{{{piece}}} without {{end}}", source=_SOURCE)
+            text += [_rendered(rest, item)[0] for item in items]
+            rest = after[1:]
+        else:
+            text.append(_values(piece, document) if is_expression else piece)
+        parts = rest
+    return "".join(text), []
+
+
+def _values(expression: str, document: Any) -> str:
+    if expression.startswith('"') and expression.endswith('"'):
+        return re.sub(r"\\.", lambda found: _ESCAPES.get(found.group(), found.group()), expression[1:-1])
+    return " ".join(value if isinstance(value, str) else json.dumps(value) for value in _found(expression, document))
+
+
+def _found(expression: str, document: Any) -> Iterator[Any]:
+    """Return the values at a path; `@` is the item of a range."""
+    from jsonpath_ng.exceptions import JSONPathError
+    from jsonpath_ng.ext.parser import parse
+
+    path = expression.removeprefix("@")
+    path = path if path.startswith("$") else f"${path if path[:1] in '.[' else f'.{path}'}"
+    try:
+        found = parse("$" if path == "$." else path).find(document)
+    except (JSONPathError, AttributeError) as error:
+        problem = " ".join(str(error).split())
+        raise InputError(
+            f"{expression!r} is not a path such as .nodeClaims[*].name: {problem}", source=_SOURCE
+        ) from error
+    return (entry.value for entry in found)
+
 
 Text = Callable[[JsonObject], str]
 
@@ -54,8 +132,6 @@ def show(
     elif form == "name":
         text = names(document) if names else str(document["kind"]).lower()
     elif form is not None and form.startswith(JSONPATH):
-        from cli.terminal.jsonpath import filled
-
         text = filled(form.removeprefix(JSONPATH), msgspec.to_builtins(document))
     else:
         text = (as_wide or as_table)(document) if form == "wide" else as_table(document)
@@ -91,8 +167,6 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     widths = [max(map(len, (heading, *(row[i] for row in cells)))) for i, heading in enumerate(headings)]
     least = [max(len(heading), _least_width([row[i] for row in cells])) for i, heading in enumerate(headings)]
     if _excess(least) > 0 and sys.stdout.isatty():
-        from cli.terminal.records import records  # most terminals are wide enough
-
         return "\n".join([style.styled(headings[0], "bold"), *records(headings, cells, line_width())]).lstrip("\n")
     widths = _narrowed(widths, least)
 
@@ -180,3 +254,38 @@ def _text(cell: object) -> str:
 
 def _is_number(text: str) -> bool:
     return text.replace(".", "", 1).removeprefix("-").isdigit()
+
+
+# Formats the rows of a table one below the other, a line for each column: for terminals too narrow for columns.
+
+
+_INDENT: Final = "  "
+_GAP: Final = 2
+
+
+def records(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Yield the lines below the first heading: each row's first cell, then its other cells with their headings unless empty.
+
+    No word is broken: only a word that is longer than the width makes a longer line.
+    """
+    labels = max((len(heading) for heading in headings[1:]), default=0)
+    for first, *others in rows:
+        yield from _filled(first, width)
+        for heading, cell in zip(headings[1:], others, strict=True):
+            if cell.strip():
+                yield from _field(heading, cell, labels, width)
+
+
+def _field(heading: str, cell: str, labels: int, width: int) -> Iterator[str]:
+    """Yield heading and cell side by side, or the cell below its heading where a word of it needs more room."""
+    beside = width - len(_INDENT) - labels - _GAP
+    if max(map(len, cell.split())) > beside:
+        yield f"{_INDENT}{heading}"
+        yield from (f"{2 * _INDENT}{line}" for line in _filled(cell, width - 2 * len(_INDENT)))
+        return
+    for number, line in enumerate(_filled(cell, beside)):
+        yield f"{_INDENT}{'' if number else heading:{labels + _GAP}}{line}"
+
+
+def _filled(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(1, width), break_long_words=False, break_on_hyphens=False)

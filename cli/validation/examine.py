@@ -2,35 +2,302 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from cli.manifests.document import Document
-from cli.manifests.inventory import field_in, kind_read, refused_version_of
-from cli.manifests.positions import Positions
-from cli.manifests.repeated_fields import RepeatedField
-from cli.validation.class_values import refused_values
-from cli.validation.finding import Code, Finding, Severity, finding_in
-from cli.validation.node_labels import label_findings, provided_labels
-from cli.validation.pod_template import template_findings
-from cli.validation.pool_demands import ANY_TIME, empty_pools, idle_limits
-from cli.validation.references import dangling_references, repeated_objects
-from cli.validation.suggestions import probably_meant
-from cli.validation.unknown_fields import unknown_fields
-from cli.validation.unmatched_values import KnownValues, unmatched_values
-from core.api import conversion
-from core.api.objects import group_and_version, is_ours, kind_of, mapping, sequence
-from core.api.validation import problems
-from core.disruption.budgets.cron import Schedule
+from cli.manifests.documents import PART, Positions, RepeatedField
+from cli.manifests.inventory import Document, field_in, kind_read, refused_version_of
+from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest, type_of, unknown_fields
+from cli.validation.pools import (
+    ANY_TIME,
+    KnownValues,
+    empty_pools,
+    idle_limits,
+    label_findings,
+    nearest_label,
+    provided_labels,
+    unmatched_values,
+)
+from core import labels
+from core.api import older_versions
+from core.api.objects import group_and_version, is_ours, kind_of, mapping, name_of, sequence
+from core.api.older_versions import MODELS, problems
+from core.api.schemas.fields import allowed_values
+from core.api.status import Location, path_of
+from core.disruption.cron import Schedule
 from core.errors import InvalidInputError
 from core.manifests.assemble import assemble
-from core.manifests.wire.api_resources import PODS
-from core.manifests.wire.api_versions import read_versions
 from core.manifests.wire.decoding import from_object
+from core.manifests.wire.resources import PODS
+from core.manifests.wire.versions import read_versions
 from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue
+from core.model.values import quantity
+
+# Finds values of an EC2NodeClass that its schema allows but AWS refuses at the first launch.
+
+
+_WITH_IOPS: Final = ("gp3", "io1", "io2")
+_WITH_THROUGHPUT: Final = ("gp3",)
+_NAMED: Final = ("role", "instanceProfile")
+_SELECTED: Final = {
+    "subnetSelectorTerms": "subnet",
+    "securityGroupSelectorTerms": "security group",
+    "amiSelectorTerms": "image",
+    "capacityReservationSelectorTerms": "capacity reservation",
+}
+"""List of terms in the spec → what one of its terms selects."""
+
+
+def refused_values(document: Document) -> Iterator[Finding]:
+    """Return errors for values that can never work, warnings for those that EC2 refuses today."""
+    obj = document.object
+    if kind_of(obj) != "EC2NodeClass" or group_and_version(obj) != (labels.AWS_GROUP, "v1"):
+        return
+    spec = mapping(obj.get("spec"))
+    for field in _NAMED:
+        value = spec.get(field)
+        if isinstance(value, str) and value.startswith("arn:"):
+            message = "is an ARN, and IAM's calls take the name alone"
+            name = value.rpartition("/")[2]
+            yield finding_in(document, Code.INVALID_VALUE, f"spec.{field}", message, suggestion=name)
+    for index, device in enumerate(sequence(spec.get("blockDeviceMappings"))):
+        for at, message in _of_device(mapping(device)):
+            place = path_of(("spec", "blockDeviceMappings", index, *at))
+            yield finding_in(document, Code.INVALID_VALUE, place, message, severity=Severity.WARNING)
+    for place, message in _boundless_terms(spec):
+        yield finding_in(document, Code.INVALID_VALUE, place, message)
+
+
+def _boundless_terms(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return the terms that only have an empty map of tags: the API server admits them, and EC2 is asked without a filter."""
+    for field, selected in _SELECTED.items():
+        for index, term in enumerate(sequence(spec.get(field))):
+            if term == {"tags": {}}:
+                place = path_of(("spec", field, index, "tags"))
+                yield place, f"is empty, so the term selects every {selected} of the account; name a tag"
+
+
+def _of_device(device: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if not device.get("deviceName"):
+        yield ("deviceName",), "is missing: EC2 refuses a launch with a volume that has no device name"
+    ebs = mapping(device.get("ebs"))
+    kind = ebs.get("volumeType")
+    for field, kinds in (("iops", _WITH_IOPS), ("throughput", _WITH_THROUGHPUT)):
+        if field in ebs and kind is not None and kind not in kinds:
+            yield ("ebs", field), f"EC2 refuses it for volumes of type {kind}; {' and '.join(kinds)} take it"
+    if kind in ("io1", "io2") and "iops" not in ebs:
+        yield ("ebs", "iops"), f"is missing: EC2 refuses volumes of type {kind} without it"
+
+
+# Finds problems that the API server refuses in a pod template, and accepted values that are hardly intended.
+
+
+_FORMER_ANNOTATIONS: Final = {
+    "karpenter.sh/do-not-evict": labels.DO_NOT_DISRUPT,
+    "karpenter.sh/do-not-consolidate": labels.DO_NOT_DISRUPT,
+}
+_SELECTING_KINDS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+"""Kinds whose selector must match the labels of their template."""
+_MILLI: Final = re.compile(r"\d+m")
+_BINARY: Final = re.compile(r"\d+(\.\d+)?[KMGT]i?")
+Fault = tuple[Location, str, Severity]
+
+
+def template_findings(document: Document) -> Iterator[Finding]:
+    """The findings in a Pod or in the template of a workload."""
+    place = () if document.kind == "Pod" else TEMPLATES.get(document.kind)
+    if place is None or not type_of(document.object):
+        return
+    template = document.object
+    for part in place:
+        template = mapping(template.get(str(part)))
+    for location, message, severity in (*_selector(document), *_containers(template), *_rules(template)):
+        where = location if location[:1] == ("selector",) else (*place, *location)
+        path = path_of(("spec", *where) if where is location else where)
+        code = Code.INVALID_VALUE if severity is Severity.ERROR else Code.NO_EFFECT
+        yield finding_in(document, code, path, message, severity=severity)
+    yield from _annotations(document, template, place)
+
+
+def _selector(document: Document) -> Iterator[Fault]:
+    if document.kind not in _SELECTING_KINDS:
+        return
+    spec = mapping(document.object.get("spec"))
+    own = mapping(mapping(mapping(spec.get("template")).get("metadata")).get("labels"))
+    for key, value in mapping(mapping(spec.get("selector")).get("matchLabels")).items():
+        if own.get(key) != value:
+            message = f"does not match the labels of the template: they have {_label(key, own)}"
+            yield ("selector", "matchLabels", key), message, Severity.ERROR
+
+
+def _containers(template: Mapping[str, Any]) -> Iterator[Fault]:
+    spec = mapping(template.get("spec"))
+    if not spec.get("containers"):
+        yield ("spec", "containers"), "is missing: a pod needs a container", Severity.ERROR
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(sequence(spec.get(field))):
+            resources = mapping(mapping(container).get("resources"))
+            at: Location = ("spec", field, index, "resources")
+            requests, limits = mapping(resources.get("requests")), mapping(resources.get("limits"))
+            for name, value in requests.items():
+                if _amount(value, name) > _amount(limits.get(name, value), name):
+                    message = f"{value} is more than the limit of {limits[name]}"
+                    yield (*at, "requests", name), message, Severity.ERROR
+            for kind, amounts in (("requests", requests), ("limits", limits)):
+                for name, value in amounts.items():
+                    odd = _odd(name, str(value))
+                    if odd:
+                        yield (*at, kind, name), odd, Severity.WARNING
+
+
+def _odd(name: str, value: str) -> str:
+    """Return why an amount is hardly intended; empty for plausible ones."""
+    if name in ("memory", "ephemeral-storage") and _MILLI.fullmatch(value):
+        return f"{value} is thousandths of a byte; {value[:-1]}Mi is mebibytes"
+    if name in ("memory", "ephemeral-storage") and value.isdecimal() and 0 < int(value) < 1 << 20:
+        return f"{value} is bytes; {value}Mi is mebibytes"
+    if name == "cpu" and _BINARY.fullmatch(value):
+        return f"{value} is a number of cores, not of bytes"
+    return ""
+
+
+def _rules(template: Mapping[str, Any]) -> Iterator[Fault]:
+    spec = mapping(template.get("spec"))
+    for index, toleration in enumerate(sequence(spec.get("tolerations"))):
+        if mapping(toleration).get("operator") == "Exists" and mapping(toleration).get("value"):
+            yield ("spec", "tolerations", index, "value"), "operator Exists takes no value", Severity.ERROR
+    own = mapping(mapping(template.get("metadata")).get("labels"))
+    for index, spread in enumerate(sequence(spec.get("topologySpreadConstraints"))):
+        selector = mapping(mapping(spread).get("labelSelector"))
+        equal = mapping(selector.get("matchLabels"))
+        at = ("spec", "topologySpreadConstraints", index, "labelSelector")
+        if not equal and not sequence(selector.get("matchExpressions")):
+            yield at, "selects no pods, so the constraint spreads nothing", Severity.WARNING
+        for key, value in equal.items():
+            if own.get(key) != value:
+                message = f"does not select the pod itself, which has {_label(key, own)}: its own place is not counted"
+                yield (*at, "matchLabels", key), message, Severity.WARNING
+
+
+def _annotations(document: Document, template: Mapping[str, Any], place: Location) -> Iterator[Finding]:
+    found = mapping(mapping(template.get("metadata")).get("annotations"))
+    for former, present in _FORMER_ANNOTATIONS.items():
+        if former in found:
+            field = path_of((*place, "metadata", "annotations", former))
+            message = "is of an older version, and is ignored"
+            yield finding_in(document, Code.OLD_VERSION, field, message, severity=Severity.WARNING, suggestion=present)
+    above = mapping(mapping(document.object.get("metadata")).get("annotations"))
+    if place and labels.DO_NOT_DISRUPT in above and labels.DO_NOT_DISRUPT not in found:
+        field = path_of(("metadata", "annotations", labels.DO_NOT_DISRUPT))
+        meant = path_of((*place, "metadata", "annotations"))
+        message = f"protects no pod here: pods take their annotations from {meant}"
+        yield finding_in(document, Code.NO_EFFECT, field, message, severity=Severity.WARNING)
+
+
+def _label(key: str, own: Mapping[str, Any]) -> str:
+    return f"{key}={own[key]}" if key in own else f"no {key}"
+
+
+def _amount(value: object, name: str) -> int:
+    try:
+        return quantity.parse(str(value), name)
+    except InvalidInputError:
+        return 0
+
+
+# Finds dangling references: a NodePool whose EC2NodeClass is not in the input.
+
+
+_FIELD: Final = "spec.template.spec.nodeClassRef.name"
+
+
+def dangling_references(documents: Sequence[Document]) -> Iterator[Finding]:
+    """Return an error if the input has other EC2NodeClasses; otherwise a warning, since they may be elsewhere."""
+    present = {name_of(doc.object) for doc in documents if doc.kind in ("EC2NodeClass", "AWSNodeTemplate")}
+    for document in documents:
+        wanted = _class_of(document)
+        if wanted and wanted not in present:
+            yield finding_in(
+                document,
+                Code.NOT_FOUND,
+                _FIELD,
+                f"there is no EC2NodeClass {wanted!r} in the input; without it the NodePool launches nothing",
+                severity=Severity.ERROR if present else Severity.WARNING,
+                suggestion=nearest(wanted, present),
+            )
+
+
+def repeated_objects(documents: Sequence[Document]) -> Iterator[Finding]:
+    """Return a warning for each repetition of kind, namespace and name in a file; variants belong in separate files."""
+    first: dict[tuple[str, ...], Document] = {}
+    for document in documents:
+        if not document.name:
+            continue
+        group = group_and_version(document.object)[0]
+        known = first.setdefault((document.source, group, document.kind, document.namespace, document.name), document)
+        if known is not document:
+            message = f"is given in document {known.index + 1} already; the last one counts"
+            yield finding_in(document, Code.DUPLICATE, "metadata.name", message, severity=Severity.WARNING)
+
+
+def _class_of(document: Document) -> str:
+    """Return the EC2NodeClass that a NodePool names, empty for other objects."""
+    if group_and_version(document.object)[0] != labels.CORE_GROUP or kind_of(document.object) != "NodePool":
+        return ""
+    try:
+        pool = older_versions.as_v1(document.object)
+    except InvalidInputError:
+        return ""
+    spec = mapping(mapping(mapping(pool.get("spec")).get("template")).get("spec"))
+    reference = mapping(spec.get("nodeClassRef"))
+    return str(reference.get("name") or "") if reference.get("kind", "EC2NodeClass") == "EC2NodeClass" else ""
+
+
+# Suggests the probably intended value or key for a refused one.
+
+
+def probably_meant(document: Document, field: str) -> str:
+    """Return the allowed value with the spelling most similar to the field's; empty if the field has no closed list.
+
+    For a requirement's key it is a node label, for an unknown kind or version the known one.
+    """
+    obj = document.object
+    if older_versions.is_old(obj):
+        return ""
+    if field == "apiVersion":
+        return _known_kind(obj)
+    location = _location(field)
+    value = _value(obj, location)
+    model = MODELS.get((*group_and_version(obj), kind_of(obj)))
+    if not isinstance(value, str) or model is None:
+        return ""
+    if location[-1:] == ("key",) and "requirements" in location:
+        return nearest_label(value)
+    return nearest(value, allowed_values(model, location))
+
+
+def _known_kind(obj: dict[str, Any]) -> str:
+    """Return the version of a known kind, or the kind with a similar spelling."""
+    kind = kind_of(obj)
+    versions = [f"{group}/{version}" for group, version, known in MODELS if known == kind]
+    return versions[0] if versions else nearest(kind, (known for _, _, known in MODELS))
+
+
+def _location(field: str) -> Location:
+    return tuple(int(number) if number else bracketed or plain for number, bracketed, plain in PART.findall(field))
+
+
+def _value(obj: Any, location: Location) -> object:
+    for part in location:
+        if isinstance(part, int):
+            obj = obj[part] if isinstance(obj, list) and part < len(obj) else None
+        else:
+            obj = obj.get(part) if isinstance(obj, dict) else None
+    return obj
 
 
 def examine(
@@ -93,7 +360,7 @@ class _Examination:
 
     def of_one(self, document: Document) -> Iterator[Finding]:
         """Return the findings of one document; of several about one field, the first counts."""
-        if conversion.is_old(document.object):
+        if older_versions.is_old(document.object):
             yield finding_in(document, Code.OLD_VERSION, "apiVersion", _old(document), severity=Severity.WARNING)
         lost = list(unmatched_values(document, self._known))
         closer = {one.field.rpartition("[")[0] for one in lost if one.severity is Severity.ERROR}

@@ -2,15 +2,188 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Sequence
-from typing import Final
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from cli.answers.plan_document import API_VERSION
+import msgspec
+
+from cli.answers.plan import API_VERSION
+from cli.manifests.inventory import Document
 from cli.terminal.style import style
-from cli.validation.finding import MEANINGS, Finding, Severity
-from core.api.objects import JsonObject
+from core.api import older_versions
+from core.api.objects import JsonObject, group_and_version, is_ours, kind_of
+from core.api.older_versions import MODELS
+from core.api.schemas.fields import ApiModel, parts
+from core.api.status import Location, path_of
+
+# Finds where a misplaced field belongs: deeper, in another object, or under a newer name.
+
+
+_RENAMED: Final = {
+    "ttlSecondsAfterEmpty": "spec.disruption.consolidateAfter",
+    "ttlSecondsUntilExpired": "spec.template.spec.expireAfter",
+    "consolidation": "spec.disruption.consolidationPolicy",
+    "providerRef": "spec.template.spec.nodeClassRef",
+    "provider": "spec.template.spec.nodeClassRef",
+    "kubeletConfiguration": "spec.kubelet of the EC2NodeClass",
+    "subnetSelector": "spec.subnetSelectorTerms",
+    "securityGroupSelector": "spec.securityGroupSelectorTerms",
+    "amiSelector": "spec.amiSelectorTerms",
+    "launchTemplate": "spec.userData, spec.blockDeviceMappings and spec.metadataOptions",
+}
+"""Fields of older versions → their place in v1."""
+
+_GROUP_OF_REFERENCE: Final = ("nodeClassRef", "apiVersion")
+_OTHERS: Final = {"NodePool": "EC2NodeClass", "EC2NodeClass": "NodePool"}
+
+
+def right_place(obj: dict[str, Any], location: Location) -> str:
+    """Return the path where an unknown field belongs; empty unless exactly one place has a field of that name."""
+    if location[-2:] == _GROUP_OF_REFERENCE:
+        return "group"
+    name = str(location[-1])
+    own = _places(kind_of(obj), group_and_version(obj)[0], name)
+    if len(own) == 1:
+        return own[0]
+    if name in _RENAMED:
+        return _RENAMED[name]
+    other = _OTHERS.get(kind_of(obj), "")
+    group = next((key[0] for key in MODELS if key[2] == other), "")
+    others = _places(other, group, name) if other and not own else ()
+    return f"{others[0]} of the {other}" if len(others) == 1 else ""
+
+
+@cache
+def _places(kind: str, group: str, name: str) -> tuple[str, ...]:
+    """Return every place where a kind has a field of this name, outside of lists."""
+    model = next((found for key, found in MODELS.items() if (key[0], key[2]) == (group, kind)), None)
+    spec = dict(parts(model)).get("spec") if model is not None else None
+    return tuple(path_of(place) for place in _fields(spec, ("spec",)) if place[-1] == name) if spec else ()
+
+
+def _fields(model: type[ApiModel], at: Location) -> Iterator[Location]:
+    within = dict(parts(model))
+    for name, field in model.model_fields.items():
+        known = field.alias or name
+        yield (*at, known)
+        if known in within and not _is_list(field.annotation):
+            yield from _fields(within[known], (*at, known))
+
+
+def _is_list(annotation: Any) -> bool:
+    return "list[" in str(annotation)
+
+
+# A finding: one problem of one object of the input, and its position in the file.
+
+
+class Severity(StrEnum):
+    """Whether a finding makes the input invalid."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Code(StrEnum):
+    """The category of a finding: a closed list for programs."""
+
+    INVALID_VALUE = "InvalidValue"
+    UNKNOWN_FIELD = "UnknownField"
+    INVALID_CRON = "InvalidCron"
+    MATCHES_NOTHING = "MatchesNothing"
+    NOT_FOUND = "NotFound"
+    OLD_VERSION = "OldVersion"
+    NO_EFFECT = "NoEffect"
+    DUPLICATE = "Duplicate"
+
+
+MEANINGS: Final = {
+    Code.INVALID_VALUE: "A field is missing, has a value that it cannot have, or contradicts another field.",
+    Code.UNKNOWN_FIELD: "There is no such field: the API server drops or refuses it. An error in a workload's pod template "
+    "and where a known field is spelled alike or belongs elsewhere (a warning with `--lenient`), else a warning.",
+    Code.INVALID_CRON: "A budget's schedule is not a cron schedule or never occurs; its budget then lets no node go.",
+    Code.MATCHES_NOTHING: "No instance type, zone or capacity type of the catalogue has a value that a requirement demands.",
+    Code.NOT_FOUND: "An object names another object that is not in the input.",
+    Code.OLD_VERSION: "The object has an older version, which `fleetwright convert` writes in the present one, or uses a label "
+    "or an annotation that Karpenter has given up.",
+    Code.NO_EFFECT: "What is written changes nothing: a limit on a resource that no instance type has, a label that no node "
+    "carries, an annotation in a place where nobody reads it, a selector that does not match the pod's own labels.",
+    Code.DUPLICATE: "An object is in a file, or a key in a mapping, more than once; the last one counts here.",
+}
+"""Code → its meaning, for the reference page."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding.
+
+    Attributes:
+        document: The object's document.
+        kind, name: The object's kind and name, as the document spells them.
+        field: The field's path such as `spec.template.spec.requirements[0].operator`; of an older version its path in v1.
+        message: What is wrong, as the end of a sentence that the field begins.
+        suggestion: What was probably meant, empty if nothing is similar.
+        line, column: The field's position in the file, from 1; None if unknown.
+    """
+
+    document: Document
+    severity: Severity
+    code: Code
+    kind: str
+    name: str
+    field: str
+    message: str
+    suggestion: str = ""
+    line: int | None = None
+    column: int | None = None
+
+    @property
+    def object(self) -> str:
+        """The object for programs: `NodePool/default`."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def text(self) -> str:
+        """The message with the suggestion, for people."""
+        return f"{self.message} (did you mean {self.suggestion!r}?)" if self.suggestion else self.message
+
+
+def finding_in(
+    document: Document,
+    code: Code,
+    field: str,
+    message: str,
+    *,
+    severity: Severity = Severity.ERROR,
+    suggestion: str = "",
+    subject: tuple[str, str] | None = None,
+) -> Finding:
+    """Return a finding about a document's object, or about another `subject` (kind and name)."""
+    kind, name = subject or document.subject.split(" ", 1)
+    return Finding(
+        document=document,
+        severity=severity,
+        code=code,
+        kind=kind,
+        name=name,
+        field=field,
+        message=message,
+        suggestion=suggestion,
+    )
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known word with the spelling most similar to `word`, empty if none is similar; case is ignored."""
+    by_lower = {found.lower(): found for found in sorted(known, reverse=True)}
+    close = difflib.get_close_matches(word.lower(), sorted(by_lower))
+    return by_lower[close[0]] if close else ""
+
 
 _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -132,3 +305,188 @@ def _escaped(text: str) -> str:
 
 def _escaped_property(text: str) -> str:
     return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+
+
+# The fields of Kubernetes' kinds: a bundled table, written by `make docs` from the pinned client.
+
+
+KUBERNETES_FIELDS: Final = Path(__file__).parents[1] / "assets" / "kubernetes-fields.json"
+"""Type → field → type of its value, which is empty for plain values, maps and the status of an object."""
+
+OBJECT_META: Final = "V1ObjectMeta"
+
+_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "": ("PersistentVolumeClaim", "Pod", "PodTemplate", "ReplicationController"),
+    "apps": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+    "batch": ("CronJob", "Job"),
+    "extensions": ("DaemonSet", "Deployment", "ReplicaSet"),
+    "policy": ("PodDisruptionBudget",),
+    "scheduling.k8s.io": ("PriorityClass",),
+    "storage.k8s.io": ("StorageClass",),
+}
+"""API group → its kinds that people write and the table knows."""
+
+_VERSION: Final = "V1"
+
+
+def type_of(obj: JsonObject) -> str:
+    """Return the type in the table of an object, empty if it has none."""
+    group, _ = group_and_version(obj)
+    kind = kind_of(obj)
+    return f"{_VERSION}{kind}" if kind in _KINDS.get(group, ()) else ""
+
+
+@cache
+def kubernetes_fields() -> dict[str, dict[str, str]]:
+    """The table."""
+    found: dict[str, dict[str, str]] = json.loads(KUBERNETES_FIELDS.read_text(encoding="utf-8"))
+    return found
+
+
+def written_fields() -> str:
+    """The table as the pinned Kubernetes client has it: what `make docs` writes to `KUBERNETES_FIELDS`."""
+    from kubernetes.client import models
+
+    roots = [f"{_VERSION}{kind}" for kinds in _KINDS.values() for kind in kinds]
+    found: dict[str, dict[str, str]] = {}
+    waiting = list(roots)
+    while waiting:
+        kind = waiting.pop()
+        if kind in found:
+            continue
+        described = getattr(models, kind)
+        types = {described.attribute_map[name]: _struct_in(text) for name, text in described.openapi_types.items()}
+        if kind in roots and "status" in types:
+            types["status"] = ""  # controllers write it
+        found[kind] = dict(sorted(types.items()))
+        waiting += [inner for inner in types.values() if inner]
+    return json.dumps(dict(sorted(found.items())), indent=1) + "\n"
+
+
+def _struct_in(text: str) -> str:
+    """The Kubernetes type in a client's type such as `List[V1Container]`; empty for plain values and for maps."""
+    match = re.fullmatch(r"(?:[Ll]ist\[)?((?:Core)?V[0-9]\w*)\]?", text)
+    return match.group(1) if match else ""
+
+
+# Finds where a misplaced field of a Pod or a workload belongs: below, in its template, or above.
+
+
+TEMPLATES: Final[Mapping[str, Location]] = {
+    "Deployment": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicationController": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "PodTemplate": ("template",),
+}
+"""The path of a workload's pod template."""
+
+
+def place_in_workload(kind: str, type_: str, location: Location) -> str:
+    """Return the path where an unknown field belongs, the nearest one below before those above; empty if nowhere.
+
+    Args:
+        kind: The object's kind.
+        type_: Its type in the table of fields.
+        location: The path of the unknown field.
+    """
+    *within, name = location
+    known = [place for place, fields in _levels(kind, type_) if name in fields]
+    below = [place for place in known if len(place) > len(within) and list(place[: len(within)]) == within]
+    above = [place for place in known if len(place) < len(within) and within[: len(place)] == list(place)]
+    nearest = [*below[:1], *above[-1:]]
+    return path_of((*nearest[0], name)) if nearest else ""
+
+
+def _levels(kind: str, type_: str) -> Iterator[tuple[Location, Mapping[str, str]]]:
+    """Yield the specifications from the object's own to the pod's, each with its path and its fields."""
+    fields = kubernetes_fields()[type_]
+    place: Location = ()
+    for part in (*TEMPLATES.get(kind, ()), "spec"):
+        place = (*place, part)
+        fields = kubernetes_fields()[fields[str(part)]]
+        yield place, fields
+
+
+# Finds fields that no API server knows: in Karpenter's objects, in Pods, workloads and the other kinds that people write.
+
+
+_OBJECT_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_WITH_PODS: Final = (*TEMPLATES, "Pod")
+
+Unknown = tuple[Location, str]
+"""The path of an unknown field, and the known field with the most similar spelling."""
+
+
+def unknown_fields(document: Document, *, is_lenient: bool) -> Iterator[Finding]:
+    """Return a finding for each unknown field; older versions of Karpenter's objects are not checked.
+
+    In the pod template of a workload each is an error. Elsewhere, a field with a spelling similar to a known one, or known in
+    another place, is an error; any other is a warning, since it may be of a newer version.
+    """
+    template = TEMPLATES.get(document.kind, ())
+    for location, similar in _found(document):
+        is_in_template = bool(template) and location[: len(template)] == template
+        elsewhere = _right_place(document, location)
+        meant = elsewhere or similar
+        severity = Severity.ERROR if (meant or is_in_template) and not is_lenient else Severity.WARNING
+        message = "there is no such field here" if elsewhere else "there is no such field"
+        yield finding_in(document, Code.UNKNOWN_FIELD, path_of(location), message, severity=severity, suggestion=meant)
+
+
+def _found(document: Document) -> Iterator[Unknown]:
+    obj = document.object
+    group, version = group_and_version(obj)
+    model = MODELS.get((group, version, kind_of(obj)))
+    if model is not None and not older_versions.is_old(obj):
+        yield from _unknown_keys(obj, _OBJECT_FIELDS, ())
+        yield from _in_struct(obj.get("metadata"), OBJECT_META, ("metadata",))
+        if "spec" in dict(parts(model)):
+            yield from _in_model(obj.get("spec"), dict(parts(model))["spec"], ("spec",))
+    elif kind := type_of(obj):
+        yield from _in_struct(obj, kind, ())
+
+
+def _right_place(document: Document, location: Location) -> str:
+    """Return the path where the field belongs, empty if it belongs nowhere."""
+    if is_ours(document.object):
+        return right_place(document.object, location)
+    return place_in_workload(document.kind, type_of(document.object), location) if document.kind in _WITH_PODS else ""
+
+
+def _in_model(value: object, model: type[ApiModel], at: Location) -> Iterator[Unknown]:
+    if not isinstance(value, dict) or model.model_config.get("extra") == "forbid":
+        return
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    yield from _unknown_keys(value, known, at)
+    for name, part in parts(model):
+        for place, item in _items(value.get(name), (*at, name)):
+            yield from _in_model(item, part, place)
+
+
+def _in_struct(value: object, kind: str, at: Location) -> Iterator[Unknown]:
+    if not isinstance(value, dict):
+        return
+    fields = kubernetes_fields()[kind]
+    yield from _unknown_keys(value, fields, at)
+    for name, inner in fields.items():
+        if inner:
+            for place, item in _items(value.get(name), (*at, name)):
+                yield from _in_struct(item, inner, place)
+
+
+def _items(value: object, at: Location) -> Iterator[tuple[Location, object]]:
+    if isinstance(value, list):
+        yield from (((*at, index), item) for index, item in enumerate(value))
+    else:
+        yield at, value
+
+
+def _unknown_keys(value: Mapping[str, Any], known: Any, at: Location) -> Iterator[Unknown]:
+    names = list(known)
+    for key in value:
+        if key not in names:
+            yield (*at, key), nearest(key, names)

@@ -5,15 +5,151 @@ nodeadm merges all NodeConfigs in order, so what we generate comes last and wins
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from core.ami_families.bootstrap import Bootstrap
-from core.ami_families.family import AmiFamily
-from core.ami_families.image_parameters import LATEST, NEURON, NVIDIA, STANDARD, ImageParameter
-from core.ami_families.user_data.mime import NODE_CONFIG, Part, for_cloud_init, is_archive, read_archive, write_archive
-from core.ami_families.user_data.yaml_text import write_yaml
+from core.ami_families.family import LATEST, NEURON, NVIDIA, STANDARD, AmiFamily, ImageParameter
 from core.errors import InvalidInputError
+from core.model.values.requirements import shown
+
+# MIME multipart user data: how cloud-init and nodeadm take several documents at once.
+
+
+SHELL: Final = 'text/x-shellscript; charset="us-ascii"'
+CLOUD_CONFIG: Final = 'text/cloud-config; charset="us-ascii"'
+NODE_CONFIG: Final = "application/node.eks.aws"
+_BOUNDARY: Final = re.compile(r"boundary=(?:\"([^\"]+)\"|([^\s;]+))", re.IGNORECASE)
+_OUR_BOUNDARY: Final = "//"
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One document: its headers as one block of lines, and its text."""
+
+    headers: str
+    body: str
+
+    @classmethod
+    def of(cls, content_type: str, body: str) -> Part:
+        """A document of this type."""
+        return cls(f"Content-Type: {content_type}", body)
+
+
+def for_cloud_init(text: str) -> Part:
+    """Return a user's document for cloud-init: as its configuration if the first line says so, else as a script."""
+    first_line = text.lstrip().partition("\n")[0].rstrip()
+    return Part.of(CLOUD_CONFIG if first_line == "#cloud-config" else SHELL, text)
+
+
+def is_archive(text: str) -> bool:
+    """Whether the text is a MIME archive itself: whether it begins with one of MIME's headers."""
+    return text.lstrip().lower().startswith(("mime-version:", "content-type:"))
+
+
+def read_archive(text: str) -> tuple[Part, ...]:
+    """The documents of an archive, headers kept as written. A missing end marker is forgiven.
+
+    Raises:
+        InvalidInputError: If its header names no boundary, or there is nothing between the boundaries.
+    """
+    lines = text.strip().replace("\r\n", "\n").split("\n")
+    blank = next((i for i, line in enumerate(lines) if not line.strip()), len(lines))
+    boundary = _BOUNDARY.search(" ".join(lines[:blank]))
+    if boundary is None:
+        raise InvalidInputError("the MIME archive's header names no boundary", field="spec.userData")
+    marker = "--" + (boundary.group(1) or boundary.group(2))
+    parts: list[list[str]] = []
+    for line in lines[blank:]:
+        if line.rstrip() == marker + "--":
+            break
+        if line.rstrip() == marker:
+            parts.append([])
+        elif parts:
+            parts[-1].append(line)
+    if not parts:
+        raise InvalidInputError(f"nothing in the MIME archive follows {marker}", field="spec.userData")
+    return tuple(_part(lines) for lines in parts)
+
+
+def write_archive(parts: Sequence[Part]) -> str:
+    """One archive of all documents, in order."""
+    boundary = _boundary(parts)
+    chunks = [f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{boundary}"\n']
+    chunks += [f"--{boundary}\n{part.headers}\n\n{part.body.rstrip()}\n" for part in parts]
+    return "\n".join([*chunks, f"--{boundary}--\n"])
+
+
+def _boundary(parts: Sequence[Part]) -> str:
+    """Return Karpenter's boundary, or the first longer one that no line of any document starts with."""
+    lines = [line for part in parts for line in (*part.headers.splitlines(), *part.body.splitlines())]
+    boundary = _OUR_BOUNDARY
+    while any(line.startswith(f"--{boundary}") for line in lines):
+        boundary += "/"
+    return boundary
+
+
+def _part(lines: list[str]) -> Part:
+    blank = next((i for i, line in enumerate(lines) if not line.strip()), len(lines))
+    return Part("\n".join(lines[:blank]), "\n".join(lines[blank + 1 :]))
+
+
+# Writes plain data as YAML: mappings and lists in block form, strings quoted as in JSON, which YAML includes.
+
+
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*\Z")
+_UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Characters that JSON leaves unescaped in a string and YAML does not accept."""
+
+_KEY_MAX: Final = 128
+"""Far below YAML's 1,024, quotes and escapes included."""
+
+_AMBIGUOUS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+
+
+def write_yaml(value: object) -> str:
+    """The text of a document, ending in a newline. Keys keep their order.
+
+    Raises:
+        InvalidInputError: If a key is longer than YAML lets one be.
+    """
+    return "\n".join(_lines(value)) + "\n"
+
+
+def _lines(value: object) -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _entry(f"{_key(str(key))}:", inner)
+    elif isinstance(value, list | tuple) and value:
+        for inner in value:
+            first, *rest = _lines(inner)
+            yield f"- {first}"
+            yield from (f"  {line}" for line in rest)
+    else:
+        yield _scalar(value)
+
+
+def _entry(key: str, value: object) -> Iterator[str]:
+    if isinstance(value, dict | list | tuple) and value:
+        yield key
+        yield from (f"  {line}" for line in _lines(value))
+    else:
+        yield f"{key} {next(_lines(value))}"
+
+
+def _key(text: str) -> str:
+    if len(text) > _KEY_MAX:
+        raise InvalidInputError(f"{shown(text)} is longer than a key may be in YAML")
+    return text if _PLAIN_KEY.match(text) and text.lower() not in _AMBIGUOUS else _scalar(text)
+
+
+def _scalar(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
 
 _DOCUMENT: Final = re.compile(
     r"(?:[ \r\n]|\ufeff|#[^!\n][^\n]*\n|#\n)*(?:---|\{|[\"']?(?:apiVersion|kind|metadata|spec)[\"']?\s*:)"

@@ -10,7 +10,7 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.model.values.label_syntax import is_label_key, is_label_value, labels_fault, shown
+from core.model.values.requirements import is_label_key, is_label_value, labels_fault, shown
 from core.model.values.taints import EFFECTS, UNREGISTERED, Taint
 
 _DNS_HOST: Final = 10

@@ -2,16 +2,70 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time
 from typing import Any, Final
 
 from core.ami_families.bootstrap import Bootstrap
-from core.ami_families.family import AmiFamily
-from core.ami_families.image_parameters import LATEST, NEURON, NVIDIA, STANDARD, ImageParameter
-from core.ami_families.user_data.toml_text import write_toml
+from core.ami_families.family import LATEST, NEURON, NVIDIA, STANDARD, AmiFamily, ImageParameter
 from core.errors import InvalidInputError
 from core.model.values.taints import Taint
+
+# Writes plain data as TOML, which the standard library only reads.
+
+
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+def write_toml(document: Mapping[str, object]) -> str:
+    """The text of a document, keys and tables in order, values before tables as TOML demands."""
+    return "\n".join(_table(document, ())).strip("\n") + "\n"
+
+
+def _table(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[str]:
+    plain = {k: v for k, v in table.items() if not isinstance(v, Mapping) and not _is_array_of_tables(v)}
+    if path and (plain or not table):
+        yield f"\n[{'.'.join(map(_key, path))}]"
+    for key in sorted(plain):
+        yield f"{_key(key)} = {_value(plain[key])}"
+    for key in sorted(table.keys() - plain.keys()):
+        value = table[key]
+        if isinstance(value, Mapping):
+            yield from _table(value, (*path, key))
+        elif isinstance(value, list):
+            for row in value:
+                yield f"\n[[{'.'.join(map(_key, (*path, key)))}]]"
+                yield from (f"{_key(inner)} = {_value(row[inner])}" for inner in sorted(row))
+
+
+def _is_array_of_tables(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
+
+
+def _key(text: str) -> str:
+    return text if _BARE_KEY.match(text) else _string(text)
+
+
+def _string(text: str) -> str:
+    """As in JSON, except that TOML requires the delete character escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(inner) for inner in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_key(k)} = {_value(value[k])}' for k in sorted(value))}}}"
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    return repr(value)
+
 
 _PLAIN_SETTINGS: Final = {
     "systemReserved": "system-reserved",
@@ -40,14 +94,14 @@ def bottlerocket_user_data(bootstrap: Bootstrap) -> str:
         InvalidInputError: If the user's text is not TOML or lacks a required table, or if `clusterDNS` is not an address.
     """
     document = _read(bootstrap.user_data)
-    kubernetes = _table(document, "settings", "kubernetes")
-    kubernetes["node-labels"] = {**_table(document, "settings", "kubernetes", "node-labels"), **bootstrap.labels}
+    kubernetes = _table_at(document, "settings", "kubernetes")
+    kubernetes["node-labels"] = {**_table_at(document, "settings", "kubernetes", "node-labels"), **bootstrap.labels}
     kubernetes["node-taints"] = _taints(bootstrap.taints)
     kubernetes.update(_cluster(bootstrap))
     kubernetes.update(_kubelet(bootstrap.kubelet))
     kubernetes["max-pods"] = bootstrap.max_pods
     if bootstrap.raids_instance_store:
-        commands = _table(document, "settings", "bootstrap-commands")
+        commands = _table_at(document, "settings", "bootstrap-commands")
         commands["000-mount-instance-storage"] = _mount_commands(release_of(bootstrap))
     return write_toml(document)
 
@@ -71,7 +125,7 @@ def _read(text: str) -> dict[str, Any]:
         raise InvalidInputError(f"not valid TOML: {error}", field="spec.userData") from error
 
 
-def _table(document: dict[str, Any], *path: str) -> dict[str, Any]:
+def _table_at(document: dict[str, Any], *path: str) -> dict[str, Any]:
     """Return the table at `path`; create it if it is missing."""
     table = document
     for depth, key in enumerate(path):

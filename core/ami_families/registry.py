@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.ami_families.al2 import AL2
 from core.ami_families.al2023 import AL2023
+from core.ami_families.bootstrap import Bootstrap
+from core.ami_families.bootstrap_scripts import AL2, WINDOWS2019, WINDOWS2022, WINDOWS2025
 from core.ami_families.bottlerocket import BOTTLEROCKET
-from core.ami_families.custom import CUSTOM
 from core.ami_families.family import AmiFamily
-from core.ami_families.windows import WINDOWS2019, WINDOWS2022, WINDOWS2025
+
+# Custom: the user's own image and user data. The user sets labels, taints and kubelet settings in them.
+
+
+def custom_user_data(bootstrap: Bootstrap) -> str:
+    """The user's text, verbatim."""
+    return bootstrap.user_data
+
+
+CUSTOM: Final = AmiFamily(
+    name="Custom",
+    renderer=custom_user_data,
+    registers_taints=False,
+    takes_any_kubelet_field=True,
+    default_volumes=(),
+    ephemeral_device="",
+)
+
 
 FAMILIES: Final = {
     family.name: family for family in (AL2, AL2023, BOTTLEROCKET, CUSTOM, WINDOWS2019, WINDOWS2022, WINDOWS2025)

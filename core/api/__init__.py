@@ -7,25 +7,24 @@ cold start, and a function that handles an instance's events reads no object.
 
 from typing import TYPE_CHECKING, Final
 
-from core.lazy_names import lazily
+from core.interpreter import lazily
 
 if TYPE_CHECKING:
-    from core.api.conversion import all_as_v1, as_v1
-    from core.api.problem import Problem
+    from core.api.older_versions import all_as_v1, as_v1, problems
+    from core.api.status import Problem
     from core.api.translation import node_claim, node_class, node_overlay, node_pool
-    from core.api.validation import problems
 
 __all__ = ["Problem", "all_as_v1", "as_v1", "node_claim", "node_class", "node_overlay", "node_pool", "problems"]
 
 _MODULES: Final = {
-    "Problem": "problem",
-    "all_as_v1": "conversion",
-    "as_v1": "conversion",
+    "Problem": "status",
+    "all_as_v1": "older_versions",
+    "as_v1": "older_versions",
     "node_claim": "translation",
     "node_class": "translation",
     "node_overlay": "translation",
     "node_pool": "translation",
-    "problems": "validation",
+    "problems": "older_versions",
 }
 
 __getattr__ = lazily(__name__, _MODULES)

@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import Any, Final, TypedDict
 
-from core.api.objects import JsonObject, generation_of, mapping, name_of, sequence
-from core.model.node_claim import READY, Condition
+import msgspec
+
+from core.api.objects import JsonObject, generation_of, kind_of, mapping, name_of, sequence
+from core.model.plan import READY, Condition
+
+# Problems of a user's object, in one line that names the field.
+
+
+Location = tuple[str | int, ...]
+
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+class Problem(msgspec.Struct, frozen=True, order=True):
+    """One fault of one object. `field` is a path such as `spec.template.spec.requirements[0].operator`."""
+
+    kind: str
+    name: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.field}: {self.message}"
+
+
+def path_of(location: Iterable[str | int]) -> str:
+    """The field path: `a.b[0].c`; map keys that are not plain identifiers are in brackets, `labels[example.com/team]`."""
+    path = ""
+    for part in location:
+        if isinstance(part, int) or not _PLAIN_KEY.match(part):
+            path += f"[{part}]"
+        else:
+            path += f".{part}" if path else part
+    return path
 
 
 class Identity(TypedDict):
@@ -91,3 +125,62 @@ def moment(value: object) -> datetime | None:
 
 def _texts(value: object) -> dict[str, str]:
     return {str(key): str(text) for key, text in mapping(value).items()}
+
+
+# Lists the fields that a converted object states and that its older form left to the defaults of its version.
+
+
+_OLD_FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "NodePool": {
+        "spec.template.spec.expireAfter": ("disruption.expireAfter",),
+        "spec.disruption.consolidationPolicy": ("disruption.consolidationPolicy",),
+        "spec.disruption.consolidateAfter": ("disruption.consolidateAfter",),
+    },
+    "Provisioner": {
+        "spec.template.spec.expireAfter": ("ttlSecondsUntilExpired",),
+        "spec.disruption.consolidationPolicy": ("consolidation", "ttlSecondsAfterEmpty"),
+        "spec.disruption.consolidateAfter": ("ttlSecondsAfterEmpty",),
+    },
+    "EC2NodeClass": {"spec.amiSelectorTerms": ("amiSelectorTerms",), "spec.amiFamily": ("amiFamily",)},
+    "AWSNodeTemplate": {"spec.amiSelectorTerms": ("amiSelector",), "spec.amiFamily": ("amiFamily",)},
+}
+"""Kind → field in v1 → the fields of the older form, beneath `spec`, any of which decides it."""
+
+
+def written_defaults(old: JsonObject, new: JsonObject) -> list[str]:
+    """Return `field: value` of each field of the v1 object that its older form did not state."""
+    fields = _OLD_FIELDS.get(kind_of(old), {})
+    spec = mapping(old.get("spec"))
+    unstated = [field for field, sources in fields.items() if not any(_at(spec, source) for source in sources)]
+    found = [(field, _at(new, field)) for field in unstated]
+    shown = [f"{field}: {_text(value)}" for field, value in found if value is not None]
+    return [*shown, *_requirements(old, new), *_metadata_options(spec, new)]
+
+
+def _requirements(old: JsonObject, new: JsonObject) -> Iterator[str]:
+    """Return the requirements that a Provisioner's webhook added; conversion appends them to the Provisioner's own."""
+    if kind_of(old) != "Provisioner":
+        return
+    old_spec = mapping(old.get("spec"))
+    own = sum(isinstance(entry, dict) for entry in sequence(old_spec.get("requirements")))
+    for entry in sequence(_at(new, "spec.template.spec.requirements"))[own:]:
+        yield f"spec.template.spec.requirements: {entry['key']} {entry['operator']} {_text(entry['values'])}"
+
+
+def _metadata_options(old_spec: JsonObject, new: JsonObject) -> Iterator[str]:
+    stated = mapping(old_spec.get("metadataOptions"))
+    for name, value in mapping(_at(new, "spec.metadataOptions")).items():
+        if name not in stated:
+            yield f"spec.metadataOptions.{name}: {value}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(entry)}" for key, entry in value.items())
+    return f"[{', '.join(map(_text, value))}]" if isinstance(value, list) else str(value)
+
+
+def _at(value: Any, path: str) -> Any:
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

@@ -6,34 +6,194 @@ without it. Status fields come from controllers and are read leniently.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import marshal
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache, wraps
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from core import labels
-from core.api import conversion, drift_hash, status
-from core.api.node_class_translation import node_class_of
+from core.api import older_versions, status
 from core.api.objects import JsonObject, kind_of, mapping, name_of, sequence, without_nulls
-from core.api.problem import path_of
-from core.api.schemas import fields, tuning
-from core.api.schemas.base import ApiModel, examined
-from core.api.schemas.ec2_node_class import EC2NodeClassObject
-from core.api.schemas.node_claim import NodeClaimObject, NodeClassReference
-from core.api.schemas.node_overlay import NodeOverlayObject
-from core.api.schemas.node_pool import DisruptionPolicy, NodePoolObject
-from core.api.schemas.requirement import ClaimRequirement, RequirementEntry
-from core.api.schemas.taint import TaintEntry
+from core.api.schemas import fields
+from core.api.schemas import node_pool as tuning
+from core.api.schemas.ec2_node_class import EC2NodeClassObject, EC2NodeClassSpec, ami_family
+from core.api.schemas.fields import ApiModel, examined
+from core.api.schemas.node_pool import (
+    ClaimRequirement,
+    DisruptionPolicy,
+    NodeClaimObject,
+    NodeClassReference,
+    NodeOverlayObject,
+    NodePoolObject,
+    RequirementEntry,
+    TaintEntry,
+    Template,
+)
+from core.api.status import path_of
+from core.catalogue.free_addresses import reading_of
+from core.catalogue.node_class import CapacityReservation, EC2NodeClass, read_node_class
+from core.catalogue.node_memory import placement_group_of
+from core.catalogue.reservations import leaves_at
 from core.errors import InvalidInputError
-from core.model.node_claim import NodeClaim, ObjectRef
 from core.model.node_pool import Budget, Disruption, NodeClass, NodePool
-from core.model.overlay import NodeOverlay
-from core.model.values import resources
-from core.model.values.duration import parse_duration
-from core.model.values.quantity import nanodollars
+from core.model.plan import NodeClaim, ObjectRef
+from core.model.snapshot import NodeOverlay
+from core.model.values import quantity
+from core.model.values.quantity import nanodollars, parse_duration
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
+
+# Computes drift hashes: two objects have equal hashes if a node made from one needs no replacement under the other.
+#
+# The hashes and their version (`labels.HASH_VERSION`) are our own: they cover the same fields as Karpenter's, and are not equal
+# to Karpenter's. Hashes of different versions are never compared, so nodes of Karpenter's do not drift when we take over.
+#
+# What counts (Karpenter): of a NodePool its template without requirements; of an EC2NodeClass the spec without selectors,
+# prefix count and the family as written. Lists are sets; what has its default, and lists and maps without entries, count as
+# absent. An explicit false differs from an absent value where EC2 or the subnet would decide, and so does an empty tag.
+
+
+_DURATIONS: Final = ("expireAfter", "terminationGracePeriod")
+_DYNAMIC: Final = (
+    "amiFamily",
+    "amiSelectorTerms",
+    "capacityReservationSelectorTerms",
+    "ipPrefixCount",
+    "securityGroupSelectorTerms",
+    "subnetSelectorTerms",
+)
+_HASH_LENGTH: Final = 16
+
+
+def of_template(template: Template) -> str:
+    """Return the hash of a NodePool's `spec.template`."""
+    content = template.model_dump(by_alias=True)
+    spec = content["spec"]
+    del spec["requirements"]
+    for name in _DURATIONS:
+        spec[name] = _seconds(spec[name])
+    return _digest(content)
+
+
+def of_node_class(spec: EC2NodeClassSpec, raw: JsonObject) -> str:
+    """Return the hash of an EC2NodeClass's `spec`; `raw` is the same spec as written."""
+    content = spec.model_dump(by_alias=True)
+    content = {name: value for name, value in content.items() if name not in _DYNAMIC}
+    for device in content["blockDeviceMappings"]:
+        if device["ebs"] and device["ebs"]["volumeSize"]:
+            device["ebs"]["volumeSize"] = quantity.parse(device["ebs"]["volumeSize"], quantity.EPHEMERAL_STORAGE)
+    kubelet = json.dumps(raw.get("kubelet"), sort_keys=True)
+    return _digest(content | {"resolvedFamily": ami_family(raw), "kubelet": kubelet})
+
+
+def _seconds(text: str | None) -> str | None:
+    """Normalize a duration, so that 60m and 1h are equal; Never and an absent value both become None."""
+    span = parse_duration(text) if text else None
+    return None if span is None else str(span.total_seconds())
+
+
+def _digest(content: JsonObject) -> str:
+    return hashlib.sha256(_canonical(_pruned(content)).encode()).hexdigest()[:_HASH_LENGTH]
+
+
+def _pruned(value: Any) -> Any:
+    """Return the value without nulls and empty collections, with lists in canonical order."""
+    if isinstance(value, dict):
+        kept = ((key, _pruned(item)) for key, item in value.items())
+        return {key: item for key, item in kept if item is not None and item not in ({}, [])}
+    if isinstance(value, list):
+        return sorted((_pruned(item) for item in value), key=_canonical)
+    return value
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+# Translates an EC2NodeClass whose spec is valid, with what its status and annotations say it resolves to.
+
+
+def node_class_of(spec: EC2NodeClassSpec, present: JsonObject) -> NodeClass:
+    """Return the class in the model; `present` is the object of version v1 without nulls, `spec` its spec."""
+    found, resolved = mapping(present.get("status")), _resolved(present)
+    identity, subnets = status.identity(present), status.identified(found.get("subnets"))
+    return NodeClass(
+        name=identity["name"],
+        uid=identity["uid"],
+        deleted_at=identity["deleted_at"],
+        is_ready=status.is_ready(present),
+        amis=tuple((str(ami["id"]), _raw_requirements(ami)) for ami in status.identified(found.get("amis"))),
+        security_groups=tuple(str(group["id"]) for group in status.identified(found.get("securityGroups"))),
+        subnets=tuple((str(net["id"]), str(net.get("zone", ""))) for net in subnets),
+        reservations=_reservations(found, resolved),
+        reservation_begins=_reservation_begins(resolved),
+        reservation_ends=_reservation_ends(resolved),
+        placement_group=_placement_group(resolved),
+        addresses_per_node=_addresses_per_node(resolved),
+        zone_ids={str(net["zoneID"]): str(net["zone"]) for net in subnets if net.get("zoneID") and net.get("zone")},
+        own_annotations=status.annotations_of(present),
+        spec_hash=of_node_class(spec, present["spec"]),
+    )
+
+
+def _reservations(found: JsonObject, resolved: EC2NodeClass | None) -> tuple[str, ...] | None:
+    """Return the ids of the reservations that a class selects, None where its status says nothing of them."""
+    if found.get("capacityReservations") is None:
+        return None
+    begun = tuple(str(one["id"]) for one in status.identified(found["capacityReservations"]))
+    return (*begun, *(one.id for one in _upcoming(resolved)))
+
+
+def _resolved(present: JsonObject) -> EC2NodeClass | None:
+    """Return the class with its status; None where a field of the status, which others may write, has a wrong type."""
+    try:
+        return read_node_class(present)
+    except InvalidInputError:
+        return None
+
+
+def _reservation_begins(resolved: EC2NodeClass | None) -> dict[str, datetime]:
+    found = _upcoming(resolved)
+    if not found:
+        return {}
+    from core.catalogue.reservations import begins_at
+
+    return {one.id: begins for one in found if (begins := begins_at(one)) is not None}
+
+
+def _reservation_ends(resolved: EC2NodeClass | None) -> dict[str, datetime]:
+    begun = resolved.status.capacity_reservations if resolved is not None else ()
+    return {one.id: leaves for one in (*begun, *_upcoming(resolved)) if (leaves := leaves_at(one)) is not None}
+
+
+def _upcoming(resolved: EC2NodeClass | None) -> tuple[CapacityReservation, ...]:
+    if resolved is None or labels.UPCOMING_RESERVATIONS not in resolved.metadata.annotations:
+        return ()
+    from core.catalogue.reservations import upcoming_of  # most clusters have booked none
+
+    return upcoming_of(resolved)
+
+
+def _placement_group(resolved: EC2NodeClass | None) -> str:
+    found = placement_group_of(resolved) if resolved is not None else None
+    return found.id if found is not None else ""
+
+
+def _addresses_per_node(resolved: EC2NodeClass | None) -> int:
+    found = reading_of(resolved) if resolved is not None else None
+    return found.per_node if found is not None else 1
+
+
+def _raw_requirements(holder: JsonObject) -> tuple[Requirement, ...]:
+    entries = (mapping(entry) for entry in sequence(holder.get("requirements")))
+    return tuple(
+        Requirement.of(str(entry.get("key")), str(entry.get("operator")), map(str, sequence(entry.get("values"))))
+        for entry in entries
+    )
+
 
 M = TypeVar("M", bound=ApiModel)
 T = TypeVar("T")
@@ -99,7 +259,7 @@ def node_pool(obj: JsonObject) -> NodePool:
         node_class=_reference(template.spec.node_class_ref),
         expire_after=_duration(template.spec.expire_after),
         termination_grace_period=_duration(template.spec.termination_grace_period),
-        limits=resources.parse(spec.limits),
+        limits=quantity.parse_resources(spec.limits),
         weight=spec.weight or 0,
         replicas=spec.replicas,
         disruption=_disruption(spec.disruption, budgets),
@@ -109,7 +269,7 @@ def node_pool(obj: JsonObject) -> NodePool:
         expires_forcefully=tuning.expires_forcefully(annotations),
         evictions_per_hour=tuning.evictions_per_hour(annotations),
         largest_node=tuning.largest_node(annotations),
-        template_hash=drift_hash.of_template(template),
+        template_hash=of_template(template),
         **status.identity(present),
     )
 
@@ -140,7 +300,7 @@ def node_claim(obj: JsonObject) -> NodeClaim:
         taints=_taints(spec.taints),
         startup_taints=_taints(spec.startup_taints),
         requirements=_requirements(spec.requirements),
-        resources=resources.parse(spec.resources.requests),
+        resources=quantity.parse_resources(spec.resources.requests),
         node_class=_reference(spec.node_class_ref),
         expire_after=_duration(spec.expire_after),
         termination_grace_period=_duration(spec.termination_grace_period),
@@ -168,13 +328,13 @@ def node_overlay(obj: JsonObject) -> NodeOverlay:
         requirements=_requirements(spec.requirements),
         price=None if spec.price is None else nanodollars(spec.price),
         price_adjustment=spec.price_adjustment,
-        capacity=resources.parse(spec.capacity),
+        capacity=quantity.parse_resources(spec.capacity),
         weight=spec.weight or 0,
     )
 
 
 def _present(obj: JsonObject) -> JsonObject:
-    present: JsonObject = without_nulls(conversion.as_v1(obj))
+    present: JsonObject = without_nulls(older_versions.as_v1(obj))
     return present
 
 
@@ -239,7 +399,7 @@ def _budget(raw: JsonObject) -> Budget:
 
 def _amounts(found: JsonObject, field: str, name: str) -> dict[str, int]:
     try:
-        return resources.parse(mapping(found.get(field)), field=f"status.{field}")
+        return quantity.parse_resources(mapping(found.get(field)), field=f"status.{field}")
     except InvalidInputError as error:
         raise error.within(subject=f"NodeClaim {name}") from error
 

@@ -29,7 +29,7 @@ class ProposalVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProposalEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How the wait ended: `reason` is a code of `core.reasons.command`."""
+    """How the wait ended: `reason` is a code of `core.reasons.runs`."""
 
     reason: str
     message: str

@@ -10,7 +10,7 @@ import msgspec
 from core.errors import InvalidInputError
 from core.model.plan import Command
 from core.model.values.quantity import NANODOLLARS, dollars
-from core.reasons.termination import TerminationReason
+from core.reasons.code import TerminationReason
 
 
 class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):

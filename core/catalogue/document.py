@@ -12,8 +12,8 @@ import msgspec
 from core import labels
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue, InstanceType, Offering
-from core.model.values import quantity, resources
-from core.model.values.vcpu_quotas import CODES
+from core.model.values import quantity
+from core.model.values.quotas import CODES
 
 _GZIP: Final = b"\x1f\x8b"
 DECOMPRESSED_MAX: Final = 256 << 20
@@ -155,8 +155,8 @@ def _type(entry: _InstanceType) -> InstanceType:
             for key, values in sorted(entry.requirements.items())
             if key not in _OWN_KEYS
         },
-        capacity=resources.parse(entry.capacity, field="capacity"),
-        overhead=resources.parse(entry.overhead, field="overhead"),
+        capacity=quantity.parse_resources(entry.capacity, field="capacity"),
+        overhead=quantity.parse_resources(entry.overhead, field="overhead"),
         offerings=tuple(
             _offering(offering, entry.name, field=f"offerings[{i}]") for i, offering in enumerate(entry.offerings)
         ),
@@ -188,8 +188,8 @@ def _written(found: InstanceType) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "name": found.name,
         "requirements": {key: list(values) for key, values in found.labels.items()},
-        "capacity": resources.render(found.capacity),
-        "overhead": resources.render(found.overhead),
+        "capacity": quantity.render_resources(found.capacity),
+        "overhead": quantity.render_resources(found.overhead),
         "offerings": [_written_offering(offering) for offering in found.offerings],
     }
     if found.attach_limit is not None:
@@ -209,3 +209,272 @@ def _written_offering(offering: Offering) -> dict[str, Any]:
     if offering.reservation_type:
         entry |= {"reservationType": offering.reservation_type, "interruptible": offering.interruptible}
     return entry
+
+
+# The market of a region: which type is sold in which zone, and at which price.
+
+
+class Market(msgspec.Struct, frozen=True, kw_only=True):
+    """One region's offers. Prices are nano-dollars per hour for Linux.
+
+    Attributes:
+        offered: Instance type → zones that sell it.
+        on_demand: Instance type → price, the same in every zone.
+        spot: Instance type → zone → price. None: no spot prices were ever read, and on-demand prices stand in for them
+            (Karpenter, before its first update); a zone that is missing has no spot market.
+        unlisted_spot: Instance type → zones whose spot price the last reading no longer listed. Nodes that run there
+        keep their last price; nothing is launched there. zone_ids: Zone name → zone id, if known.
+    """
+
+    region: str
+    offered: dict[str, tuple[str, ...]] = {}
+    on_demand: dict[str, int] = {}
+    spot: dict[str, dict[str, int]] | None = None
+    unlisted_spot: dict[str, tuple[str, ...]] = {}
+    zone_ids: dict[str, str] = {}
+
+    def spot_price(self, instance_type: str, zone: str) -> int | None:
+        """Return the last spot price, None where spot was never sold."""
+        if self.spot is None:
+            return self.on_demand.get(instance_type)
+        return self.spot.get(instance_type, {}).get(zone)
+
+    def lists_spot(self, instance_type: str, zone: str) -> bool:
+        """Return whether the last reading had this spot price; True also before the first."""
+        return zone not in self.unlisted_spot.get(instance_type, ())
+
+
+# EC2's description of an instance type (`DescribeInstanceTypes`), reduced to what we read.
+#
+# Field names on the wire are EC2's own, so a description decodes into a `Shape` and a `Shape` encodes into a description.
+
+
+ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+"""EC2's name of an architecture to Kubernetes' name."""
+
+
+class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="pascal", omit_defaults=True):
+    """Base of the wire formats: unknown fields are ignored, fields at their default are omitted."""
+
+
+class Processor(_Wire, frozen=True, kw_only=True):
+    """`ProcessorInfo`."""
+
+    manufacturer: str = ""
+    supported_architectures: tuple[str, ...] = ()
+    supported_features: tuple[str, ...] = ()
+    sustained_clock_speed_in_ghz: float = 0.0
+
+
+class VCpus(_Wire, frozen=True, kw_only=True):
+    """`VCpuInfo`."""
+
+    default_v_cpus: int
+
+
+class MemoryInfo(_Wire, frozen=True, kw_only=True):
+    """`MemoryInfo`, of a type or of one GPU."""
+
+    size_in_mib: int = msgspec.field(name="SizeInMiB")
+
+
+class NetworkCard(_Wire, frozen=True, kw_only=True):
+    """One entry of `NetworkInfo.NetworkCards`."""
+
+    network_card_index: int = 0
+    maximum_network_interfaces: int = 0
+    baseline_bandwidth_in_gbps: float = 0.0
+
+
+class Efa(_Wire, frozen=True, kw_only=True):
+    """`NetworkInfo.EfaInfo`."""
+
+    maximum_efa_interfaces: int = 0
+
+
+class NetworkInfo(_Wire, frozen=True, kw_only=True):
+    """`NetworkInfo`."""
+
+    default_network_card_index: int = 0
+    maximum_network_interfaces: int = 0
+    ipv4_addresses_per_interface: int = 0
+    ena_support: str = ""
+    encryption_in_transit_supported: bool = False
+    network_performance: str = ""
+    efa_info: Efa | None = None
+    network_cards: tuple[NetworkCard, ...] = ()
+
+    @property
+    def default_card(self) -> NetworkCard:
+        """The card that pods' addresses come from; on types with several cards only its interfaces count."""
+        for card in self.network_cards:
+            if card.network_card_index == self.default_network_card_index:
+                return card
+        return NetworkCard(maximum_network_interfaces=self.maximum_network_interfaces)
+
+
+class InstanceStorage(_Wire, frozen=True, kw_only=True):
+    """`InstanceStorageInfo`; sizes are decimal gigabytes."""
+
+    total_size_in_gb: int = msgspec.field(name="TotalSizeInGB", default=0)
+    nvme_support: str = "unsupported"
+
+
+class EbsBandwidth(_Wire, frozen=True, kw_only=True):
+    """`EbsInfo.EbsOptimizedInfo`."""
+
+    maximum_bandwidth_in_mbps: int = 0
+
+
+class EbsInfo(_Wire, frozen=True, kw_only=True):
+    """`EbsInfo`. A `shared` attachment limit is shared with network interfaces."""
+
+    ebs_optimized_support: str = ""
+    ebs_optimized_info: EbsBandwidth | None = None
+    attachment_limit_type: str = ""
+    maximum_ebs_attachments: int = 0
+
+
+class Gpu(_Wire, frozen=True, kw_only=True):
+    """One entry of `GpuInfo.Gpus`; the memory is that of one GPU."""
+
+    name: str = ""
+    manufacturer: str = ""
+    count: int = 0
+    memory_info: MemoryInfo | None = None
+
+
+class Gpus(_Wire, frozen=True, kw_only=True):
+    """`GpuInfo`."""
+
+    gpus: tuple[Gpu, ...] = ()
+
+
+class Accelerator(_Wire, frozen=True, kw_only=True):
+    """One entry of `InferenceAcceleratorInfo.Accelerators`."""
+
+    name: str = ""
+    manufacturer: str = ""
+    count: int = 0
+
+
+class Accelerators(_Wire, frozen=True, kw_only=True):
+    """`InferenceAcceleratorInfo`."""
+
+    accelerators: tuple[Accelerator, ...] = ()
+
+
+class NeuronCores(_Wire, frozen=True, kw_only=True):
+    """`NeuronDevices[].CoreInfo`."""
+
+    count: int = 0
+
+
+class NeuronDevice(_Wire, frozen=True, kw_only=True):
+    """One entry of `NeuronInfo.NeuronDevices`."""
+
+    name: str = ""
+    count: int = 0
+    core_info: NeuronCores | None = None
+
+
+class Neuron(_Wire, frozen=True, kw_only=True):
+    """`NeuronInfo`."""
+
+    neuron_devices: tuple[NeuronDevice, ...] = ()
+
+
+class PlacementGroupInfo(_Wire, frozen=True, kw_only=True):
+    """`PlacementGroupInfo`."""
+
+    supported_strategies: tuple[str, ...] = ()
+
+
+class Shape(_Wire, frozen=True, kw_only=True):
+    """One instance type as EC2 describes it."""
+
+    instance_type: str
+    processor_info: Processor
+    v_cpu_info: VCpus
+    memory_info: MemoryInfo
+    network_info: NetworkInfo
+    supported_usage_classes: tuple[str, ...] = ()
+    supported_virtualization_types: tuple[str, ...] = ()
+    hypervisor: str = ""
+    bare_metal: bool = False
+    ebs_info: EbsInfo = EbsInfo()
+    instance_storage_info: InstanceStorage | None = None
+    gpu_info: Gpus | None = None
+    inference_accelerator_info: Accelerators | None = None
+    neuron_info: Neuron | None = None
+    nitro_enclaves_support: str = ""
+    placement_group_info: PlacementGroupInfo = PlacementGroupInfo()
+
+    @property
+    def architecture(self) -> str:
+        """The first architecture that Kubernetes has a name for, or empty (macOS types)."""
+        known = (ARCHITECTURES.get(name, "") for name in self.processor_info.supported_architectures)
+        return next((name for name in known if name), "")
+
+    @property
+    def can_run_nodes(self) -> bool:
+        """Whether it can run EKS nodes: hardware virtualisation, amd64 or arm64 (Karpenter's filter)."""
+        return bool(self.architecture) and "hvm" in self.supported_virtualization_types
+
+
+def read_shape(description: Mapping[str, Any]) -> Shape:
+    """Trim one entry of DescribeInstanceTypes.
+
+    Raises:
+        InvalidInputError: If the description lacks a field that sizes a node.
+    """
+    try:
+        return msgspec.convert({k: v for k, v in description.items() if v is not None}, Shape)
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(str(error), subject=f"instance type {description.get('InstanceType', '?')}") from error
+
+
+# Estimates the price of an instance type from its size, for types that no price list has.
+#
+# Estimates order types as EC2's own lists do, smaller before larger, and none with accelerators before one without; they are
+# not prices. The rates are the least-squares line through the general, compute and memory families' list prices in us-east-1
+# (m7i, c7i, r7i), within a tenth for these; every accelerator counts as the cheapest one that EC2 offers.
+
+
+_NANODOLLARS_A_VCPU: Final = 39_000_000
+_NANODOLLARS_A_GIB: Final = 2_900_000
+_NANODOLLARS_AN_ACCELERATOR: Final = 400_000_000
+_MIB_A_GIB: Final = 1024
+_PERMILLE: Final = 1000
+_LEVELS: Final = (("cn-", 10_000),)
+"""Begin of a region's name → thousandths of the estimate: China's prices are in yuan (m5.large 1.013 in cn-north-1)."""
+
+
+def estimated_prices(shapes: Iterable[Shape], listed: Mapping[str, int], *, region: str) -> dict[str, int]:
+    """Return nano-dollars per hour of each type: the listed price, else an estimate scaled to the listed prices.
+
+    Prices of regions differ by more than half: without the scale, an unlisted type would look cheap in an expensive
+    region. Where none is listed the region's currency counts, which spot prices have, too.
+    """
+    estimates = {shape.instance_type: estimated_price(shape) for shape in shapes}
+    levels = sorted(listed[name] * _PERMILLE // estimate for name, estimate in estimates.items() if name in listed)
+    level = levels[len(levels) // 2] if levels else _level(region)
+    return {name: listed.get(name, estimate * level // _PERMILLE) for name, estimate in estimates.items()}
+
+
+def _level(region: str) -> int:
+    return next((level for prefix, level in _LEVELS if region.startswith(prefix)), _PERMILLE)
+
+
+def estimated_price(shape: Shape) -> int:
+    """Nano-dollars per hour on demand."""
+    of_size = shape.v_cpu_info.default_v_cpus * _NANODOLLARS_A_VCPU
+    of_memory = shape.memory_info.size_in_mib * _NANODOLLARS_A_GIB // _MIB_A_GIB
+    return of_size + of_memory + _accelerators(shape) * _NANODOLLARS_AN_ACCELERATOR
+
+
+def _accelerators(shape: Shape) -> int:
+    gpus = shape.gpu_info.gpus if shape.gpu_info is not None else ()
+    others = shape.inference_accelerator_info.accelerators if shape.inference_accelerator_info is not None else ()
+    neurons = shape.neuron_info.neuron_devices if shape.neuron_info is not None else ()
+    return sum(found.count for found in gpus) + sum(found.count for found in others) + sum(n.count for n in neurons)

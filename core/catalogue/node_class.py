@@ -194,7 +194,7 @@ class CapacityReservation(_Wire, frozen=True, kw_only=True):
 
     Attributes:
         state: `active`, or `expiring` for a capacity block near its end, into which nothing is launched. EC2's state for one
-            that has not begun (`core.catalogue.discovered.upcoming_reservations`).
+            that has not begun (`core.catalogue.reservations`).
         start_time: When it begins, empty if it has.
         places: The most instances of this cluster that it can hold, including those that it holds. It comes from an annotation
             (`labels.RESERVATION_PLACES`), not the status. None: unknown.
@@ -214,7 +214,7 @@ class CapacityReservation(_Wire, frozen=True, kw_only=True):
 
 
 class AddressReading(_Wire, frozen=True, kw_only=True):
-    """The subnets of the class that had few free addresses (`core.catalogue.discovered.address_reading`).
+    """The subnets of the class that had few free addresses (`core.catalogue.free_addresses`).
 
     Attributes:
         read_at: When EC2 was asked.

@@ -2,16 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
 from core import labels
-from core.catalogue.node_class import EXPIRING, CapacityReservation, EC2NodeClass, read_node_class
+from core.catalogue.node_class import (
+    CAPACITY_BLOCK,
+    DELAYED,
+    EXPIRING,
+    SCHEDULED,
+    UNPAID,
+    UPCOMING,
+    CapacityReservation,
+    EC2NodeClass,
+    read_node_class,
+)
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue, InstanceType, Offering
+
+# Computes when a capacity reservation ends, when EC2 takes its instances back, and when their nodes must go before that.
+
+
+RECLAIMED_BEFORE: Final = timedelta(minutes=30)
+"""How long before the end of a capacity block EC2 begins to terminate its instances (EC2, Capacity Blocks)."""
+
+ULTRASERVER_RECLAIMED_BEFORE: Final = timedelta(minutes=60)
+"""The same for a block of UltraServers."""
+
+ULTRASERVERS: Final = ("p6e-", "trn2u.")
+"""Prefixes of the names of instance types that exist only in UltraServers."""
+
+LEAVES_BEFORE: Final = timedelta(minutes=10)
+"""The nodes of a block go this long before EC2 takes their instances (Karpenter)."""
+
+SERVES_LEAST: Final = timedelta(minutes=10)
+"""A block takes a new node only if the node can stay at least this long: its pods run only after several minutes."""
+
+
+def ends_at(reservation: CapacityReservation) -> datetime | None:
+    """Return when the reservation ends, None where it has no end or an unreadable one."""
+    return moment(reservation.end_time)
+
+
+def moment(written: str) -> datetime | None:
+    """Read a time of a status, which others may write; None for an empty or unreadable one, UTC where it has no zone."""
+    try:
+        found = datetime.fromisoformat(written)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+def reclaimed_before(reservation: CapacityReservation) -> timedelta:
+    """Return how long before the end EC2 begins to take the instances; zero where they keep running as on-demand ones."""
+    if reservation.reservation_type != CAPACITY_BLOCK:
+        return timedelta(0)
+    is_ultraserver = reservation.instance_type.startswith(ULTRASERVERS)
+    return ULTRASERVER_RECLAIMED_BEFORE if is_ultraserver else RECLAIMED_BEFORE
+
+
+def leaves_at(reservation: CapacityReservation) -> datetime | None:
+    """Return when nodes leave the reservation: those of a block go, others become on-demand. None without an end."""
+    end, lead = ends_at(reservation), reclaimed_before(reservation)
+    return end - lead - LEAVES_BEFORE if end is not None and lead else end
+
+
+def takes_instances(reservation: CapacityReservation, now: datetime) -> bool:
+    """Whether the reservation lasts long enough for a launch. Its `state` is not enough: it dates from the last `reconcile`."""
+    leaves, lead = leaves_at(reservation), reclaimed_before(reservation)
+    return leaves is None or leaves - now > (SERVES_LEAST if lead else timedelta(0))
+
+
+# Capacity reservations that were booked and have not begun, stored in an annotation of their EC2NodeClass.
+#
+# Karpenter's definition of the class admits only the states of reservations that have begun, and no time of their start.
+
+
+_SHOWN: Final = 5
+
+_Entries = tuple[CapacityReservation, ...]
+
+
+def begins_at(reservation: CapacityReservation) -> datetime | None:
+    """Return when a reservation that had not begun at the last reading begins; None for any other."""
+    return moment(reservation.start_time) if reservation.state in UPCOMING else None
+
+
+def has_begun(reservation: CapacityReservation, now: datetime) -> bool:
+    """Whether the reservation has begun, by the last reading or by the time that EC2 named then.
+
+    One that is not paid for, or that EC2 delays, has begun only once EC2 says so.
+    """
+    if reservation.state not in UPCOMING:
+        return True
+    begins = begins_at(reservation)
+    return reservation.state == SCHEDULED and begins is not None and begins <= now
+
+
+def upcoming_of(node_class: EC2NodeClass) -> _Entries:
+    """Return the reservations of a class that had not begun at the last reading, each once.
+
+    Users may write anything into the annotation; what its status lists has begun.
+    """
+    found = read_upcoming(node_class.metadata.annotations.get(labels.UPCOMING_RESERVATIONS, "")) or ()
+    begun = {one.id for one in node_class.status.capacity_reservations}
+    by_id = {one.id: one for one in found if one.state in UPCOMING and one.id not in begun}
+    return tuple(by_id.values())
+
+
+def read_upcoming(text: str) -> _Entries | None:
+    """Read the annotation `labels.UPCOMING_RESERVATIONS`, None if it has no list of reservations."""
+    try:
+        return msgspec.json.decode(text, type=_Entries)
+    except (msgspec.MsgspecError, RecursionError, ValueError):  # nested too deep, or no valid Unicode
+        return None
+
+
+def written_upcoming(entries: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the value of the annotation `labels.UPCOMING_RESERVATIONS`, None for no annotation."""
+    found = [dict(sorted(entry.items())) for entry in entries]
+    return msgspec.json.encode(found).decode() if found else None
+
+
+def upcoming_message(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return for people what begins when, the next first; empty without entries."""
+    ordered = sorted(entries, key=lambda entry: (str(entry["startTime"]), str(entry["id"])))
+    more = f"and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
+    return "; ".join([*map(_described, ordered[:_SHOWN]), *filter(None, [more])])
+
+
+def _described(entry: Mapping[str, Any]) -> str:
+    kind = "capacity block" if entry["reservationType"] != "default" else "capacity reservation"
+    what = f"{kind} {entry['id']} ({entry['places']} {entry['instanceType']} in {entry['availabilityZone']})"
+    said = {SCHEDULED: "begins", UNPAID: "is not paid for yet and would begin", DELAYED: "is delayed and was to begin"}
+    return f"{what} {said[entry['state']]} at {entry['startTime']}"
+
 
 PRICE_SHARE: Final = 10_000_000
 """The on-demand price divided by this is the price of a prepaid place (Karpenter): smaller machines stay cheaper than larger
@@ -60,7 +188,6 @@ def reservations_of(node_class: EC2NodeClass) -> tuple[CapacityReservation, ...]
     )
     if labels.UPCOMING_RESERVATIONS not in annotations:
         return counted
-    from core.catalogue.discovered.upcoming_reservations import upcoming_of  # most clusters have booked none
 
     return (*counted, *upcoming_of(node_class))
 
@@ -109,9 +236,6 @@ def _offering(
     found: InstanceType, reservation: CapacityReservation, zones: Iterable[str], taken: int, now: datetime
 ) -> Offering:
     """Return the offering; one that cannot be launched is marked unavailable and still prices running nodes."""
-    from core.catalogue.discovered.reservation_end import takes_instances  # most clusters have no reservations
-    from core.catalogue.discovered.upcoming_reservations import has_begun
-
     left = max(0, (reservation.places or 0) - taken)
     is_open = reservation.state != EXPIRING and has_begun(reservation, now) and takes_instances(reservation, now)
     # The other offerings of the zone say whether the class can run this type at all; a type that is sold in capacity blocks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import TypeVar
 
 import msgspec
@@ -11,9 +12,7 @@ from core import labels
 from core.labels import HASH_VERSION
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
-from core.model.overlay import NodeOverlay
-from core.model.policy import PodDisruptionBudget
-from core.model.snapshot import Snapshot
+from core.model.snapshot import NodeOverlay, PodDisruptionBudget, Snapshot
 
 T = TypeVar("T")
 
@@ -51,3 +50,20 @@ def _as_live(pool: NodePool) -> NodePool:
     hashes = {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
     own = {**pool.own_annotations, **(hashes if pool.template_hash else {})}
     return msgspec.structs.replace(pool, own_annotations=own, is_ready=True)
+
+
+# The proven minimum cost of a fleet, beside its cost.
+
+
+class ProvenMinimum(msgspec.Struct, frozen=True, kw_only=True):
+    """The proven minimum of a fleet, over the part of a period for which one is proven.
+
+    Attributes:
+        cost: Nano-dollars that any fleet for the pods must have cost.
+        spent: Nano-dollars that the fleet cost in the same time.
+        over: The length of that time.
+    """
+
+    cost: int
+    spent: int
+    over: timedelta

@@ -6,22 +6,22 @@ planner in a cold start.
 
 from typing import TYPE_CHECKING, Final
 
-from core.lazy_names import lazily
+from core.interpreter import lazily
 
 if TYPE_CHECKING:
-    from core.disruption.budgets.window_schedules import window_schedules
-    from core.disruption.conditions.expiration import expired
+    from core.disruption.budget_windows import window_schedules
     from core.disruption.decision import disrupt, startable
-    from core.disruption.validation.validation import Validation
+    from core.disruption.expiration import expired
+    from core.disruption.validation import Validation
 
 __all__ = ["Validation", "disrupt", "expired", "startable", "window_schedules"]
 
 _MODULES: Final = {
-    "Validation": "validation.validation",
+    "Validation": "validation",
     "disrupt": "decision",
-    "expired": "conditions.expiration",
+    "expired": "expiration",
     "startable": "decision",
-    "window_schedules": "budgets.window_schedules",
+    "window_schedules": "budget_windows",
 }
 
 __getattr__ = lazily(__name__, _MODULES)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.disruption.consolidation.eligibility import objection
-from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.fleet_cost import fleet_price
-from core.packing.relaxation.fluid_lp import relax
-from core.packing.search_settings import DEFAULT_SETTINGS
-from core.packing.target.fleet_bound import fleet_bound
-from core.packing.target.launch_choice import promising
-from core.reasons.termination import TerminationReason
-from core.scheduling.fleet.fleet_rows import DrainableNode, FleetRows
+from core.disruption.consolidation import objection
+from core.disruption.disruption_pass import DisruptionPass, fleet_price
+from core.packing.fleet_target import fleet_bound, promising
+from core.packing.relaxation import relax
+from core.packing.settings import DEFAULT_SETTINGS
+from core.reasons.code import TerminationReason
+from core.scheduling.fleet_rows import DrainableNode, FleetRows
 
 
 def fleet_floor(disruption_pass: DisruptionPass) -> int:

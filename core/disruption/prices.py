@@ -13,7 +13,7 @@ from core.model.catalogue import InstanceType, Offering
 from core.model.plan import PlannedClaim
 from core.model.snapshot import BEST_EFFORT, Snapshot
 from core.model.values.requirements import Requirement, Requirements
-from core.pools.pool_types import pool_types
+from core.pools import pool_types
 
 _OF_OFFERINGS: Final = (
     labels.ZONE,

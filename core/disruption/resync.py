@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core import labels
-from core.disruption.budgets.recent_evictions import next_relief
-from core.model.node_claim import INITIALIZED, NodeClaim
+from core.disruption.move_history import next_relief
+from core.model.plan import INITIALIZED, NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
-from core.model.values.protection import protected_until
+from core.model.values.taints import protected_until
 
 PERIOD_MIN: Final = timedelta(minutes=2)
 PERIOD_GROWTH: Final = 3

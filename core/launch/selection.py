@@ -4,7 +4,7 @@ offerings of the claim
 -> without metal and accelerated types, while there are others   } skipped under minValues, which
 -> without spot that costs more than on-demand                   } count on every type
 -> of one capacity type, as a fleet request has one: reserved, else spot, else on-demand
--> of reserved ones those that one request may name (`core.launch.reserved_selection`)
+-> of reserved ones those that one request may name (`core.launch.selection`)
 -> of the cheapest 60 types, among them those that minValues need
 -> at most 300 offerings, each type at least with its cheapest
 """
@@ -12,18 +12,200 @@ offerings of the claim
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from core import labels
-from core.launch.reserved_selection import admits_reservation, in_one_request
-from core.launch.type_values import first_of_each
+from core.catalogue.node_class import CAPACITY_BLOCK
 from core.model.catalogue import InstanceType, Offering, cheapest_first
 from core.model.plan import PlannedClaim
 from core.model.snapshot import BEST_EFFORT
-from core.reasons.pod import PodReason
-from core.reasons.refusal import Refusal
+from core.model.values.requirements import Requirement
+from core.reasons.code import Refusal
+from core.reasons.pods import PodReason
+
+# The pace of requests to EC2: a token bucket whose rate falls when EC2 throttles and rises again afterwards.
+#
+# EC2 throttles by account and region, and says neither its rate nor how much of it others use. The rate is therefore learned as
+# TCP learns a path's: multiplicative decrease for each throttled answer, additive increase once it has been quiet (AIMD). While
+# the rate is reduced, the bucket holds one token, so that requests are spread evenly.
+#
+# Moments are milliseconds since 1970, rates are millihertz.
+
+
+FASTEST: Final = 5_000
+"""EC2's documented rate of CreateFleet once its bucket is empty: 5 a second."""
+
+SLOWEST: Final = 33
+"""One request in 30 s, with three attempts of the SDK each: it notices the end of throttling within half a minute."""
+
+AT_ONCE: Final = 45
+"""EC2's bucket holds 50 CreateFleet requests. Clocks of two sandboxes may be a second apart (docs/adr/0028): five tokens."""
+
+QUIET: Final = 45_000
+"""The rate rises from this long after the last throttled answer on: by then, a request at the slowest rate was answered."""
+
+RISE: Final = 250
+"""How much the rate rises in a second: from the slowest to the fastest in twenty."""
+
+LONGEST_WAIT: Final = 15_000
+"""A request that would wait longer goes back to the queue instead of waiting in a function."""
+
+CLOCKS_APART: Final = 60_000
+"""A moment further in the future than any that we write, by more than this, is of a wrong clock, or a person wrote it."""
+
+ANSWERS_MAX: Final = 16
+"""The most throttled answers that count for one request: more lead from the fastest rate to the slowest, too."""
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """The state of the bucket.
+
+    Attributes:
+        full_at: When the bucket is full again.
+        rate: The rate since the last throttled answer.
+        slowed_at: When that answer came; 0 while the rate is the fastest.
+    """
+
+    full_at: int = 0
+    rate: int = FASTEST
+    slowed_at: int = 0
+
+
+class Turn(NamedTuple):
+    """How long a request waits, and the bucket after it; the bucket is None where the wait exceeds `LONGEST_WAIT`."""
+
+    wait: int
+    pace: Pace | None
+
+
+def rate_of(pace: Pace, now: int) -> int:
+    """Return the present rate. A bucket that a wrong clock wrote has the fastest: otherwise, it would not recover."""
+    if pace.slowed_at > now + CLOCKS_APART:
+        return FASTEST
+    risen = max(0, now - pace.slowed_at - QUIET) * RISE // 1_000
+    return min(FASTEST, max(SLOWEST, pace.rate) + risen)
+
+
+def take_turn(pace: Pace, now: int) -> Turn:
+    """Return the turn of one more request."""
+    rate = rate_of(pace, now)
+    full_at = max(now, _full_at(pace, now)) + token_time(rate)
+    wait = max(0, full_at - _room(rate) - now)
+    if wait > LONGEST_WAIT:
+        return Turn(wait, None)
+    if rate == FASTEST:
+        return Turn(wait, Pace(full_at=full_at))
+    return Turn(wait, Pace(full_at=full_at, rate=pace.rate, slowed_at=pace.slowed_at))
+
+
+def slowed(pace: Pace, sent: int, now: int, answers: int) -> Pace:
+    """Return the bucket after this many throttled answers to one request, the SDK's own attempts included.
+
+    Requests that were sent before the rate fell change nothing: the throttling of requests side by side is one sign.
+    """
+    rate = rate_of(pace, now)
+    if rate < FASTEST and sent < pace.slowed_at:
+        return pace
+    last_turn = _full_at(pace, now) - _room(rate)
+    slower = max(SLOWEST, rate >> min(answers, ANSWERS_MAX))
+    return Pace(full_at=max(now, last_turn) + token_time(slower), rate=slower, slowed_at=now)
+
+
+def token_time(rate: int) -> int:
+    """Return how long one token takes to return."""
+    return 1_000_000 // rate
+
+
+def latest_full(now: int) -> int:
+    """Return the latest moment at which a bucket at the fastest rate may be full for a turn within `LONGEST_WAIT`."""
+    return now + _room(FASTEST) + LONGEST_WAIT - token_time(FASTEST)
+
+
+def _room(rate: int) -> int:
+    """Return how long the bucket takes to fill: 45 tokens at the fastest rate, one below."""
+    return token_time(rate) * (AT_ONCE if rate == FASTEST else 1)
+
+
+def _full_at(pace: Pace, now: int) -> int:
+    """Return when the bucket is full; now where a wrong clock wrote it."""
+    return pace.full_at if pace.full_at <= latest_full(now) + CLOCKS_APART else now
+
+
+# Narrows reserved offerings to those that one fleet request may contain (Karpenter's launch filters).
+
+
+def admits_reservation(requirements: Iterable[Requirement], offering: Offering) -> bool:
+    """Whether a claim's requirements admit the offering's reservation; true for other capacity."""
+    if not offering.reservation_id:
+        return True
+    own = offering.reservation_labels()
+    asked = (requirement for requirement in requirements if requirement.key in labels.RESERVATION_LABELS)
+    return all(r.has(own[r.key]) if r.key in own else r.tolerates_absence for r in asked)
+
+
+def in_one_request(offerings: Iterable[Offering]) -> list[Offering]:
+    """Return the reserved offerings of one kind, for each type and zone the one with most places; of blocks a single one.
+
+    A fleet launches into capacity blocks, into reservations that may be interrupted, or into others: the kind with the cheapest
+    offering is chosen, ties in the order others, blocks, interruptible. One request names one capacity block.
+    """
+    ordered = sorted(cheapest_first(offerings), key=lambda o: (o.price, _order_of(o)))
+    kept = [offering for offering in ordered if _order_of(offering) == _order_of(ordered[0])]
+    if kept and kept[0].reservation_type == CAPACITY_BLOCK:
+        return kept[:1]
+    return _widest(kept)
+
+
+def _order_of(offering: Offering) -> int:
+    if offering.reservation_type == CAPACITY_BLOCK:
+        return 1
+    return 2 if offering.interruptible else 0
+
+
+def _widest(offerings: Sequence[Offering]) -> list[Offering]:
+    most: dict[tuple[str, str], Offering] = {}
+    for offering in offerings:
+        place = (offering.instance_type, offering.zone)
+        known = most.get(place)
+        if known is None or offering.reservation_capacity > known.reservation_capacity:
+            most[place] = offering
+    return list(most.values())
+
+
+# Applies minValues at launch: selects instance types with the distinct label values that a NodePool requires.
+
+
+def first_of_each(ordered: Sequence[InstanceType], wanted: Mapping[str, int]) -> tuple[InstanceType, ...]:
+    """Return the first types in this order that together have as many distinct values as required, key by key.
+
+    If all types together have fewer values than required, one type for each value is enough: a capacity type with few types
+    does not prevent a launch (Karpenter counts before it chooses the capacity type).
+    """
+    chosen: dict[str, InstanceType] = {}
+    for key, count in sorted(wanted.items()):
+        seen = set(_values(chosen.values(), key))
+        for found in ordered:
+            if len(seen) >= count:
+                break
+            own = _values((found,), key)
+            if not own <= seen:
+                chosen[found.name] = found
+                seen |= own
+    return tuple(chosen.values())
+
+
+def _values(types: Iterable[InstanceType], key: str) -> set[str]:
+    """Return the values that these types have for a label."""
+    if key == labels.INSTANCE_TYPE:
+        return {found.name for found in types}
+    if key == labels.ZONE:
+        return {offering.zone for found in types for offering in found.offerings}
+    if key == labels.CAPACITY_TYPE:
+        return {offering.capacity_type for found in types for offering in found.offerings}
+    return {value for found in types for value in found.labels.get(key, ())}
+
 
 TYPES_MAX: Final = 60
 """Instance types in one fleet request (Karpenter)."""

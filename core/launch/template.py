@@ -9,18 +9,225 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from core import labels
-from core.catalogue.node_class import EC2NodeClass
+from core.ami_families.family import AmiFamily
+from core.catalogue.kubelet import volume_bytes
+from core.catalogue.node_class import CAPACITY_BLOCK, EFA_ONLY, BlockDevice, Ebs, EC2NodeClass, NodeClassSpec
 from core.errors import InvalidInputError
-from core.launch.block_devices import block_device_mappings
-from core.launch.interfaces import network_interfaces
-from core.launch.placement import SHARED, placement
-from core.launch.reservation_target import reservation_settings
 from core.model.catalogue import Offering
+from core.model.values.requirements import Requirement
+
+# Renders the volumes that a node is launched with.
+
+
+_GIB: Final = 2**30
+
+
+def block_device_mappings(devices: tuple[BlockDevice, ...], family: AmiFamily) -> list[dict[str, Any]]:
+    """Return the class's own volumes, else the family's: gp3, encrypted.
+
+    Raises:
+        InvalidInputError: If a size is no quantity.
+    """
+    if devices:
+        return [_mapping(device) for device in devices]
+    return [
+        {"DeviceName": device, "Ebs": {"VolumeSize": size, "VolumeType": "gp3", "Encrypted": True}}
+        for device, size in family.default_volumes
+    ]
+
+
+def _mapping(device: BlockDevice) -> dict[str, Any]:
+    mapping: dict[str, Any] = {"DeviceName": device.device_name}
+    if device.ebs is not None:
+        mapping["Ebs"] = _ebs(device.ebs, volume_bytes(device))
+    return mapping
+
+
+def _ebs(ebs: Ebs, size: int | None) -> dict[str, Any]:
+    """Include only fields that are set: EC2 has its own defaults, and zero is not one of them.
+
+    Sizes are whole GiB, rounded up.
+    """
+    fields: dict[str, Any] = {
+        "DeleteOnTermination": ebs.delete_on_termination,
+        "Encrypted": ebs.encrypted,
+        "Iops": ebs.iops or None,
+        "KmsKeyId": ebs.kms_key_id or None,
+        "SnapshotId": ebs.snapshot_id or None,
+        "Throughput": ebs.throughput or None,
+        "VolumeInitializationRate": ebs.volume_initialization_rate or None,
+        "VolumeSize": None if size is None else -(-size // _GIB),
+        "VolumeType": ebs.volume_type or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+# Renders the network interfaces that a node is launched with.
+#
+# Security groups always go inside the interfaces (EC2's rule).
+
+
+def network_interfaces(node_class: EC2NodeClass, *, efa_count: int, is_ipv6: bool) -> list[dict[str, Any]]:
+    """Return the class's own list, else one EFA interface per network card for a claim that requests EFA, else a single one."""
+    interfaces = _interfaces(node_class, efa_count, is_ipv6=is_ipv6)
+    if len(interfaces) > 1:
+        for interface in interfaces:
+            interface.pop("AssociatePublicIpAddress", None)  # EC2 rejects the field together with a second interface
+    return interfaces
+
+
+def _interfaces(node_class: EC2NodeClass, efa_count: int, *, is_ipv6: bool) -> list[dict[str, Any]]:
+    groups = [group.id for group in node_class.status.security_groups]
+    spec = node_class.spec
+    if spec.network_interfaces:
+        return [
+            _interface(
+                spec, groups, i.network_card_index, i.device_index, interface_type=i.interface_type, is_ipv6=is_ipv6
+            )
+            for i in spec.network_interfaces
+        ]
+    if efa_count:
+        return [
+            _interface(spec, groups, card, 0 if card == 0 else 1, interface_type="efa", is_ipv6=is_ipv6)
+            for card in range(efa_count)
+        ]
+    return [_interface(spec, groups, None, 0, interface_type="", is_ipv6=is_ipv6)]
+
+
+def _interface(
+    spec: NodeClassSpec, groups: list[str], card: int | None, device: int, *, interface_type: str, is_ipv6: bool
+) -> dict[str, Any]:
+    interface: dict[str, Any] = {"DeviceIndex": device, "Groups": groups}
+    if card is not None:
+        interface["NetworkCardIndex"] = card
+    if interface_type:
+        interface["InterfaceType"] = interface_type
+    if interface_type == EFA_ONLY:
+        return interface
+    if spec.associate_public_ip_address is not None:
+        interface["AssociatePublicIpAddress"] = spec.associate_public_ip_address
+    if is_ipv6:
+        interface |= {"PrimaryIpv6": True, "Ipv6AddressCount": 1}
+    if spec.ip_prefix_count:
+        interface["Ipv6PrefixCount" if is_ipv6 else "Ipv4PrefixCount"] = spec.ip_prefix_count
+    return interface | _connection_tracking(spec)
+
+
+def _connection_tracking(spec: NodeClassSpec) -> dict[str, Any]:
+    tracking = spec.connection_tracking
+    if tracking is None:
+        return {}
+    fields = {
+        "TcpEstablishedTimeout": tracking.tcp_established_timeout,
+        "UdpStreamTimeout": tracking.udp_stream_timeout,
+        "UdpTimeout": tracking.udp_timeout,
+    }
+    return {"ConnectionTrackingSpecification": {name: value for name, value in fields.items() if value}}
+
+
+# Renders a node's placement: shared or dedicated hardware, and the placement group.
+
+
+SHARED: Final = labels.SHARED_TENANCY
+DEDICATED: Final = "dedicated"
+
+_CONFINING: Final = ("placementGroupSelector", "cpuOptions")
+
+
+def tenancy(requirements: Iterable[Requirement]) -> str:
+    """Return the tenancy that a claim is launched with: dedicated only if shared hardware is excluded (Karpenter)."""
+    asked = next((requirement for requirement in requirements if requirement.key == labels.TENANCY), None)
+    return DEDICATED if asked is not None and not asked.has(SHARED) and asked.has(DEDICATED) else SHARED
+
+
+def is_confined(requirements: Iterable[Requirement], node_class: Mapping[str, Any]) -> bool:
+    """Whether a launch may use only part of an offering's capacity, so that its refusal does not apply to other launches.
+
+    True for dedicated hardware, a placement group, or a feature that few machines have. `node_class` is the manifest.
+    """
+    spec = node_class.get("spec") or {}
+    return tenancy(requirements) != SHARED or any(spec.get(field) for field in _CONFINING)
+
+
+def partition(requirements: Iterable[Requirement]) -> int:
+    """Return the partition of its placement group that a claim requires: the lowest of several, 0 for any.
+
+    Karpenter takes the alphabetically first, so `10` before `2`.
+    """
+    asked = next((one for one in requirements if one.key == labels.PLACEMENT_GROUP_PARTITION), None)
+    if asked is None or not asked.is_finite:
+        return 0
+    return min((int(value) for value in asked.values if value.isdecimal()), default=0)
+
+
+def placement(spec: NodeClassSpec, node_tenancy: str, partition_number: int = 0) -> dict[str, Any]:
+    """Return `Placement` of a launch template; empty where EC2's default applies."""
+    group = spec.placement_group_selector
+    fields = {
+        "Tenancy": node_tenancy if node_tenancy != SHARED else "",
+        "GroupName": group.name if group else "",
+        "GroupId": group.id if group else "",
+        "PartitionNumber": partition_number if group else 0,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+# Renders the settings that launch into a capacity reservation, or avoid all of them.
+
+
+ONLY_RESERVED: Final = "capacity-reservations-only"
+NO_RESERVATION: Final = "none"
+INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
+"""EC2's market type, lifecycle and reservation type of capacity whose owner may take it back."""
+
+
+def reservation_settings(offering: Offering) -> dict[str, Any]:
+    """Return the fields of a launch template that control reservations.
+
+    Other launches do not use open reservations either (Karpenter): plans assign their places.
+    """
+    if not offering.reservation_id:
+        return {"CapacityReservationSpecification": {"CapacityReservationPreference": NO_RESERVATION}}
+    settings: dict[str, Any] = {
+        "CapacityReservationSpecification": {
+            "CapacityReservationPreference": ONLY_RESERVED,
+            "CapacityReservationTarget": {"CapacityReservationId": offering.reservation_id},
+        }
+    }
+    market = _market(offering)
+    return {**settings, "InstanceMarketOptions": {"MarketType": market}} if market else settings
+
+
+def target_capacity_type(offering: Offering) -> str:
+    """Return the fleet's `DefaultTargetCapacityType` for an offering (Karpenter)."""
+    if not offering.reservation_id:
+        return offering.capacity_type
+    return {CAPACITY_BLOCK: CAPACITY_BLOCK, INTERRUPTIBLE: "reserved-capacity"}.get(_market(offering), labels.ON_DEMAND)
+
+
+def fleet_options(offering: Offering, *, spot: str, on_demand: str) -> dict[str, Any]:
+    """Return the fleet's options for an offering's capacity: the allocation strategy, or the reservations to use."""
+    target = target_capacity_type(offering)
+    if target == labels.SPOT:
+        return {"SpotOptions": {"AllocationStrategy": spot}}
+    if target == labels.ON_DEMAND:
+        return {"OnDemandOptions": {"AllocationStrategy": on_demand}}
+    if target == CAPACITY_BLOCK:
+        return {}
+    return {"ReservedCapacityOptions": {"ReservationTypes": [INTERRUPTIBLE]}}
+
+
+def _market(offering: Offering) -> str:
+    if offering.reservation_type == CAPACITY_BLOCK:
+        return CAPACITY_BLOCK
+    return INTERRUPTIBLE if offering.interruptible else ""
+
 
 NAME_PREFIX: Final = "fleetwright/"
 _DIGEST_CHARACTERS: Final = 32

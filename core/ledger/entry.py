@@ -7,13 +7,20 @@ The snapshot is stored without its catalogue, which many decisions share and the
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from core.errors import InvalidInputError
-from core.ledger.encoding.compression import compressed, compressed_by_elements, decompressed
+from core.ledger.compression import compressed, compressed_by_elements, decompressed
+from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part
+from core.model.plan import Command, DisruptionPlan, PlannedClaim
+from core.model.values.quotas import names_node
+from core.reasons.code import ClaimReason
+from core.reasons.runs import RunReason
 
 SCHEMA_VERSION: Final = 2
 """What new entries name; incremented whenever older code could misread them. Since 2, differences are by elements (ADR 268)."""
@@ -151,3 +158,261 @@ def _divided(raw: bytes) -> tuple[bytes, bytes]:
     if not raw.startswith(_MAGIC) or end > len(raw):
         raise InvalidInputError("is not an entry of a ledger, or only a part of one", subject="ledger entry")
     return raw[start:end], raw[end:]
+
+
+# Presents the ledger as a log: one line per decision, with its outcome, and each saving counted once.
+
+
+UNDER_WAY = "under way"
+DECIDED = "decided"
+PROPOSED = "waits for approval"
+OBSERVED = "observed"
+
+
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One decision.
+
+    Attributes:
+        objects: What it is about, as `Kind/name` and `Pod/namespace/name`.
+        moves: How many pods leave a node because of it.
+        hourly: Nano-dollars per hour that it adds to the bill; negative for a saving, zero for a decision without effect.
+        state: Its outcome.
+    """
+
+    id: str
+    time: datetime
+    function: str
+    what: str
+    reason: str
+    objects: tuple[str, ...]
+    moves: int
+    hourly: int
+    state: str
+
+
+def log_entry(entry: LedgerEntry, outcomes: Iterable[DecisionOutcome]) -> LogEntry:
+    """Return the line of one decision; `outcomes` are those of the decision, in order of time."""
+    ended = {outcome.part: outcome for outcome in outcomes}
+    came_about = [
+        part
+        for part in entry.parts
+        if not entry.is_observed and not _came_to_nothing(ended.get(part.id)) and not _is_waiting(part, ended)
+    ]
+    moving = entry.function == DISRUPT
+    return LogEntry(
+        id=entry.id,
+        time=entry.at,
+        function=entry.function,
+        what=entry.what,
+        reason=entry.reason,
+        objects=_objects(entry),
+        moves=sum(len(part.pods) for part in came_about) if moving else 0,
+        hourly=sum(part.hourly for part in came_about),
+        state=_state(entry, ended),
+    )
+
+
+def concerns(entry: LogEntry, *, pod: str = "", node: str = "") -> bool:
+    """Whether a decision concerns a pod (`namespace/name`) or a node, by its name (`names_node`) or its claim's."""
+    if pod and f"Pod/{pod}" not in entry.objects:
+        return False
+    return not node or any(
+        name == f"NodeClaim/{node}" or (name.startswith("Node/") and names_node(node, name.removeprefix("Node/")))
+        for name in entry.objects
+    )
+
+
+def by_decision(outcomes: Iterable[DecisionOutcome]) -> dict[str, list[DecisionOutcome]]:
+    """Return the outcomes by the decision's id, each list in order of time."""
+    found: dict[str, list[DecisionOutcome]] = {}
+    for outcome in sorted(outcomes, key=lambda outcome: (outcome.at, outcome)):
+        found.setdefault(outcome.decision, []).append(outcome)
+    return found
+
+
+def _came_to_nothing(outcome: DecisionOutcome | None) -> bool:
+    return outcome is not None and outcome.state is not OutcomeState.DONE
+
+
+def _is_waiting(part: LedgerPart, ended: Mapping[str, DecisionOutcome]) -> bool:
+    return bool(part.waits) and part.id not in ended and approval_part(part.id) not in ended
+
+
+def _objects(entry: LedgerEntry) -> tuple[str, ...]:
+    """Return the objects in the order of kinds, each kind by name."""
+    disrupts = entry.function == DISRUPT
+    pods = {pod for part in entry.parts for pod in part.pods} | {pod for pod, _ in entry.bindings}
+    nodes = {node for part in entry.parts for node in part.nodes} | {node for _, node in entry.bindings}
+    (nodes if disrupts else pods).update(subject for subject, _ in entry.refused)
+    parts = {part.id for part in entry.parts}
+    named = (("Command" if disrupts else "NodeClaim", parts), ("Node", nodes), ("Pod", pods))
+    return tuple(f"{kind}/{name}" for kind, names in named for name in sorted(names))
+
+
+def _state(entry: LedgerEntry, ended: Mapping[str, DecisionOutcome]) -> str:
+    if entry.is_observed:
+        return OBSERVED
+    if not entry.parts:
+        return DECIDED
+    found = [ended.get(part.id) for part in entry.parts]
+    reasons = sorted({outcome.reason for outcome in found if outcome is not None and _came_to_nothing(outcome)})
+    if len([outcome for outcome in found if _came_to_nothing(outcome)]) == len(found):
+        return f"came to nothing: {', '.join(reasons)}"
+    if any(_is_waiting(part, ended) for part in entry.parts):
+        return PROPOSED
+    if any(outcome is None for outcome in found):
+        return UNDER_WAY if entry.function == DISRUPT else DECIDED
+    return f"done in part: {', '.join(reasons)}" if reasons else OutcomeState.DONE
+
+
+# Records the readings of a search's clock and replays them: only these readings influence the decision.
+
+
+THOUSANDTHS: Final = 1000
+
+
+class RecordedTime:
+    """Reads a clock and stores its readings in thousandths; callers get the stored values.
+
+    Attributes:
+        elapsed: The readings so far.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.elapsed: list[int] = []
+
+    def __call__(self) -> float:
+        """Return the elapsed share of the time."""
+        self.elapsed.append(int(self._clock() * THOUSANDTHS))
+        return self.elapsed[-1] / THOUSANDTHS
+
+
+def replayed_clock(elapsed: Sequence[int]) -> Callable[[], float]:
+    """Return a clock that gives these readings in order, and then reports that time is over."""
+    answers = iter(elapsed)
+    return lambda: next(answers, THOUSANDTHS) / THOUSANDTHS
+
+
+def recorded_clock(entry: LedgerEntry) -> Callable[[], float] | None:
+    """Return the clock that bounded a decision's search, as it was read then; None if there was none."""
+    if entry.is_greedy or (entry.improve_iterations is not None and not entry.elapsed):
+        return None
+    return replayed_clock(entry.elapsed)
+
+
+# Summarizes a decision in one sentence, and lists its parts.
+
+
+class DecisionSummary(msgspec.Struct, frozen=True):
+    """The part of a ledger entry for people and queries; fields as in `LedgerEntry`."""
+
+    what: str
+    reason: str
+    parts: tuple[LedgerPart, ...] = ()
+    bindings: tuple[tuple[str, str], ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+
+
+def of_provisioning(
+    claims: Sequence[PlannedClaim], bindings: Iterable[tuple[str, str]], refused: Iterable[tuple[str, str]]
+) -> DecisionSummary:
+    """Summarize a plan for waiting pods.
+
+    Args:
+        claims: The claims to launch, under their final names.
+        bindings: Pod and node of each pod that fits on existing capacity.
+        refused: Pod and reason of each pod without a place.
+    """
+    parts = tuple(
+        LedgerPart(id=claim.name, reason=ClaimReason.LAUNCHED, pods=claim.pods, hourly=claim.price) for claim in claims
+    )
+    bound, without = tuple(bindings), tuple(refused)
+    return DecisionSummary(
+        what="; ".join(_provisioning_words(claims, len(bound), len(without))) or "nothing to do",
+        reason=_provisioning_reason(parts, bound, without),
+        parts=parts,
+        bindings=bound,
+        refused=without,
+    )
+
+
+def of_disruption(
+    plan: DisruptionPlan, begun: Sequence[tuple[str, Command]], proposed: Sequence[tuple[str, Command, str]] = ()
+) -> DecisionSummary:
+    """Summarize a disruption decision.
+
+    Args:
+        plan: The disruption plan.
+        begun: The commands to store, with their ids; the plan's other commands are found again later.
+        proposed: The commands that wait for approval, and why.
+    """
+    parts = [_command_part(command_id, command) for command_id, command in begun]
+    parts += [_command_part(command_id, command, waits) for command_id, command, waits in proposed]
+    refused = tuple((blocked.node, blocked.reason) for blocked in plan.blocked)
+    words = [command_sentence(command) for _, command in begun]
+    words += [f"propose to {command_sentence(command)}" for _, command, _ in proposed]
+    return DecisionSummary(
+        what="; ".join(words) or f"{_counted(len(refused), 'node')} {'stays' if len(refused) == 1 else 'stay'}",
+        reason=parts[0].reason if parts else _most_common(reason for _, reason in refused),
+        parts=tuple(parts),
+        refused=refused,
+    )
+
+
+def observed(summary: DecisionSummary) -> DecisionSummary:
+    """Return the summary of a decision that is only recorded."""
+    return msgspec.structs.replace(summary, what=f"only observed: {summary.what}")
+
+
+def _command_part(command_id: str, command: Command, waits: str = "") -> LedgerPart:
+    return LedgerPart(
+        id=command_id,
+        reason=command.reason,
+        nodes=command.nodes,
+        pods=tuple(move.pod for move in command.moves),
+        replacements=tuple(claim.name for claim in command.replacements),
+        hourly=-command.savings,
+        waits=waits,
+    )
+
+
+def command_sentence(command: Command) -> str:
+    """Describe one command, as a part of its decision's sentence."""
+    nodes = ", ".join(command.nodes)
+    if not command.replacements:
+        return f"remove {nodes}"
+    types = Counter(claim.instance_types[0] for claim in command.replacements if claim.instance_types)
+    return f"replace {nodes} by {', '.join(f'{number} x {name}' for name, number in sorted(types.items()))}"
+
+
+def _provisioning_words(claims: Sequence[PlannedClaim], bound: int, without: int) -> list[str]:
+    words = []
+    if claims:
+        types = Counter(claim.instance_types[0] for claim in claims if claim.instance_types)
+        named = ", ".join(f"{number} x {name}" for name, number in sorted(types.items()))
+        pods = sum(len(claim.pods) for claim in claims)
+        words.append(f"launch {_counted(len(claims), 'node')} ({named}) for {_counted(pods, 'pod')}")
+    if bound:
+        words.append(f"{_counted(bound, 'pod')} on nodes that exist")
+    if without:
+        words.append(f"{_counted(without, 'pod')} without a place")
+    return words
+
+
+def _provisioning_reason(
+    parts: Sequence[LedgerPart], bound: Sequence[tuple[str, str]], without: Sequence[tuple[str, str]]
+) -> str:
+    if parts:
+        return ClaimReason.LAUNCHED
+    return _most_common(reason for _, reason in without) if without else ClaimReason.FITS_EXISTING if bound else ""
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _most_common(reasons: Iterable[str]) -> str:
+    """Return the most common reason; ties by name."""
+    found = Counter(reasons)
+    return min(found, key=lambda reason: (-found[reason], reason), default=RunReason.NOTHING_TO_DO)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from core.lifecycle.backoff import recheck_after
-from core.lifecycle.binding.eligibility import SEEN_WITHIN, SETTLES_WITHIN, is_held
-from core.lifecycle.consistency import shortfall
-from core.lifecycle.draining.cancellation import is_voluntary
-from core.lifecycle.draining.disruption_taint import must_leave_for
-from core.lifecycle.draining.termination import next_termination_step
-from core.lifecycle.facts import INSTANCE_CHECK_AFTER, ClaimFacts
+import msgspec
+
+from core import labels
+from core.catalogue.free_addresses import reading_of
+from core.catalogue.node_class import AddressReading, EC2NodeClass, has_address_reading, read_node_class
+from core.errors import InvalidInputError
+from core.lifecycle.binding import SEEN_WITHIN, SETTLES_WITHIN, is_held
+from core.lifecycle.deletion import is_voluntary, reclaimed_at
+from core.lifecycle.draining import must_leave_for, next_termination_step
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import STARTED, registration_of, waits_for, was_recreated
 from core.lifecycle.steps import (
+    INSTANCE_CHECK_AFTER,
     Adopt,
     BeginTermination,
     BindPods,
+    ClaimFacts,
     ClaimStep,
     Forget,
     Launch,
@@ -26,11 +32,48 @@ from core.lifecycle.steps import (
     NoteUsable,
     ReportNode,
     Wait,
+    recheck_after,
 )
-from core.model.node import Node
+from core.model.plan import (
+    CONSOLIDATABLE,
+    INITIALIZED,
+    INSTANCE_TERMINATING,
+    LAUNCHED,
+    REGISTERED,
+    Condition,
+    NodeClaim,
+)
 from core.model.pod import Pod
-from core.reasons.claim import ClaimReason
-from core.reasons.termination import TerminationReason
+from core.model.snapshot import Node
+from core.model.values import quantity
+from core.reasons.code import ClaimReason, TerminationReason
+
+# Checks that a node has the capacity that was planned for it (Karpenter, consistency checks).
+
+
+AT_LEAST_PERCENT: Final = 90
+"""Share of the expected capacity; memory is estimated before the first boot, so slightly less is no finding (Karpenter)."""
+
+
+def shortfall(record: ClaimRecord, node: Node) -> str:
+    """Return the requested resources that the node has too little of, empty if it has enough.
+
+    Only the requests of the claim's pods are compared (Karpenter). Pods that were planned for the missing capacity find no
+    room.
+    """
+    expected = record.machine.capacity if record.machine is not None else {}
+    missing = [
+        name
+        for name, asked in sorted(record.plan.resources.items())
+        if asked > 0 and node.capacity.get(name, 0) * 100 < expected.get(name, 0) * AT_LEAST_PERCENT
+    ]
+    found = (
+        f"{quantity.render_resources({name: node.capacity.get(name, 0)})[name]} of {name} where "
+        f"{quantity.render_resources({name: expected[name]})[name]} was expected"
+        for name in missing
+    )
+    return f"node {node.name} has {', '.join(found)}" if missing else ""
+
 
 LAUNCH_TIMEOUT: Final = timedelta(minutes=5)
 REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
@@ -208,3 +251,172 @@ def _open(record: ClaimRecord, node: Node, usable_for: timedelta, now: datetime)
 def _boot_recheck(since: datetime, now: datetime) -> timedelta:
     """Return when to check again for a node that may join at any moment."""
     return BOOT_RECHECKED if now - since < BOOT_RECHECKED_FOR else recheck_after(since, now)
+
+
+# Counts the addresses of subnets that launches in flight take beside what EC2 reported last.
+
+
+COUNTED_FOR: Final = timedelta(minutes=10)
+"""How long a launched claim counts at most: twice the period of readings. A reading with the same numbers is not stored."""
+
+
+def addresses_left(
+    node_classes: Iterable[Mapping[str, Any]], records: Iterable[ClaimRecord], now: datetime
+) -> dict[str, int]:
+    """Return subnet id → free addresses, of subnets with few: as last read, less the claims launched since.
+
+    `node_classes` are manifests with their status. A claim without an instance counts in every zone in which it may get one:
+    in its subnet there, or in the one with the most left if it has none.
+    """
+    known = map(_readable, filter(has_address_reading, node_classes))
+    classes = {found.name: found for found in known if found is not None}
+    readings = {name: found for name in sorted(classes) if (found := reading_of(classes[name])) is not None}
+    latest: dict[str, AddressReading] = {}
+    for name, reading in sorted(readings.items(), key=lambda one: one[1].read_at):
+        own = {subnet.id for subnet in classes[name].status.subnets}
+        latest |= {subnet: reading for subnet in reading.free if subnet in own}
+    left = {subnet: latest[subnet].free[subnet] for subnet in sorted(latest)}
+    for record in sorted(records, key=lambda record: record.name) if left else ():
+        name = record.plan.node_class.name
+        each = readings[name].per_node if name in readings else 1
+        for subnet in _subnets_of(record, classes.get(name), latest, left, now):
+            left[subnet] -= each
+    return left
+
+
+def _readable(manifest: Mapping[str, Any]) -> EC2NodeClass | None:
+    try:
+        return read_node_class(manifest)
+    except InvalidInputError:
+        return None  # the class launches nothing, and its validation explains why
+
+
+def _subnets_of(
+    record: ClaimRecord,
+    node_class: EC2NodeClass | None,
+    latest: Mapping[str, AddressReading],
+    left: Mapping[str, int],
+    now: datetime,
+) -> list[str]:
+    """Return the subnets in which a claim takes addresses that no reading counts."""
+    machine = record.machine
+    if machine is not None:
+        reading = latest.get(machine.subnet_id)
+        launched_at = record.moments.launched_at or record.phase_since  # an adopted launch has no moment of its own
+        is_uncounted = reading is not None and launched_at > max(reading.read_at, now - COUNTED_FOR)
+        return [machine.subnet_id] if is_uncounted else []
+    if record.deletion is not None or node_class is None:
+        return []
+    zones = {offering.zone for offering in record.offerings} or set(record.plan.zones)
+    return [subnet for zone in sorted(zones) for subnet in _subnet_in(zone, record, node_class, left)]
+
+
+def _subnet_in(zone: str, record: ClaimRecord, node_class: EC2NodeClass, left: Mapping[str, int]) -> list[str]:
+    """Return the claim's subnet in the zone, by default the one with the most addresses left; none if one has plenty."""
+    own = [subnet.id for subnet in node_class.status.subnets if subnet.zone == zone]
+    if not own or any(subnet not in left for subnet in own):
+        return []
+    chosen = record.subnets.get(zone)
+    return [chosen] if chosen in own else [max(own, key=lambda subnet: (left[subnet], subnet))]
+
+
+# Counts the places in capacity reservations that claims hold or are being launched into.
+
+
+def held_places(records: Iterable[ClaimRecord]) -> dict[str, int]:
+    """Return reservation id → how many claims hold a place; a claim that may still become any of several counts in each.
+
+    A leaving claim holds its place until its record is dropped: its instance may still run.
+    """
+    taken: Counter[str] = Counter()
+    for record in records:
+        offerings = (record.machine.offering,) if record.machine is not None else record.offerings
+        taken.update({offering.reservation_id for offering in offerings if offering.reservation_id})
+    return dict(sorted(taken.items()))
+
+
+# Presents a claim's record as the NodeClaim that decisions read.
+
+
+def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: datetime) -> NodeClaim:
+    """Return the NodeClaim for `record`.
+
+    Args:
+        record: The stored claim.
+        consolidate_after: The NodePool's consolidateAfter, None for Never: decides the Consolidatable condition.
+        now: The moment of the snapshot.
+    """
+    machine, plan, deletion = record.machine, record.plan, record.deletion
+    return NodeClaim(
+        name=record.name,
+        uid=record.name,
+        labels=record.labels,
+        annotations=plan.annotations,
+        taints=plan.taints,
+        startup_taints=plan.startup_taints,
+        requirements=plan.requirements,
+        resources=plan.resources,
+        node_class=plan.node_class,
+        expire_after=plan.expire_after,
+        termination_grace_period=plan.termination_grace_period,
+        created_at=record.requested_at,
+        deleted_at=deletion.asked_at if deletion else None,
+        provider_id=record.provider_id,
+        node_name=record.node_name,
+        image_id=machine.image_id if machine else "",
+        subnet_id=machine.subnet_id if machine else "",
+        security_groups=machine.security_groups if machine else (),
+        capacity=machine.capacity if machine else {},
+        allocatable=machine.allocatable if machine else {},
+        conditions=_conditions(record, consolidate_after, now),
+        last_pod_event_at=record.last_pod_event_at,
+        hold=record.hold,
+        ends_at=reclaimed_at(record),
+    )
+
+
+def requested_claim(record: ClaimRecord, now: datetime) -> NodeClaim:
+    """Return a stored claim before its launch as a launching node, with its own pods and without room for others.
+
+    Its pods count in zone, type and capacity type if all its offerings agree on these.
+    """
+    own = {**record.plan.labels, **_agreed(record)}
+    return msgspec.structs.replace(
+        node_claim(record, None, now),
+        labels=own,
+        provider_id=f"requested:///{record.name}",
+        node_name=record.name,
+        capacity={name: amount for name, amount in record.reserved.items() if name != quantity.NODES},
+        allocatable=record.plan.resources,
+    )
+
+
+def _agreed(record: ClaimRecord) -> dict[str, str]:
+    """Return the labels for which all offerings have the same value."""
+    offered = (
+        (labels.ZONE, {offering.zone for offering in record.offerings}),
+        (labels.INSTANCE_TYPE, {offering.instance_type for offering in record.offerings}),
+        (labels.CAPACITY_TYPE, {offering.capacity_type for offering in record.offerings}),
+    )
+    required = {r.key: r.values[0] for r in record.plan.requirements if r.is_finite and len(r.values) == 1}
+    return required | {key: min(values) for key, values in offered if len(values) == 1}
+
+
+def _conditions(record: ClaimRecord, consolidate_after: timedelta | None, now: datetime) -> dict[str, Condition]:
+    reached = {
+        LAUNCHED: record.machine is not None,
+        REGISTERED: record.is_registered,
+        INITIALIZED: record.phase is ClaimPhase.INITIALIZED,
+    }
+    found = {name: Condition("True", changed_at=record.phase_since) for name, holds in reached.items() if holds}
+    if record.initialized_at is not None:
+        found[INITIALIZED] = Condition("True", changed_at=record.initialized_at)
+        quiet_since = record.last_pod_event_at or record.initialized_at
+        if consolidate_after is not None and now - quiet_since >= consolidate_after:
+            found[CONSOLIDATABLE] = Condition("True", changed_at=quiet_since + consolidate_after)
+    if is_late_to_initialize(record, now):
+        since = record.phase_since + INITIALIZATION_TIMEOUT
+        found[INITIALIZED] = Condition("False", ClaimReason.INITIALIZATION_TIMEOUT, "it does not become ready", since)
+    if record.deletion is not None and record.deletion.terminated_at is not None:
+        found[INSTANCE_TERMINATING] = Condition("True", changed_at=record.deletion.terminated_at)
+    return found

@@ -10,21 +10,367 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests import nodes, policies, storage
-from core.manifests.buffers import BufferTranslator, NotForUsError
+from core.manifests import pods as policies
+from core.manifests import storage
 from core.manifests.pods import PodTranslator
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
-from core.manifests.wire.api_resources import Resource
-from core.manifests.zone_ids import with_zones
+from core.manifests.wire import decoding, resources
+from core.manifests.wire import resources as kinds
+from core.manifests.wire.objects import (
+    ACTIVE_CAPACITY,
+    CapacityBufferSpec,
+    CsiNode,
+    ScalableReference,
+    WireCapacityBuffer,
+    WireNode,
+)
+from core.manifests.wire.pod import PodTemplate
+from core.manifests.wire.resources import Resource
+from core.model import snapshot
 from core.model.catalogue import Catalogue
-from core.model.node import Node
-from core.model.node_claim import NodeClaim, ObjectRef
 from core.model.node_pool import NodeClass, NodePool
-from core.model.overlay import CapacityBuffer, NodeOverlay
-from core.model.pod import Pod
-from core.model.policy import DaemonSet, PodDisruptionBudget, WorkloadSelector
-from core.model.snapshot import Options, Snapshot
+from core.model.plan import NodeClaim, ObjectRef
+from core.model.pod import (
+    NodeSelectorTerm,
+    Pod,
+    PodAffinityTerm,
+    PodSpec,
+    PreferredTerm,
+    TopologySpread,
+    WeightedPodAffinityTerm,
+)
+from core.model.snapshot import (
+    CapacityBuffer,
+    DaemonSet,
+    Node,
+    NodeCondition,
+    NodeOverlay,
+    Options,
+    PodDisruptionBudget,
+    Snapshot,
+    WorkloadSelector,
+)
+from core.model.values import quantity
+from core.model.values.requirements import Requirement
+from core.model.values.taints import EFFECTS, NO_SCHEDULE, Taint
+
+# Translates CapacityBuffers from wire to model, with their references resolved (Karpenter 1.14, as in the Cluster Autoscaler).
+#
+# A buffer has the larger number of `replicas` and `percentage` of the workload, but no more pods than fit `limits`; with
+# neither, as many as fit.
+
+
+SCALABLE: Final = {
+    "Deployment": kinds.DEPLOYMENTS,
+    "ReplicaSet": kinds.REPLICA_SETS,
+    "StatefulSet": kinds.STATEFUL_SETS,
+}
+"""The kinds that a `scalableRef` may name, all of group `apps`."""
+
+PODS_MAX: Final = 100_000
+"""The most pods of one buffer: a larger number is a typing error."""
+
+VIRTUAL_PRIORITY: Final = -(2**31)
+"""The priority of a buffer's virtual pods (Karpenter)."""
+
+
+class NotForUsError(InvalidInputError):
+    """The buffer is valid, but no room can be kept free for it now."""
+
+
+class BufferTranslator:
+    """Translates the CapacityBuffers of one cluster at one moment.
+
+    Args:
+        objects: The objects among which buffers name templates and workloads.
+        pods: Translates their pods.
+    """
+
+    def __init__(self, objects: Mapping[Resource, Iterable[Any]], pods: PodTranslator) -> None:
+        self._pods = pods
+        self._found = {
+            (kind, obj.metadata.namespace or "default", obj.metadata.name): obj
+            for kind in (kinds.POD_TEMPLATES, *SCALABLE.values())
+            for obj in objects.get(kind, ())
+        }
+
+    def buffer(self, written: WireCapacityBuffer) -> snapshot.CapacityBuffer:
+        """One buffer.
+
+        Raises:
+            NotForUsError: If it names a missing object, or a strategy that we do not implement.
+            InvalidInputError: If a field cannot be understood.
+        """
+        metadata, spec = written.metadata, written.spec
+        _check(spec)
+        namespace = metadata.namespace or "default"
+        template, field, size = self._template(spec, namespace)
+        shape = msgspec.structs.replace(
+            self._pods.spec(template.spec, field=field), volumes=(), priority=VIRTUAL_PRIORITY
+        )
+        wanted = _wanted(spec, size)
+        room = _room(spec, shape)
+        count = min((n for n in (wanted, room) if n is not None), default=0)
+        if count > PODS_MAX:
+            raise InvalidInputError(f"{count} pods are more than {PODS_MAX}", field="spec.replicas")
+        return snapshot.CapacityBuffer(
+            namespace=namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            pods=count,
+            labels=template.metadata.labels,
+            spec=shape,
+        )
+
+    def _template(self, spec: CapacityBufferSpec, namespace: str) -> tuple[PodTemplate, str, int]:
+        """Return the pods' template, its path in the object, and the object's replicas."""
+        if spec.scalable_ref is not None:
+            kind, name = spec.scalable_ref.kind, spec.scalable_ref.name
+            workload = self._named(_kind_of(spec.scalable_ref), namespace, name, field="spec.scalableRef.name")
+            return workload.spec.template, f"{kind} {name}: spec.template.spec", workload.spec.replicas
+        if spec.pod_template_ref is not None:
+            name = spec.pod_template_ref.name
+            found = self._named(kinds.POD_TEMPLATES, namespace, name, field="spec.podTemplateRef.name")
+            return found.template, f"PodTemplate {name}: template.spec", 0
+        raise NotForUsError("names neither podTemplateRef nor scalableRef", field="spec")
+
+    def _named(self, resource: Resource, namespace: str, name: str, *, field: str) -> Any:
+        found = self._found.get((resource, namespace, name))
+        if found is None:
+            raise NotForUsError(f"there is no {resource.kind} {namespace}/{name}", field=field)
+        return found
+
+
+def _check(spec: CapacityBufferSpec) -> None:
+    """Check the rules of the API's schema, then our own restrictions."""
+    for value, field in ((spec.replicas, "spec.replicas"), (spec.percentage, "spec.percentage")):
+        if value is not None and value < 0:
+            raise InvalidInputError(f"{value} is less than zero", field=field)
+    if spec.pod_template_ref is not None and spec.scalable_ref is not None:
+        raise InvalidInputError("cannot be combined with podTemplateRef: keep one of them", field="spec.scalableRef")
+    if spec.pod_template_ref is not None and spec.replicas is None and spec.limits is None:
+        raise InvalidInputError("replicas or limits must state how much room to keep", field="spec.replicas")
+    if spec.provisioning_strategy != ACTIVE_CAPACITY:
+        problem = f"{spec.provisioning_strategy!r} is not supported, only {ACTIVE_CAPACITY}"
+        raise NotForUsError(problem, field="spec.provisioningStrategy")
+
+
+def _kind_of(reference: ScalableReference) -> Resource:
+    known = SCALABLE.get(reference.kind)
+    if known is None or reference.api_group not in ("", known.group):
+        named = f"{reference.kind}.{reference.api_group}" if reference.api_group else reference.kind
+        raise InvalidInputError(f"{named} is none of {', '.join(SCALABLE)} of apps", field="spec.scalableRef.kind")
+    return known
+
+
+def _wanted(spec: CapacityBufferSpec, size: int) -> int | None:
+    """Return the pods that replicas and percentage request; None if neither is set."""
+    wanted = [] if spec.replicas is None else [spec.replicas]
+    if spec.percentage is not None and spec.scalable_ref is not None:
+        wanted.append(-(-size * spec.percentage // 100))
+    return max(wanted, default=None)
+
+
+def _room(spec: CapacityBufferSpec, shape: PodSpec) -> int | None:
+    """Return how many such pods fit the limits; None if the limits name no resource that they request."""
+    limits = quantity.parse_resources(spec.limits or {}, field="spec.limits")
+    fitting = [limit // amount for name, limit in limits.items() if (amount := shape.requests.get(name, 0)) > 0]
+    return min(fitting, default=None)
+
+
+def needed_kinds(buffers: Iterable[WireCapacityBuffer]) -> tuple[Resource, ...]:
+    """Return the kinds of the objects that these buffers name."""
+    found = {kinds.POD_TEMPLATES for buffer in buffers if buffer.spec.pod_template_ref is not None}
+    references = (buffer.spec.scalable_ref for buffer in buffers)
+    found |= {SCALABLE[r.kind] for r in references if r is not None and r.kind in SCALABLE}
+    return tuple(sorted(found))
+
+
+# Translates Nodes and their CSINodes from wire to model.
+
+
+_CORDONED: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
+
+
+def node(written: WireNode, attach_limits: Mapping[str, int] | None = None) -> Node:
+    """Translate a node. A cordoned node gets Kubernetes' taint even if it lacks it.
+
+    Raises:
+        InvalidInputError: If a quantity or a taint cannot be understood.
+    """
+    if written.unreadable:
+        raise InvalidInputError(written.unreadable)
+    status = written.status
+    return msgspec.structs.replace(
+        _node(written),
+        taints=_taints(written),
+        capacity=quantity.parse_resources(status.capacity, field="status.capacity"),
+        allocatable=quantity.parse_resources(status.allocatable or status.capacity, field="status.allocatable"),
+        attach_limits=dict(attach_limits or {}),
+    )
+
+
+def unreadable_node(written: WireNode, error: InvalidInputError) -> Node:
+    """Translate a node for which `node` raised: it keeps its pods and has room for no more."""
+    fault = ": ".join(part for part in (error.field, error.problem) if part)
+    known = tuple(
+        Taint(taint.key, taint.effect, taint.value) for taint in written.spec.taints if taint.effect in EFFECTS
+    )
+    return msgspec.structs.replace(_node(written), taints=(*known, _CORDONED), unreadable=fault)
+
+
+def _node(written: WireNode) -> Node:
+    metadata = written.metadata
+    ready = next((condition for condition in written.status.conditions if condition.type == "Ready"), None)
+    return Node(
+        name=metadata.name,
+        uid=metadata.uid,
+        provider_id=written.spec.provider_id,
+        labels=metadata.labels,
+        annotations=metadata.annotations,
+        created_at=metadata.creation_timestamp,
+        deleted_at=metadata.deletion_timestamp,
+        finalizers=metadata.finalizers,
+        is_ready=ready is not None and ready.status == "True",
+        ready_changed_at=ready.last_transition_time if ready is not None else None,
+        conditions=tuple(
+            NodeCondition(condition.type, condition.status, condition.last_transition_time)
+            for condition in sorted(written.status.conditions, key=lambda condition: condition.type)
+        ),
+    )
+
+
+def attach_limits(written: CsiNode) -> dict[str, int]:
+    """Return CSI driver → how many volumes the node may attach, for drivers that state a limit."""
+    return {
+        driver.name: driver.allocatable.count
+        for driver in sorted(written.spec.drivers, key=lambda driver: driver.name)
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+
+
+def _taints(written: WireNode) -> tuple[Taint, ...]:
+    found = []
+    for i, taint in enumerate(written.spec.taints):
+        if taint.effect not in EFFECTS:
+            problem = f"unknown effect {taint.effect!r}, use one of {', '.join(EFFECTS)}"
+            raise InvalidInputError(problem, field=f"spec.taints[{i}].effect")
+        found.append(Taint(taint.key, taint.effect, taint.value))
+    if written.spec.unschedulable and not any(taint.key == _CORDONED.key for taint in found):
+        found.append(_CORDONED)
+    return tuple(found)
+
+
+# Replaces requirements for zone ids by requirements for zones.
+#
+# Offerings have zone names, and each zone of an account has one id. Nodes get their id label from the cloud controller when
+# they join, so nothing else has it before that.
+
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+replace = msgspec.structs.replace
+
+
+def zones_by_id(node_classes: Iterable[NodeClass], nodes: Iterable[Node]) -> dict[str, str]:
+    """Return zone id → zone, from the subnets of EC2NodeClasses and the labels of nodes."""
+    found = {
+        node.labels[labels.ZONE_ID]: node.labels[labels.ZONE]
+        for node in sorted(nodes, key=lambda node: node.name)
+        if labels.ZONE_ID in node.labels and labels.ZONE in node.labels
+    }
+    for node_class in sorted(node_classes, key=lambda node_class: node_class.name):
+        found |= node_class.zone_ids
+    return found
+
+
+def with_zones(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with each requirement for a zone id replaced by one for its zone; unknown ids stay."""
+    zones = zones_by_id(snapshot.node_classes, snapshot.nodes)
+    return _Translation(zones).snapshot(snapshot) if zones else snapshot
+
+
+def requirements_with_zones(requirements: Iterable[Requirement], zones: Mapping[str, str]) -> tuple[Requirement, ...]:
+    """Return requirements outside of a snapshot, likewise replaced; `zones` maps zone ids to zones."""
+    return _Translation(zones).all_of(tuple(requirements))
+
+
+class _Translation:
+    def __init__(self, zones: Mapping[str, str]) -> None:
+        self._zones = zones
+        self._specs: dict[int, PodSpec] = {}
+
+    def snapshot(self, snapshot: Snapshot) -> Snapshot:
+        owners: tuple[Any, ...] = (*snapshot.pods, *snapshot.daemon_sets, *snapshot.buffers)
+        specs = {id(owner.spec): owner.spec for owner in owners}
+        changed = {identity: self._spec(spec) for identity, spec in specs.items()}
+        self._specs = {identity: spec for identity, spec in changed.items() if spec != specs[identity]}
+        return replace(
+            snapshot,
+            options=_changed(snapshot.options, default_spreads=_spread(snapshot.options.default_spreads)),
+            pods=self._owners(snapshot.pods),
+            daemon_sets=self._owners(snapshot.daemon_sets),
+            buffers=self._owners(snapshot.buffers),
+            node_pools=tuple(_changed(p, requirements=self.all_of(p.requirements)) for p in snapshot.node_pools),
+            overlays=tuple(_changed(o, requirements=self.all_of(o.requirements)) for o in snapshot.overlays),
+            volumes=tuple(_changed(v, node_terms=self._terms(v.node_terms)) for v in snapshot.volumes),
+            storage_classes=tuple(
+                _changed(c, allowed_topologies=self._terms(c.allowed_topologies)) for c in snapshot.storage_classes
+            ),
+        )
+
+    def _owners(self, owners: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not self._specs:
+            return owners
+        return tuple(replace(o, spec=self._specs[id(o.spec)]) if id(o.spec) in self._specs else o for o in owners)
+
+    def _spec(self, spec: PodSpec) -> PodSpec:
+        return _changed(
+            spec,
+            node_selector=self.all_of(spec.node_selector),
+            required_terms=self._terms(spec.required_terms),
+            preferred_terms=tuple(PreferredTerm(p.weight, self._term(p.term)) for p in spec.preferred_terms),
+            spreads=_spread(spec.spreads),
+            affinity=tuple(map(_near, spec.affinity)),
+            anti_affinity=tuple(map(_near, spec.anti_affinity)),
+            preferred_affinity=tuple(WeightedPodAffinityTerm(w.weight, _near(w.term)) for w in spec.preferred_affinity),
+            preferred_anti_affinity=tuple(
+                WeightedPodAffinityTerm(w.weight, _near(w.term)) for w in spec.preferred_anti_affinity
+            ),
+        )
+
+    def _terms(self, terms: tuple[NodeSelectorTerm, ...]) -> tuple[NodeSelectorTerm, ...]:
+        return tuple(map(self._term, terms))
+
+    def _term(self, term: NodeSelectorTerm) -> NodeSelectorTerm:
+        return _changed(term, requirements=self.all_of(term.requirements))
+
+    def all_of(self, requirements: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
+        return tuple(map(self._requirement, requirements))
+
+    def _requirement(self, requirement: Requirement) -> Requirement:
+        if requirement.key != labels.ZONE_ID or (requirement.gte, requirement.lte) != (None, None):
+            return requirement
+        known = {self._zones[value] for value in requirement.values if value in self._zones}
+        if requirement.operator == "In" and not known:
+            return requirement
+        return replace(requirement, key=labels.ZONE, values=tuple(sorted(known)))
+
+
+def _spread(spreads: Iterable[TopologySpread]) -> tuple[TopologySpread, ...]:
+    return tuple(_changed(spread, topology_key=_key(spread.topology_key)) for spread in spreads)
+
+
+def _near(term: PodAffinityTerm) -> PodAffinityTerm:
+    return _changed(term, topology_key=_key(term.topology_key))
+
+
+def _key(key: str) -> str:
+    return labels.ZONE if key == labels.ZONE_ID else key
+
+
+def _changed(old: StructT, **fields: object) -> StructT:
+    """Return the struct with these fields; the same object if they are equal."""
+    return old if all(getattr(old, name) == value for name, value in fields.items()) else replace(old, **fields)
+
 
 T = TypeVar("T")
 
@@ -112,29 +458,29 @@ class _Assembly:
         self, *, now: datetime, catalogue: Catalogue, options: Options, cluster: str
     ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
         read = self._readers or _models()
-        pods = self._each(kinds.PODS, self._pods.pod, self._pods.unreadable)
-        node_classes = self._each(kinds.EC2_NODE_CLASSES, read.node_class, _unusable_class)
-        node_pools = self._each(kinds.NODE_POOLS, read.node_pool, _unusable_pool)
-        classes = self._each(kinds.STORAGE_CLASSES, storage.storage_class)
-        claims = self._each(kinds.PERSISTENT_VOLUME_CLAIMS, storage.volume_claim)
+        pods = self._each(resources.PODS, self._pods.pod, self._pods.unreadable)
+        node_classes = self._each(resources.EC2_NODE_CLASSES, read.node_class, _unusable_class)
+        node_pools = self._each(resources.NODE_POOLS, read.node_pool, _unusable_pool)
+        classes = self._each(resources.STORAGE_CLASSES, storage.storage_class)
+        claims = self._each(resources.PERSISTENT_VOLUME_CLAIMS, storage.volume_claim)
         snapshot = Snapshot(
             now=now,
             cluster=cluster,
             pods=pods,
             nodes=self._nodes(),
-            node_claims=self._each(kinds.NODE_CLAIMS, read.node_claim),
+            node_claims=self._each(resources.NODE_CLAIMS, read.node_claim),
             node_pools=self._with_readiness(node_pools, node_classes),
             node_classes=node_classes,
-            overlays=self._each(kinds.NODE_OVERLAYS, read.node_overlay),
+            overlays=self._each(resources.NODE_OVERLAYS, read.node_overlay),
             buffers=self._buffers(),
             daemon_sets=self._daemon_sets(pods),
-            volumes=self._each(kinds.PERSISTENT_VOLUMES, storage.volume),
+            volumes=self._each(resources.PERSISTENT_VOLUMES, storage.volume),
             volume_claims=storage.with_default_class(claims, classes),
             storage_classes=classes,
-            attachments=self._each(kinds.VOLUME_ATTACHMENTS, storage.attachment),
-            budgets=self._each(kinds.POD_DISRUPTION_BUDGETS, policies.pod_disruption_budget, _unusable_budget),
-            namespaces=self._each(kinds.NAMESPACES, policies.namespace),
-            services=self._each(kinds.SERVICES, policies.service),
+            attachments=self._each(resources.VOLUME_ATTACHMENTS, storage.attachment),
+            budgets=self._each(resources.POD_DISRUPTION_BUDGETS, policies.pod_disruption_budget, _unusable_budget),
+            namespaces=self._each(resources.NAMESPACES, policies.namespace),
+            services=self._each(resources.SERVICES, policies.service),
             workload_selectors=self._selectors(),
             catalogue=catalogue,
             options=options,
@@ -142,7 +488,7 @@ class _Assembly:
         return with_zones(snapshot), tuple(self._problems)
 
     def _translator(self) -> PodTranslator:
-        classes = self._objects.get(kinds.PRIORITY_CLASSES, ())
+        classes = self._objects.get(resources.PRIORITY_CLASSES, ())
         defaults = [found.value for found in classes if found.global_default]
         return PodTranslator({found.metadata.name: found.value for found in classes}, max(defaults, default=0))
 
@@ -174,13 +520,13 @@ class _Assembly:
 
     def _buffers(self) -> tuple[CapacityBuffer, ...]:
         """Return the buffers whose references can be resolved."""
-        return self._each(kinds.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods).buffer)
+        return self._each(resources.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods).buffer)
 
     def _nodes(self) -> tuple[Node, ...]:
-        csi_nodes = self._objects.get(kinds.CSI_NODES, ())
-        limits = {found.metadata.name: nodes.attach_limits(found) for found in csi_nodes}
+        csi_nodes = self._objects.get(resources.CSI_NODES, ())
+        limits = {found.metadata.name: attach_limits(found) for found in csi_nodes}
         return self._each(
-            kinds.NODES, lambda written: nodes.node(written, limits.get(written.metadata.name)), nodes.unreadable_node
+            resources.NODES, lambda written: node(written, limits.get(written.metadata.name)), unreadable_node
         )
 
     def _daemon_sets(self, pods: tuple[Pod, ...]) -> tuple[DaemonSet, ...]:
@@ -202,16 +548,18 @@ class _Assembly:
             return msgspec.structs.replace(daemon, spec=spec)
 
         templates = self._each(
-            kinds.DAEMON_SETS, lambda written: policies.daemon_set(written, self._pods), policies.unreadable_daemon_set
+            resources.DAEMON_SETS,
+            lambda written: policies.daemon_set(written, self._pods),
+            policies.unreadable_daemon_set,
         )
         return tuple(live(daemon) for daemon in templates)
 
     def _selectors(self) -> tuple[WorkloadSelector, ...]:
         return (
-            *self._each(kinds.REPLICA_SETS, lambda found: policies.workload_selector(found, "ReplicaSet")),
-            *self._each(kinds.STATEFUL_SETS, lambda found: policies.workload_selector(found, "StatefulSet")),
-            *self._each(kinds.DEPLOYMENTS, lambda found: policies.workload_selector(found, "Deployment")),
-            *self._each(kinds.REPLICATION_CONTROLLERS, policies.controller_selector),
+            *self._each(resources.REPLICA_SETS, lambda found: policies.workload_selector(found, "ReplicaSet")),
+            *self._each(resources.STATEFUL_SETS, lambda found: policies.workload_selector(found, "StatefulSet")),
+            *self._each(resources.DEPLOYMENTS, lambda found: policies.workload_selector(found, "Deployment")),
+            *self._each(resources.REPLICATION_CONTROLLERS, policies.controller_selector),
         )
 
     def _with_readiness(self, pools: tuple[NodePool, ...], classes: tuple[NodeClass, ...]) -> tuple[NodePool, ...]:
@@ -225,7 +573,7 @@ class _Assembly:
             outcome = "not ready" if self._is_live else "planned with the catalogue; on a cluster it would not be ready"
             self._problems.append(
                 ObjectProblem(
-                    resource=kinds.NODE_POOLS,
+                    resource=resources.NODE_POOLS,
                     position=position,
                     subject=f"NodePool {pool.name}",
                     field="spec.template.spec.nodeClassRef",
@@ -267,7 +615,7 @@ def _reason(error: InvalidInputError) -> str:
 
 
 def _name(obj: Any) -> str:
-    return wire.name_of(obj) if isinstance(obj, dict) else obj.metadata.name
+    return decoding.name_of(obj) if isinstance(obj, dict) else obj.metadata.name
 
 
 def _subject(resource: Resource, obj: Any) -> str:

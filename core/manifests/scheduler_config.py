@@ -13,8 +13,8 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests.partial import explained
-from core.manifests.pod_spec import topology_spread
+from core.manifests.pods import topology_spread
+from core.manifests.wire.decoding import explained
 from core.manifests.wire.pod import TopologySpreadConstraint
 from core.model.pod import DEFAULT_SCHEDULER, SCHEDULE_ANYWAY, TopologySpread
 

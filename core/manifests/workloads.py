@@ -9,19 +9,24 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import InvalidInputError
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire.api_resources import Resource
-from core.manifests.wire.cluster import ClaimSource, Volume, WireClaimTemplate, WirePersistentVolumeClaim
-from core.manifests.wire.object_metadata import OwnerReference, WireMetadata
-from core.manifests.wire.pod import PodTemplate, WirePod
-from core.manifests.wire.workloads import Job, WireWorkload
+from core.manifests.wire import resources
+from core.manifests.wire.objects import (
+    ClaimSource,
+    OwnerReference,
+    Volume,
+    WireClaimTemplate,
+    WireMetadata,
+    WirePersistentVolumeClaim,
+)
+from core.manifests.wire.pod import Job, PodTemplate, WirePod, WireWorkload
+from core.manifests.wire.resources import Resource
 
 EXPANDED: Final = (
-    kinds.DEPLOYMENTS,
-    kinds.REPLICA_SETS,
-    kinds.STATEFUL_SETS,
-    kinds.JOBS,
-    kinds.REPLICATION_CONTROLLERS,
+    resources.DEPLOYMENTS,
+    resources.REPLICA_SETS,
+    resources.STATEFUL_SETS,
+    resources.JOBS,
+    resources.REPLICATION_CONTROLLERS,
 )
 REPLICAS_MAX: Final = 200_000
 """The most pods of one workload: a larger number is a typing error."""
@@ -49,8 +54,8 @@ def expand(objects: Mapping[Resource, Iterable[Any]]) -> tuple[Expansion, ...]:
         InvalidInputError: If a number of replicas is negative or above `REPLICAS_MAX`.
     """
     populated = _populated(objects)
-    deployments = {_key("Deployment", d.metadata) for d in objects.get(kinds.DEPLOYMENTS, ())}
-    existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(kinds.PERSISTENT_VOLUME_CLAIMS, ())}
+    deployments = {_key("Deployment", d.metadata) for d in objects.get(resources.DEPLOYMENTS, ())}
+    existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ())}
     found = []
     for resource in EXPANDED:
         for workload in objects.get(resource, ()):
@@ -65,7 +70,7 @@ def expand(objects: Mapping[Resource, Iterable[Any]]) -> tuple[Expansion, ...]:
 def _populated(objects: Mapping[Resource, Iterable[Any]]) -> set[Owned]:
     """Return workloads that have pods, directly or through a ReplicaSet; a Deployment is also recognized by the pods' hash."""
     direct: set[Owned] = set()
-    for pod in objects.get(kinds.PODS, ()):
+    for pod in objects.get(resources.PODS, ()):
         namespace = pod.metadata.namespace or "default"
         template_hash = pod.metadata.labels.get(_TEMPLATE_HASH)
         for owner in pod.metadata.owner_references:
@@ -74,7 +79,7 @@ def _populated(objects: Mapping[Resource, Iterable[Any]]) -> set[Owned]:
                 direct.add(("Deployment", namespace, owner.name.removesuffix(f"-{template_hash}")))
     through = {
         (owner.kind, replica_set.metadata.namespace or "default", owner.name)
-        for replica_set in objects.get(kinds.REPLICA_SETS, ())
+        for replica_set in objects.get(resources.REPLICA_SETS, ())
         if _key("ReplicaSet", replica_set.metadata) in direct
         for owner in replica_set.metadata.owner_references
     }
@@ -93,7 +98,7 @@ def _expansion(resource: Resource, workload: Any, existing: set[Owned]) -> Expan
     wanted, field = _wanted(resource, workload)
     if not 0 <= wanted <= REPLICAS_MAX:
         raise InvalidInputError(f"{wanted} is not between 0 and {REPLICAS_MAX}", subject=subject, field=field)
-    if resource == kinds.STATEFUL_SETS:
+    if resource == resources.STATEFUL_SETS:
         return _stateful(workload, wanted, existing)
     extra = _LABELS.get(resource, lambda _: {})(workload)
     make = _maker(resource, metadata, workload.spec.template, extra)
@@ -101,7 +106,7 @@ def _expansion(resource: Resource, workload: Any, existing: set[Owned]) -> Expan
 
 
 def _wanted(resource: Resource, workload: Any) -> tuple[int, str]:
-    if resource != kinds.JOBS:
+    if resource != resources.JOBS:
         return workload.spec.replicas, "spec.replicas"
     job: Job = workload
     if job.spec.suspend or any(c.type in ("Complete", "Failed") and c.status == "True" for c in job.status.conditions):
@@ -125,8 +130,8 @@ def _stateful(workload: WireWorkload, wanted: int, existing: set[Owned]) -> Expa
         template.spec.volumes = (*kept, *claimed)
         claims += [c for c in made.values() if _key("PersistentVolumeClaim", c.metadata) not in existing]
         extra = {"apps.kubernetes.io/pod-index": str(n), "statefulset.kubernetes.io/pod-name": f"{metadata.name}-{n}"}
-        pods.append(_maker(kinds.STATEFUL_SETS, metadata, template, extra)(n))
-    return Expansion(kinds.STATEFUL_SETS, workload, tuple(pods), tuple(claims))
+        pods.append(_maker(resources.STATEFUL_SETS, metadata, template, extra)(n))
+    return Expansion(resources.STATEFUL_SETS, workload, tuple(pods), tuple(claims))
 
 
 def _claim_of(template: WireClaimTemplate, owner: WireMetadata, n: int) -> WirePersistentVolumeClaim:
@@ -169,6 +174,6 @@ def _job_labels(job: Job) -> dict[str, str]:
 
 
 _LABELS: Final[Mapping[Resource, Callable[[Any], dict[str, str]]]] = {
-    kinds.DEPLOYMENTS: _hash_label,
-    kinds.JOBS: _job_labels,
+    resources.DEPLOYMENTS: _hash_label,
+    resources.JOBS: _job_labels,
 }

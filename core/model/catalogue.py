@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.identity_cache import ByIdentity
-from core.model.values import resources
+from core.interpreter import ByIdentity
+from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
 
 
@@ -92,7 +92,7 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
 
     def allocatable(self) -> dict[str, int]:
         """What pods may request: capacity less overhead, memory also less huge pages, never below zero."""
-        left = resources.subtract(self.capacity, self.overhead)
+        left = quantity.subtract(self.capacity, self.overhead)
         left = {name: left.get(name, 0) for name in self.capacity}
         huge = sum(amount for name, amount in self.capacity.items() if name.startswith("hugepages-"))
         if "memory" in left:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.model.node_claim import ObjectRef
+from core.model.plan import ObjectRef
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 

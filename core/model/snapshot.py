@@ -7,18 +7,288 @@ from typing import Final
 
 import msgspec
 
+from core import labels
+from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
-from core.model.feature_gates import FeatureGates
-from core.model.moved_workload import EvictedNode, MovedWorkload
-from core.model.node import Node
-from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodeClass, NodePool, RolloutGate
-from core.model.overlay import CapacityBuffer, NodeOverlay
-from core.model.plan import StoredTarget
-from core.model.pod import DO_NOT_SCHEDULE, Pod, TopologySpread
-from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
-from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from core.model.plan import NodeClaim, StoredTarget
+from core.model.pod import (
+    DO_NOT_SCHEDULE,
+    LabelSelector,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodSpec,
+    StorageClass,
+    TopologySpread,
+    VolumeAttachment,
+)
 from core.model.values.commitment import Commitment
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint, is_protected
+
+# Karpenter's feature gates, and the parser of `FEATURE_GATES` that functions and command line share.
+
+
+VARIABLE: Final = "FEATURE_GATES"
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
+"""The values that Go's `strconv.ParseBool` accepts, with which Karpenter reads its gates."""
+
+
+class FeatureGates(msgspec.Struct, frozen=True):
+    """Karpenter's feature gates with Karpenter's defaults.
+
+    Attributes:
+        node_repair: Nodes that are unhealthy for long are replaced, within the budgets.
+        reserved_capacity: Offerings of capacity reservations are used.
+        spot_to_spot_consolidation: A spot node may be replaced by a cheaper spot node.
+        node_overlay: NodeOverlays change prices and capacity.
+        static_capacity: NodePools with replicas keep that many nodes. Without it, their nodes are neither added nor removed.
+        capacity_buffer: CapacityBuffers keep room free for virtual pods in every plan.
+    """
+
+    node_repair: bool = False
+    reserved_capacity: bool = True
+    spot_to_spot_consolidation: bool = False
+    node_overlay: bool = False
+    static_capacity: bool = False
+    capacity_buffer: bool = False
+
+
+GATES: Final = {
+    "NodeRepair": "node_repair",
+    "ReservedCapacity": "reserved_capacity",
+    "SpotToSpotConsolidation": "spot_to_spot_consolidation",
+    "NodeOverlay": "node_overlay",
+    "StaticCapacity": "static_capacity",
+    "CapacityBuffer": "capacity_buffer",
+}
+"""Karpenter's name of a feature gate → our field of it."""
+
+
+class GivenGates(msgspec.Struct, frozen=True):
+    """The content of `FEATURE_GATES`; `unknown` are names that this release does not have, in order."""
+
+    gates: FeatureGates
+    unknown: tuple[str, ...] = ()
+
+
+def parse_feature_gates(text: str) -> GivenGates:
+    """Read `Name=true,Other=false`; spaces around names and values do not matter (Karpenter).
+
+    Raises:
+        InvalidInputError: If an entry is not a name and a boolean.
+    """
+    values: dict[str, bool] = {}
+    unknown: list[str] = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (part.strip() for part in entry.partition("="))
+        if value not in (*_TRUE, *_FALSE):
+            raise InvalidInputError(f"{entry!r} is not of the form Name=true or Name=false", field=VARIABLE)
+        if name in GATES:
+            values[GATES[name]] = value in _TRUE
+        else:
+            unknown.append(name)
+    return GivenGates(FeatureGates(**values), tuple(unknown))
+
+
+# What disruption moved recently: drained nodes, and workloads that consolidation therefore does not move again yet.
+
+
+DWELL: Final = timedelta(minutes=15)
+"""How long consolidation does not move a moved pod again."""
+
+
+class EvictedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that a command drains or has drained.
+
+    Attributes:
+        pods: How many pods need a new place because of the drain.
+        at: When the drain began.
+    """
+
+    node_pool: str
+    pods: int
+    at: datetime
+
+
+class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload (`namespace/Kind/name` of the object that creates its pods).
+
+    Attributes:
+        moving_since: When its pods were first moved in the recent series of moves; pods that started earlier were not moved.
+        moved_at: When its pods were last moved.
+        unpaid_moves: How often in a row nodes had to be launched for pods that consolidation had moved.
+        held_until: Until when consolidation moves none of its pods, None without unpaid moves.
+    """
+
+    name: str
+    moving_since: datetime
+    moved_at: datetime
+    unpaid_moves: int = msgspec.field(default=0, name="regrets")  # rows and ledgers have this name
+    held_until: datetime | None = None
+
+    @property
+    def settles_at(self) -> datetime:
+        """When none of its pods counts as moved any more, unless more are moved before."""
+        return self.moved_at + DWELL
+
+    def keeps(self, pod: Pod, now: datetime) -> str:
+        """Return why consolidation must not move a pod of the workload now, empty if it may."""
+        if self.held_until is not None and now < self.held_until:
+            return (
+                f"pod {pod.key} stays until {self.held_until:%Y-%m-%dT%H:%M:%SZ}: "
+                f"when pods of {self.name} were moved last, new nodes were launched for them"
+            )
+        started = pod.started_at or pod.created_at
+        if started is not None and started >= self.moving_since and now < self.settles_at:
+            return f"pod {pod.key} was moved a while ago and stays until {self.settles_at:%Y-%m-%dT%H:%M:%SZ}"
+        return ""
+
+
+# The properties of a Kubernetes Node that decisions read.
+
+
+class NodeCondition(msgspec.Struct, frozen=True):
+    """One entry of a node's `status.conditions`: its status, and since when."""
+
+    type: str
+    status: str
+    changed_at: datetime | None = None
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """One node, managed by us or not.
+
+    Attributes:
+        is_ready: Condition Ready is True.
+        ready_changed_at: When that condition last changed, None where unknown.
+        conditions: All of them, by type.
+        finalizers: Its finalizers: a deleted node exists until all are removed.
+        unreadable: Field and problem if it cannot be read as a whole; its free room is then unknown.
+        attach_limits: CSI driver → how many volumes it may attach (CSINode), only for drivers that state a limit.
+    """
+
+    name: str
+    uid: str = ""
+    provider_id: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    capacity: dict[str, int] = {}
+    allocatable: dict[str, int] = {}
+    created_at: datetime | None = None
+    deleted_at: datetime | None = None
+    finalizers: tuple[str, ...] = ()
+    is_ready: bool = False
+    ready_changed_at: datetime | None = None
+    conditions: tuple[NodeCondition, ...] = ()
+    attach_limits: dict[str, int] = {}
+    unreadable: str = ""
+
+    def blocks_disruption(self, now: datetime) -> bool:
+        """Whether its `karpenter.sh/do-not-disrupt` annotation is in force: "true", or a duration since it was created."""
+        return is_protected(self.annotations.get(labels.DO_NOT_DISRUPT), self.created_at, now)
+
+
+# NodeOverlay: prices and capacities by which users correct the catalogue.
+
+
+class NodeOverlay(msgspec.Struct, frozen=True, kw_only=True):
+    """One overlay. `price` is absolute in nano-dollars; `price_adjustment` is a signed amount or percentage as written."""
+
+    name: str
+    requirements: tuple[Requirement, ...] = ()
+    price: int | None = None
+    price_adjustment: str | None = None
+    capacity: dict[str, int] = {}
+    weight: int = 0
+
+
+class CapacityBuffer(msgspec.Struct, frozen=True, kw_only=True):
+    """Room to keep free: how many pods of which shape. Its references are resolved before the snapshot.
+
+    Attributes:
+        requested: Names of its pods whose launch is in progress, so that they are not planned again.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    pods: int
+    labels: dict[str, str] = {}
+    spec: PodSpec
+    requested: tuple[str, ...] = ()
+
+
+# PodDisruptionBudgets and the other objects that rules refer to.
+
+
+ALWAYS_ALLOW = "AlwaysAllow"
+
+
+class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """A PodDisruptionBudget.
+
+    Attributes:
+        min_available, max_unavailable: As written, a number or a percentage; at most one is set.
+        disruptions_allowed: The value in its status, None if it has no status yet or one of an earlier generation.
+        expected_pods: The number of expected pods in its status, None likewise.
+    """
+
+    namespace: str
+    name: str
+    selector: LabelSelector | None = None
+    min_available: str | None = None
+    max_unavailable: str | None = None
+    disruptions_allowed: int | None = None
+    expected_pods: int | None = None
+    unhealthy_pod_eviction_policy: str = ""
+
+    def selects(self, pod: Pod) -> bool:
+        """Whether the budget selects the pod, which is of the same namespace."""
+        same = pod.namespace == self.namespace
+        return same and self.selector is not None and self.selector.matches(pod.labels)
+
+    def exempts(self, pod: Pod) -> bool:
+        """Whether the budget exempts a selected pod: it is not ready, and the budget always lets such pods go."""
+        return self.unhealthy_pod_eviction_policy == ALWAYS_ALLOW and pod.is_ready is False
+
+
+class DaemonSet(msgspec.Struct, frozen=True, kw_only=True):
+    """A DaemonSet: the pod that every matching node gets. Limits already count as requests if there are none."""
+
+    namespace: str
+    name: str
+    labels: dict[str, str] = {}
+    spec: PodSpec
+
+
+class Namespace(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace and its labels, for namespace selectors."""
+
+    name: str
+    labels: dict[str, str] = {}
+
+
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """A Service with a selector, for default topology spread."""
+
+    namespace: str
+    name: str
+    selector: dict[str, str] = {}
+
+
+class WorkloadSelector(msgspec.Struct, frozen=True, kw_only=True):
+    """A ReplicaSet, StatefulSet, ReplicationController or Deployment: the selector of its pods, and its replicas."""
+
+    namespace: str
+    kind: str
+    name: str
+    selector: LabelSelector | None = None
+    replicas: int | None = None
+
 
 RESPECT: Final = "Respect"
 IGNORE: Final = "Ignore"

@@ -10,13 +10,12 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.model import node_claim
-from core.model.node import Node
-from core.model.node_claim import NodeClaim
+from core.model import plan
+from core.model.plan import NodeClaim
 from core.model.pod import Pod
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Node, Snapshot
 from core.model.values.taints import Taint, is_ephemeral
-from core.reasons.claim import ClaimReason
+from core.reasons.code import ClaimReason
 
 _key_of: Final = attrgetter("key")
 
@@ -63,7 +62,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_vanished(self) -> bool:
         """Whether its node joined and is gone; the node of a launching claim has not joined yet."""
-        return self.node is None and self.claim is not None and self.claim.is_true(node_claim.REGISTERED)
+        return self.node is None and self.claim is not None and self.claim.is_true(plan.REGISTERED)
 
     @property
     def is_initialized(self) -> bool:
@@ -77,7 +76,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         """Whether its initialization is still expected to complete; a late claim is judged by its node's present state."""
         if self.claim is None or self.is_initialized:
             return False
-        found = self.claim.conditions.get(node_claim.INITIALIZED)
+        found = self.claim.conditions.get(plan.INITIALIZED)
         return found is None or found.reason != ClaimReason.INITIALIZATION_TIMEOUT
 
     @property
@@ -137,7 +136,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
             return True
         if self.claim is None:
             return False
-        going = self.claim.deleted_at is not None or self.claim.is_true(node_claim.INSTANCE_TERMINATING)
+        going = self.claim.deleted_at is not None or self.claim.is_true(plan.INSTANCE_TERMINATING)
         return going or self.claim.name in snapshot.marked_for_deletion
 
     def _filled(self, own: Mapping[str, int], promised: Mapping[str, int]) -> Mapping[str, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, Self
 
+import msgspec
+
 PAGE: Final = "docs/reference/reason-codes.md"
 """The page of all reason codes; each code is an anchor."""
 
@@ -53,3 +55,291 @@ class DocumentedCode(StrEnum):
 
 class ReasonCode(DocumentedCode):
     """Base of the codes that state a reason."""
+
+
+# Reasons concerning a NodeClaim, its instance and its node before its removal.
+
+
+class ClaimReason(ReasonCode):
+    """Reason codes of a claim or its node."""
+
+    LAUNCHED = ("Launched", "Its instance was launched.")
+    OBSERVED = ("LaunchObserved", "It would be launched, but its NodePool or the cluster is only observed.")
+    FOUND_BY_TAG = ("FoundByTag", "The response to its launch was lost; its instance was found by its tag.")
+    REBUILT = ("Rebuilt", "Its row was lost and was rebuilt from its instance and node.")
+    NODE_JOINED = ("NodeJoined", "Its node joined, and its labels, taints and finalizer were set.")
+    NODE_READY = ("NodeReady", "Its node is ready for pods.")
+    FITS_EXISTING = ("FitsExisting", "The pod is expected on an existing or launching node.")
+    INSUFFICIENT_CAPACITY = (
+        "InsufficientCapacity",
+        "EC2 has no capacity for any of its offerings now; its pods are planned again without them.",
+        "Allow more instance types, zones or capacity types in the NodePool.",
+    )
+    LAUNCH_DENIED = (
+        "LaunchDenied",
+        "EC2 denied the launch, or the request names something that does not exist.",
+        "Read EC2's error code in the message: it names a permission, a quota, an image or a subnet.",
+    )
+    LAUNCH_HELD_BACK = (
+        "LaunchHeldBack",
+        "EC2 recently denied or had no capacity for its offerings, so it is not requested again; its pods are planned again.",
+        "Read condition LaunchDenied of its EC2NodeClass: it has EC2's error code and the time of the next attempt.",
+    )
+    LAUNCH_FAILED = (
+        "LaunchFailed",
+        "EC2's response to the launch is unknown; the launch is retried with the same token.",
+    )
+    LAUNCH_TIMEOUT = ("LaunchTimeout", "It could not be launched within 5 minutes; its pods are planned again.")
+    LIMIT_REACHED = (
+        "LimitReached",
+        "The limits of its NodePool no longer have room for it.",
+        "Raise spec.limits of the NodePool.",
+    )
+    NODE_CLASS_NOT_FOUND = ("NodeClassNotFound", "Its EC2NodeClass is gone.", "Create the EC2NodeClass again.")
+    NODE_CLASS_NOT_READY = (
+        "NodeClassNotReady",
+        "Its EC2NodeClass is not ready, so the hand-made NodeClaim waits.",
+        "Read condition Ready of the EC2NodeClass; the launch follows when it is True.",
+    )
+    NODE_CLAIM_INVALID = (
+        "NodeClaimValidationFailed",
+        "The hand-made NodeClaim is invalid and cannot be launched.",
+        "Delete it and create a corrected one: the message names the field, and a NodeClaim cannot be changed.",
+    )
+    NODE_CLAIM_NAME_TAKEN = (
+        "NodeClaimNameTaken",
+        "An existing claim has the name of the hand-made NodeClaim, so nothing is launched for it.",
+        "Delete it and create one with another name.",
+    )
+    PODS_PLACED_ELSEWHERE = (
+        "PodsPlacedElsewhere",
+        "None of its pods waits for a node any more, so it is not launched.",
+    )
+    REPLACEMENTS_NOT_NOTED = (
+        "ReplacementsNotNoted",
+        "The replacements of its pods could not be stored because the claim changed concurrently; the next plan stores them.",
+    )
+    FAILED_CONSISTENCY_CHECK = (
+        "FailedConsistencyCheck",
+        "The node has less of a requested resource than planned (Karpenter).",
+        "Replace the node or check its kubelet's reservations: pods may wait for capacity that it does not have.",
+    )
+    INITIALIZATION_TIMEOUT = (
+        "InitializationTimeout",
+        "The node joined but is not ready for pods after 15 minutes; its pods are planned elsewhere.",
+        "Read the message: the node waits for the removal of a taint, a resource, or the kubelet.",
+    )
+    MANY_INSTANCES_GONE = (
+        "ManyInstancesGone",
+        "EC2 no longer has the instances of many claims at once, so only a few of them are removed per round.",
+        "Check the region, the account and the permissions.",
+    )
+    EXPIRED_BUT_BLOCKED = (
+        "ExpiredButBlocked",
+        "It is older than expireAfter, but one of its pods can never be evicted.",
+        "Read the message, or set terminationGracePeriod, which bounds how long a pod can block the drain.",
+    )
+    SCHEDULED_CHANGE_BLOCKED = (
+        "ScheduledChangeBlocked",
+        "AWS will retire or restart its instance, but one of its pods can never be evicted.",
+        "Move the pod before the date; six hours before it the node is removed in any case.",
+    )
+    UNHEALTHY_BUT_BLOCKED = (
+        "UnhealthyButBlocked",
+        "Its instance fails EC2's status check, but a pod, an annotation or a budget blocks its removal.",
+        "Read the message.",
+    )
+    AWAITING_FINALIZERS = (
+        "AwaitingFinalizers",
+        "The deleted Node waits for finalizers of other controllers.",
+        "Find the controller of the finalizer in the message.",
+    )
+    NODE_HELD_BY_FINALIZERS = (
+        "NodeHeldByFinalizers",
+        "The instance is gone; the Node stays until other controllers remove their finalizers.",
+        "Find the controller of the finalizer in the message.",
+    )
+    RESERVATION_ENDED = (
+        "ReservationEnded",
+        "Its capacity reservation has ended; the instance keeps running as on-demand (Karpenter).",
+    )
+    STRAY_NODE = ("StrayNode", "A Node of ours had no instance any more, and its finalizer was removed.")
+    STRAY_TAINT = (
+        "StrayTaint",
+        "The node had the disrupted taint although nothing disrupts it; the taint was removed.",
+    )
+
+
+# Kinds of decisions.
+
+
+class DecisionKind(DocumentedCode):
+    """Kind of a decision in the functions' answers and logs; metrics count each as `Decisions<Kind>`."""
+
+    LAUNCH = ("launch", "An instance was launched.")
+    BIND = ("bind", "A pod is expected on an existing or launching node.")
+    UNSCHEDULABLE = ("unschedulable", "A pod has no place.")
+    DISRUPT = ("disrupt", "Voluntary disruption of a node was decided, or started.")
+    REGISTER = ("register", "A node joined.")
+    INITIALIZE = ("initialize", "A node is ready for pods.")
+    DRAIN = ("drain", "A pod was evicted or could not be evicted, or a drain makes little progress.")
+    TERMINATE = ("terminate", "The removal of a claim begins, or its instance is terminated.")
+    INTERRUPT = ("interrupt", "EC2 or AWS Health announced a change of an instance.")
+    ADOPT = ("adopt", "An instance was found by its tag.")
+    RELABEL = ("relabel", "A node's labels were updated to match its instance.")
+    EXPIRE = ("expire", "A claim is removed because of its age.")
+    ABANDON = ("abandon", "A command, a drain or a brake was abandoned.")
+    FORGET = ("forget", "The record of a claim was deleted, or a stray Node released.")
+    REPAIR = ("repair", "A counter was corrected.")
+    BRAKE = ("brake", "A NodePool's breaker opened.")
+    RELEASE = ("release", "A NodePool's breaker closed.")
+    PROPOSE = ("propose", "A command waits for approval.")
+    APPROVE = ("approve", "A person approved a command, and it is carried out.")
+    OBSERVE = (
+        "observe",
+        "A launch or command was only recorded: its NodePool or the cluster is only observed.",
+    )
+    SKIP = ("skip", "An object was left unchanged.")
+
+
+# A refusal: why a requested object is not returned.
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Returned instead of the requested object: a reason code, and one sentence for people."""
+
+    reason: ReasonCode
+    message: str
+
+
+# Reasons why a stored target is continued or replaced.
+
+
+class TargetReason(ReasonCode):
+    """Why a target is followed or planned again."""
+
+    MADE = ("TargetMade", "There was no target, so one was planned.")
+    CONTINUED = ("TargetContinued", "The current target still holds and is continued.")
+    FINISHED = ("TargetFinished", "All nodes of the previous target are gone or may no longer be disrupted.")
+    SAVES_LESS = ("TargetSavesLess", "The rest of the target would save clearly less than planned.")
+    OUTGROWN = ("TargetOutgrown", "The nodes that stay have clearly grown or shrunk since the target was planned.")
+    TOO_OLD = ("TargetTooOld", "The target was planned more than six hours ago.")
+    SETTINGS_CHANGED = ("TargetSettingsChanged", "The price of moves or the feature gate for spot has changed since.")
+
+
+# Reasons for the removal of a NodeClaim.
+
+
+class TerminationReason(ReasonCode):
+    """Code of `commands[].reason` of a disruption plan, of a claim's deletion and of events during its removal."""
+
+    EMPTY = ("Empty", "No pod on the node needs another place.")
+    UNDERUTILIZED = ("Underutilized", "Its pods fit elsewhere, or a cheaper node holds them.")
+    DRIFTED = ("Drifted", "It no longer matches its NodePool or EC2NodeClass.")
+    UNHEALTHY = (
+        "Unhealthy",
+        "A condition of the node or a status check of EC2 has failed for long; budgets cannot name this reason.",
+        "Examine the node that the message names if this happens often.",
+    )
+    EXPIRED = ("Expired", "It is older than expireAfter.")
+    EXPIRED_FORCEFULLY = (
+        "ExpiredForcefully",
+        "It is older than expireAfter, and its NodePool removes such nodes regardless of budgets and pods.",
+        "Remove the annotation `fleetwright.dev/expiry` from the NodePool if budgets should apply.",
+    )
+    SCHEDULED_CHANGE = (
+        "ScheduledChange",
+        "AWS will retire or restart the instance in some days; the node is removed within budgets.",
+    )
+    SCHEDULED_CHANGE_DUE = (
+        "ScheduledChangeDue",
+        "AWS will retire or restart the instance within hours; the node is removed regardless of budgets.",
+        "Read the earlier decisions `ScheduledChangeBlocked` for what blocked its removal.",
+    )
+    NODE_POOL_DELETED = ("NodePoolDeleted", "Its NodePool was deleted, so its nodes are removed.")
+    SCALED_DOWN = ("ScaledDown", "Its NodePool has more nodes than `spec.replicas`.")
+    NODE_DELETED = ("NodeDeleted", "The Node was deleted; its pods are evicted normally.")
+    NODE_CLAIM_DELETED = ("NodeClaimDeleted", "The NodeClaim was deleted; its pods are evicted normally.")
+    INSTANCE_GONE = (
+        "InstanceGone",
+        "EC2 no longer has the instance.",
+        "Find out who terminated it: CloudTrail names the caller.",
+    )
+    REGISTRATION_TIMEOUT = (
+        "RegistrationTimeout",
+        "The instance did not join the cluster within 15 minutes.",
+        "Check the node role's access entry, subnets, security groups, user data and the instance's console output.",
+    )
+    INITIALIZATION_TIMEOUT = (
+        "InitializationTimeout",
+        "The node joined but did not become ready for pods within 15 minutes.",
+        "Read the message: the node waits for the removal of a taint, a resource, or the kubelet.",
+    )
+    SPOT_INTERRUPTED = ("SpotInterrupted", "EC2 reclaims the spot instance within two minutes.")
+    RESERVATION_INTERRUPTED = (
+        "CapacityReservationInterrupted",
+        "The owner of its interruptible capacity reservation reclaims the instance within two minutes.",
+    )
+    CAPACITY_BLOCK_ENDS = (
+        "CapacityBlockEnds",
+        "Its capacity block ends soon; EC2 terminates its instances half an hour before the end, UltraServers an hour before.",
+        "Extend the block, or allow other capacity in the NodePool for its pods.",
+    )
+    REBALANCE_RECOMMENDED = (
+        "RebalanceRecommended",
+        "EC2 reports an elevated risk of interruption for the spot instance.",
+        "Set REBALANCE_POLICY to `drain` or `ignore` to choose whether such nodes are drained.",
+    )
+    INSTANCE_STOPPED = (
+        "InstanceStopped",
+        "The instance was stopped.",
+        "Find out who stopped it: CloudTrail names the caller.",
+    )
+    INSTANCE_TERMINATED = (
+        "InstanceTerminated",
+        "The instance was terminated by someone else.",
+        "Find out who terminated it: CloudTrail names the caller.",
+    )
+    START_FAILED = (
+        "StartFailed",
+        "EC2 ended the instance before its node joined, for a cause that the next one would meet, too.",
+        "Condition LaunchDenied of its EC2NodeClass has EC2's code, what to do, and when one launch tries again.",
+    )
+    INSTANCE_WITHDRAWN = (
+        "InstanceWithdrawn",
+        "EC2 ended the instance before its node joined, for want of capacity or for a fault of its own.",
+        "Nothing: its offering is avoided for a while. More instance types and zones in the NodePool help.",
+    )
+    REPLACEMENT_UNUSED = (
+        "ReplacementUnused",
+        "The command that it was launched for was abandoned, and no pod needs it.",
+    )
+    REPLACEMENT_NOT_READY = (
+        "ReplacementNotReady",
+        "The command that it was launched for was abandoned because it did not become ready in time.",
+        "Find out why it did not join or become ready.",
+    )
+    UNKNOWN_INSTANCE = (
+        "UnknownInstance",
+        "An instance with Fleetwright's tag belongs to no claim, and none can be rebuilt for it.",
+        "Check that the NodePool and EC2NodeClass that its tags name exist.",
+    )
+    OTHER = ("Other", "The reason was stored by another version of the functions and is unknown to this one.")
+
+    @classmethod
+    def stored(cls, text: str) -> TerminationReason:
+        """Return the member that a row of the table names; `OTHER` for a code of another version."""
+        return cls.of(text, cls.OTHER)
+
+
+BUDGETED: Final = (TerminationReason.UNDERUTILIZED, TerminationReason.EMPTY, TerminationReason.DRIFTED)
+"""Karpenter's three reasons for voluntary disruption; NodePool budgets are counted for each."""
+
+RECLAIMED: Final = frozenset(
+    {
+        TerminationReason.SPOT_INTERRUPTED,
+        TerminationReason.RESERVATION_INTERRUPTED,
+        TerminationReason.CAPACITY_BLOCK_ENDS,
+    }
+)
+"""Reasons with which EC2 takes the instance at an announced time, whatever protects its pods."""

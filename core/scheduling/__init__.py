@@ -6,12 +6,11 @@ imported on first use, so functions that need a part of this package do not load
 
 from typing import TYPE_CHECKING
 
-from core.lazy_names import lazily
+from core.interpreter import lazily
 
 if TYPE_CHECKING:
-    from core.scheduling.plan_output import SchedulingResults
-    from core.scheduling.planner import Planner, schedule
+    from core.scheduling.planner import Planner, SchedulingResults, schedule
 
 __all__ = ["Planner", "SchedulingResults", "schedule"]
 
-__getattr__ = lazily(__name__, {"Planner": "planner", "SchedulingResults": "plan_output", "schedule": "planner"})
+__getattr__ = lazily(__name__, {"Planner": "planner", "SchedulingResults": "planner", "schedule": "planner"})

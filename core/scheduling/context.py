@@ -2,41 +2,219 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
+from itertools import count
 from types import MappingProxyType
+from typing import Final
 
 from core import labels
-from core.commitments.coverage import coverage_of
+from core.commitments import coverage_of
 from core.model.plan import PlannedClaim
-from core.model.pod import Pod
-from core.model.snapshot import Snapshot
+from core.model.pod import Pod, PodSpec
+from core.model.snapshot import CapacityBuffer, Snapshot
 from core.model.state_node import KnownStateNodes, StateNode, state_nodes
 from core.model.values.requirements import Requirements
-from core.model.values.taints import Toleration, first_untolerated
-from core.pods.disposition import reschedulable
-from core.pods.disruption_budgets import DisruptionBudgets
-from core.scheduling.capacity.daemon_overhead import daemon_pods
-from core.scheduling.capacity.existing_node import ExistingNodes, KnownRooms
-from core.scheduling.capacity.in_flight_claim import InFlightClaim
-from core.scheduling.capacity.node_index import NodeIndex
-from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, templates_of
+from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration, first_untolerated
+from core.pod_disruption_budgets import DisruptionBudgets
+from core.pods import is_pending, mark_untried_pods, reschedulable
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
-from core.scheduling.constraints.constraint import PlanStart
-from core.scheduling.constraints.ec2_quotas import Ec2Quotas
-from core.scheduling.constraints.plan_constraints import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
-from core.scheduling.constraints.remaining_capacity import RemainingCapacity
-from core.scheduling.pod_grouping import PodGroups
-from core.scheduling.pods.pending_pods import pending_pods
-from core.scheduling.pods.pod_group import RelaxationStep
-from core.scheduling.pods.pod_signatures import KnownQuestions, PodSignatures
-from core.scheduling.pods.volumes import VolumeIndex
-from core.scheduling.primitives.memo import memo
-from core.scheduling.primitives.requirement_table import RequirementTable
-from core.scheduling.primitives.resource_vector import ResourceAxis
-from core.scheduling.topology.topology import Topology
-from core.scheduling.topology.topology_group import Namespaces
+from core.scheduling.constraints.constraint import Constraint, PlanStart
+from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
+from core.scheduling.constraints.registry import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
+from core.scheduling.existing_node import ExistingNodes, KnownRooms, NodeIndex, daemon_pods
+from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, templates_of
+from core.scheduling.pods import (
+    NO_VOLUMES,
+    KnownQuestions,
+    PodDemands,
+    PodGroup,
+    PodSignature,
+    PodSignatures,
+    RelaxationStep,
+    TopologyRule,
+    VolumeIndex,
+    VolumeNeeds,
+    relaxation_steps,
+    why_unsupported,
+)
+from core.scheduling.primitives import (
+    IMPOSSIBLE,
+    PodGroupId,
+    RequirementId,
+    RequirementTable,
+    ResourceAxis,
+    StepId,
+    Vector,
+    memo,
+)
+from core.scheduling.topology.groups import AFFINITY, SPREAD, Namespaces, Topology
+
+# Sorts pods into groups of equal ones, and computes each group's relaxation steps.
+
+
+Steps = tuple[tuple[RelaxationStep, ...], str, str, bool]
+"""Relaxation steps of pods; a reason code and a message if no node could help; whether no constraint concerns the pods."""
+
+
+class PodGroups:
+    """The groups of the pods that need a place."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        signatures: PodSignatures,
+        volumes: VolumeIndex,
+        topology: Topology,
+        table: RequirementTable,
+        constraints: Sequence[type[Constraint]],
+    ) -> None:
+        self._signatures = signatures
+        self._volumes = volumes
+        self._pins: Mapping[str, Requirements] = {}
+        builder = _StepBuilder(snapshot, topology, table, constraints)
+        steps: Callable[[PodSignature, VolumeNeeds], Steps] = memo(builder.steps)
+        self._group: Callable[[PodSignature, Vector, VolumeNeeds], PodGroup] = memo(partial(_group, count(), steps))
+
+    def pinned(self, pins: Mapping[str, Requirements]) -> PodGroups:
+        """Return the same groups with additional node requirements for some pods, by key.
+
+        Unlike a node selector, a pin does not change which nodes the pods' spreads consider.
+        """
+        pinned = copy(self)
+        pinned._pins = pins  # noqa: SLF001 - a copy of our own kind
+        return pinned
+
+    def of(self, pod: Pod) -> PodGroup:
+        """Return the group of a pod that needs a place."""
+        sized = self._signatures.of(pod)
+        pin = self._pins.get(pod.key) if self._pins else None
+        if pin is not None:
+            return self._group(sized.signature, sized.requests, self._volumes.needs(pod).restricted_to(pin))
+        if pod.spec.volumes:
+            return self._group(sized.signature, sized.requests, self._volumes.needs(pod))
+        if sized.group is None:
+            sized.group = self._group(sized.signature, sized.requests, NO_VOLUMES)
+        return sized.group
+
+
+def _group(
+    numbers: Iterator[int],
+    steps: Callable[[PodSignature, VolumeNeeds], Steps],
+    signature: PodSignature,
+    requests: Vector,
+    needs: VolumeNeeds,
+) -> PodGroup:
+    return PodGroup(PodGroupId(next(numbers)), signature, requests, needs, *steps(signature, needs))
+
+
+class _StepBuilder:
+    """Builds the relaxation steps of pods, regardless of requests; each step has a unique number."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        topology: Topology,
+        table: RequirementTable,
+        constraints: Sequence[type[Constraint]],
+    ) -> None:
+        self._constraints = constraints
+        self._topology = topology
+        self._table = table
+        self._respects_preferences = snapshot.options.preference_policy != "Ignore"
+        taints = [t for pool in snapshot.node_pools for t in pool.taints]
+        taints += [t for node in snapshot.nodes for t in node.taints]
+        self._tolerates_at_last = any(taint.effect == PREFER_NO_SCHEDULE for taint in taints)
+        self._numbers = count(1)
+
+    def steps(self, signature: PodSignature, needs: VolumeNeeds) -> Steps:
+        """Return the relaxation steps of a signature's pods."""
+        reason, message = why_unsupported(signature.spec, needs, self._table.well_known)
+        is_plain = not any(constraint.concerns(signature, needs) for constraint in self._constraints)
+        return () if reason else tuple(self._built(signature, needs)), reason, message, is_plain
+
+    def _built(self, signature: PodSignature, needs: VolumeNeeds) -> Iterator[RelaxationStep]:
+        steps = relaxation_steps(
+            signature.spec,
+            signature.spreads,
+            respect=self._respects_preferences,
+            tolerate_at_last=self._tolerates_at_last,
+        )
+        for number, demands in enumerate(steps):
+            rules = self._topology.rules(signature, demands)
+            zone_rules = tuple(rule for rule in rules if not rule.is_hostname)
+            own = {rule.key for rule in zone_rules}
+            yield RelaxationStep(
+                index=StepId(next(self._numbers)),
+                number=number,
+                demands=demands,
+                alternatives=self._alternatives(signature.spec, demands, needs),
+                host_rules=tuple(rule for rule in rules if rule.is_hostname),
+                zone_rules=zone_rules,
+                keys=tuple(sorted({*own, *signature.domain_keys})),
+                is_monotone=all(_is_monotone(rule) for rule in rules),
+            )
+
+    def _alternatives(self, spec: PodSpec, demands: PodDemands, needs: VolumeNeeds) -> tuple[RequirementId, ...]:
+        required = demands.terms[0].requirements if demands.terms else ()
+        preferred = demands.preferred_terms[0].term.requirements if demands.preferred_terms else ()
+        own = (*spec.node_selector, *required, *preferred)
+        found = (self._table.conjunction((*own, *volume.values())) for volume in needs.alternatives)
+        return tuple(dict.fromkeys(number for number in found if number != IMPOSSIBLE))
+
+
+def _is_monotone(rule: TopologyRule) -> bool:
+    """Whether placing pods never makes the rule easier to meet.
+
+    It does for affinities, which need a matching pod, and for spreads over shared domains, whose skew falls when the emptiest
+    domain gets a pod. A spread along hostnames is monotone: its emptiest domain is always an empty node.
+    """
+    return rule.kind != AFFINITY and (rule.kind != SPREAD or rule.is_hostname)
+
+
+# Selects the pods to plan for: pods that the scheduler could not bind, and virtual pods of capacity buffers.
+
+
+BUFFER_MARK: Final = "karpenter.sh/capacity-buffer-fake-pod"
+BUFFER_NAME: Final = "karpenter.sh/capacity-buffer-name"
+BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
+
+
+def pending_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
+    """Return pods that wait for a node, and virtual pods of capacity buffers; by key."""
+    mark = snapshot.options.requires_unschedulable_mark
+    pods = mark_untried_pods(snapshot.pods, snapshot.options) if mark else snapshot.pods
+    found = [pod for pod in pods if is_pending(pod, requires_mark=mark)]
+    if snapshot.options.feature_gates.capacity_buffer:
+        found += [pod for buffer in snapshot.buffers for pod in _virtual_pods(buffer)]
+    return tuple(sorted(found, key=lambda pod: pod.key))
+
+
+def is_virtual(pod: Pod) -> bool:
+    """Whether a pod only keeps room free for a capacity buffer."""
+    return pod.annotations.get(BUFFER_MARK) == "true"
+
+
+def buffer_of(pod: Pod) -> str:
+    """Return `namespace/name` of a virtual pod's buffer."""
+    return f"{pod.annotations[BUFFER_NAMESPACE]}/{pod.annotations[BUFFER_NAME]}"
+
+
+def _virtual_pods(buffer: CapacityBuffer) -> Iterable[Pod]:
+    """Return a buffer's virtual pods, named as in Karpenter."""
+    marks = {BUFFER_MARK: "true", BUFFER_NAME: buffer.name, BUFFER_NAMESPACE: buffer.namespace}
+    for number in range(1, buffer.pods + 1):
+        name = f"capacity-buffer-{buffer.name}-{number}"
+        if name not in buffer.requested:
+            yield Pod(
+                namespace=buffer.namespace,
+                name=name,
+                uid=f"{buffer.uid}-{number}",
+                spec=buffer.spec,
+                labels=buffer.labels,
+                annotations=marks,
+            )
 
 
 class KnownParts:
@@ -118,7 +296,7 @@ class SchedulingContext:
         a new node (pod → claim) must go to that node's domains (docs/adr/0252).
         """
         # Plans for waiting pods need none.
-        from core.scheduling.topology.domain_pins import DomainPins, launched_domains
+        from core.scheduling.topology.pins import DomainPins, launched_domains
 
         pins: dict[str, Requirements] = {}
         released: set[str] = set()

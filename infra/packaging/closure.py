@@ -15,9 +15,8 @@ from installation.wiring import FunctionSpec
 
 SOLVER_SEAMS: Final = frozenset(
     {
-        "core.scheduling.optimization.optimizer",
-        "core.scheduling.optimization.drained_fleet",
         "core.scheduling.planner",
+        "core.scheduling.fleet_rows",
         "core.disruption.decision",
     }
 )

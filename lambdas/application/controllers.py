@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from adapters.composition.adapters import Adapters
+from adapters.composition.functions import Adapters
 from lambdas.application.shared_controllers import SharedControllers
 
 if TYPE_CHECKING:
-    from lambdas.controllers.batches.execution import Execution
-    from lambdas.controllers.disruption.disruption import DisruptionController
-    from lambdas.controllers.disruption.shadow_disruption import ShadowDisruption
-    from lambdas.controllers.events.audit_log import AuditLog
-    from lambdas.controllers.events.interruption import Interruptions
-    from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
-    from lambdas.controllers.maintenance.quotas import QuotaRefresh
-    from lambdas.controllers.maintenance.reconciliation import Reconciliation
-    from lambdas.controllers.provisioning.provisioning import Provisioning
-    from lambdas.controllers.provisioning.shadow_provisioning import ShadowProvisioning
+    from lambdas.controllers.audit_log import AuditLog
+    from lambdas.controllers.disruption import DisruptionController, ShadowDisruption
+    from lambdas.controllers.execution import Execution
+    from lambdas.controllers.interruption import Interruptions
+    from lambdas.controllers.planning import ShadowProvisioning
+    from lambdas.controllers.provisioning import Provisioning
+    from lambdas.controllers.reconciliation import Reconciliation
+    from lambdas.controllers.refresh import CatalogueRefresh, QuotaRefresh
     from lambdas.controllers.sweeps.sweep import Sweep
 
 
@@ -34,7 +32,7 @@ class Application:
     @cached_property
     def audit_log(self) -> AuditLog:
         """Controller of `watch_audit_log`."""
-        from lambdas.controllers.events.audit_log import AuditLog
+        from lambdas.controllers.audit_log import AuditLog
 
         return AuditLog(self.adapters.queues, self.adapters.pod_ends, self.adapters.clock)
 
@@ -55,9 +53,7 @@ class Application:
     @cached_property
     def shadow_provisioning(self) -> ShadowProvisioning:
         """Controller of `provision` with `mode: shadow`."""
-        from lambdas.controllers.provisioning.observed_plans import ObservedPlans
-        from lambdas.controllers.provisioning.plan_decision import PlanDecision
-        from lambdas.controllers.provisioning.shadow_provisioning import ShadowProvisioning
+        from lambdas.controllers.planning import ObservedPlans, PlanDecision, ShadowProvisioning
 
         given = self.adapters
         decision = PlanDecision(self.shared.observer, given.ledger, given.settings, given.clock)
@@ -67,8 +63,7 @@ class Application:
     @cached_property
     def shadow_disruption(self) -> ShadowDisruption:
         """Controller of `disrupt` with `mode: shadow`."""
-        from lambdas.controllers.disruption.observed_commands import ObservedCommands
-        from lambdas.controllers.disruption.shadow_disruption import ShadowDisruption
+        from lambdas.controllers.disruption import ObservedCommands, ShadowDisruption
 
         return ShadowDisruption(self.shared.observer, ObservedCommands(self.adapters.ledger, self.adapters.clock))
 
@@ -82,8 +77,8 @@ class Application:
     @cached_property
     def interruptions(self) -> Interruptions:
         """Controller of `interrupt`."""
-        from adapters.brakes.brake_reader import Panel
-        from lambdas.controllers.events.interruption import Interruptions
+        from adapters.brakes import Panel
+        from lambdas.controllers.interruption import Interruptions
 
         # Only the kill switch delays involuntary changes of a node, and an event needs no further reads.
         given = self.adapters
@@ -93,9 +88,7 @@ class Application:
     @cached_property
     def reconciliation(self) -> Reconciliation:
         """Controller of `reconcile`."""
-        from lambdas.controllers.maintenance.observed_pools import ObservedPoolBrakes
-        from lambdas.controllers.maintenance.reconciliation import Reconciliation
-        from lambdas.controllers.resync.reconciliation_resync import ReconciliationResync
+        from lambdas.controllers.reconciliation import ObservedPoolBrakes, Reconciliation, ReconciliationResync
 
         given = self.adapters
         resync = ReconciliationResync(given.stores)
@@ -121,13 +114,13 @@ class Application:
     @cached_property
     def catalogue_refresh(self) -> CatalogueRefresh:
         """Controller of `refresh_catalogue`."""
-        from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
+        from lambdas.controllers.refresh import CatalogueRefresh
 
         return CatalogueRefresh(self.adapters.catalogue_source, self.adapters.catalogues, self.adapters.clock)
 
     @cached_property
     def quota_refresh(self) -> QuotaRefresh:
         """The other controller of `refresh_catalogue`."""
-        from lambdas.controllers.maintenance.quotas import QuotaRefresh
+        from lambdas.controllers.refresh import QuotaRefresh
 
         return QuotaRefresh(self.adapters.quota_source, self.adapters.quotas)

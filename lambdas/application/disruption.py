@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from lambdas.application.shared_controllers import SharedControllers
-from lambdas.controllers.approval.approvals import Approvals
-from lambdas.controllers.decision_events import DecisionEvents
-from lambdas.controllers.disruption.command_gate import CommandGate
-from lambdas.controllers.disruption.command_writer import CommandWriter
-from lambdas.controllers.disruption.decision_pass import DecisionPass, SkipConditions
-from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
-from lambdas.controllers.disruption.disruption import DisruptionController
-from lambdas.controllers.disruption.observed_commands import ObservedCommands
-from lambdas.controllers.disruption.run_coordination import RunCoordination
-from lambdas.controllers.disruption.target_progress import TargetProgress
-from lambdas.controllers.resync.absent_claims import AbsentClaims
-from lambdas.controllers.resync.budget_check import BudgetCheck
-from lambdas.controllers.resync.disruption_resync import DisruptionResync
+from lambdas.controllers.approvals import Approvals
+from lambdas.controllers.disruption import (
+    CommandGate,
+    CommandWriter,
+    DecisionPass,
+    DisruptionController,
+    ObservedCommands,
+    SkipConditions,
+)
+from lambdas.controllers.disruption_state import DeletionCostWriter, RunCoordination, TargetProgress
+from lambdas.controllers.events import DecisionEvents
+from lambdas.controllers.resync import AbsentClaims, BudgetCheck, DisruptionResync
 
 
 def disruption(shared: SharedControllers) -> DisruptionController:

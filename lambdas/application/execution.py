@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from lambdas.application.shared_controllers import SharedControllers
-from lambdas.controllers.batches.binding.pod_binder import PodBinder
-from lambdas.controllers.batches.claim_group import ClaimChecks
-from lambdas.controllers.batches.execution import Execution
-from lambdas.controllers.decision_events import DecisionEvents
-from lambdas.controllers.disruption.execution.command_validator import CommandValidator
-from lambdas.controllers.disruption.execution.command_work import CommandWork
-from lambdas.controllers.disruption.execution.rollback import CommandRollback
-from lambdas.controllers.disruption.execution.start import CommandStarter
-from lambdas.controllers.events.instance_notices import InstanceNotices
-from lambdas.controllers.events.interruption import Interruptions
-from lambdas.controllers.node_claims.hand_made_claims import HandMadeClaims
-from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
+from lambdas.controllers.binding import PodBinder
+from lambdas.controllers.command_work import CommandRollback, CommandStarter, CommandValidator, CommandWork
+from lambdas.controllers.events import DecisionEvents
+from lambdas.controllers.execution import ClaimChecks, Execution
+from lambdas.controllers.hand_made_claims import HandMadeClaims
+from lambdas.controllers.instance_notices import InstanceNotices
+from lambdas.controllers.interruption import Interruptions
+from lambdas.controllers.node_claims import DeletedNodeClaims
 
 
 def execution(shared: SharedControllers) -> Execution:

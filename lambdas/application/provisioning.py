@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from lambdas.application.shared_controllers import SharedControllers
-from lambdas.controllers.decision_events import DecisionEvents
-from lambdas.controllers.draining.replacements import Replacing
-from lambdas.controllers.provisioning.claim_records import ClaimRecords
-from lambdas.controllers.provisioning.lost_rows import LostRows
-from lambdas.controllers.provisioning.next_run import NextRun
-from lambdas.controllers.provisioning.observed_plans import ObservedPlans
-from lambdas.controllers.provisioning.pending_work import PodBatcher
-from lambdas.controllers.provisioning.plan_decision import PlanDecision
-from lambdas.controllers.provisioning.plan_launches import PlanLaunches
-from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
-from lambdas.controllers.provisioning.provisioning import Provisioning
-from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
-from lambdas.controllers.resync.absent_claims import AbsentClaims
-from lambdas.controllers.status.buffer_status import BufferStatus
+from lambdas.controllers.draining import Replacing
+from lambdas.controllers.events import DecisionEvents
+from lambdas.controllers.planning import (
+    ObservedPlans,
+    PlanDecision,
+    PlanLaunches,
+    PlanPublisher,
+    PodBatcher,
+    UnschedulableEvents,
+)
+from lambdas.controllers.provisioning import ClaimRecords, LostRows, NextRun, Provisioning
+from lambdas.controllers.resync import AbsentClaims
+from lambdas.controllers.status_writer import BufferStatus
 
 
 def provisioning(shared: SharedControllers) -> Provisioning:

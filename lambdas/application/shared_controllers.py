@@ -5,19 +5,17 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from adapters.composition.adapters import Adapters
+from adapters.composition.functions import Adapters
 
 if TYPE_CHECKING:
     from adapters.observation.observer import Observer
-    from lambdas.controllers.launching.failed_starts import FailedStarts
-    from lambdas.controllers.launching.launch_requests import LaunchRequests
-    from lambdas.controllers.launching.launching import Launcher
-    from lambdas.controllers.launching.parallel_launches import ParallelLaunches
-    from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
-    from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
-    from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
-    from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
-    from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
+    from lambdas.controllers.claim_deletion import ClaimDeletion
+    from lambdas.controllers.launch_answers import FailedStarts
+    from lambdas.controllers.launching import Launcher, LaunchRequests, ParallelLaunches
+    from lambdas.controllers.node_claims import NodeClaimMirror
+    from lambdas.controllers.node_lifecycle import ClaimWork
+    from lambdas.controllers.sweeps.rebuilding import Rebuilding
+    from lambdas.controllers.sweeps.sweep import ClaimTerminator
 
 
 class SharedControllers:
@@ -37,10 +35,9 @@ class SharedControllers:
     @cached_property
     def claim_work(self) -> ClaimWork:
         """Advances a claim to its next step."""
-        from lambdas.controllers.launching.instance_names import InstanceNames
-        from lambdas.controllers.node_lifecycle.claim_launch import ClaimLaunch
-        from lambdas.controllers.node_lifecycle.claim_steps import ClaimSteps
-        from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+        from lambdas.controllers.claim_launch import ClaimLaunch, InstanceNames
+        from lambdas.controllers.node_lifecycle import ClaimWork
+        from lambdas.controllers.node_registration import ClaimSteps
 
         given = self.adapters
         names = InstanceNames(given.cloud)
@@ -60,7 +57,7 @@ class SharedControllers:
     @cached_property
     def claim_deletion(self) -> ClaimDeletion:
         """Stores that claims leave, and ends them."""
-        from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
+        from lambdas.controllers.claim_deletion import ClaimDeletion
 
         given, stores = self.adapters, self.adapters.stores
         return ClaimDeletion(given.cloud, stores.claims, stores.breakers, given.queues.wake_ups, given.clock)
@@ -68,8 +65,8 @@ class SharedControllers:
     @cached_property
     def node_claims(self) -> NodeClaimMirror:
         """The mirror, for functions that change claims: it records each change, and writes NodeClaims at the end of a run."""
-        from adapters.observation.karpenter_presence import KarpenterPresence
-        from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
+        from adapters.observation.cluster_reader import KarpenterPresence
+        from lambdas.controllers.node_claims import NodeClaimMirror
 
         given, tasks = self.adapters, self.adapters.run_tasks.messages
         karpenter = KarpenterPresence(given.kubernetes, given.clock)
@@ -81,7 +78,7 @@ class SharedControllers:
     @cached_property
     def terminator(self) -> ClaimTerminator:
         """Ends claims for sweeps."""
-        from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
+        from lambdas.controllers.sweeps.sweep import ClaimTerminator
 
         given, work = self.adapters, self.adapters.queues.work
         return ClaimTerminator(given.stores.claims, self.claim_deletion, given.brakes, work, given.clock)
@@ -89,7 +86,7 @@ class SharedControllers:
     @cached_property
     def launch_requests(self) -> LaunchRequests:
         """Asks EC2 for nodes."""
-        from lambdas.controllers.launching.launch_requests import LaunchRequests
+        from lambdas.controllers.launching import LaunchRequests
 
         given, gates = self.adapters, self.adapters.settings.options().feature_gates
         return LaunchRequests(
@@ -102,7 +99,7 @@ class SharedControllers:
     @cached_property
     def failed_starts(self) -> FailedStarts:
         """Handles instances that did not start."""
-        from lambdas.controllers.launching.failed_starts import FailedStarts
+        from lambdas.controllers.launch_answers import FailedStarts
 
         given = self.adapters
         return FailedStarts(given.cloud, given.stores, self.observer, given.clock)
@@ -110,7 +107,7 @@ class SharedControllers:
     @cached_property
     def parallel_launches(self) -> ParallelLaunches:
         """Launches a plan's claims in parallel."""
-        from lambdas.controllers.launching.parallel_launches import ParallelLaunches
+        from lambdas.controllers.launching import ParallelLaunches
 
         given, at_most = self.adapters, self.adapters.settings.launches_per_run
         tasks = given.run_tasks.launches
@@ -119,7 +116,7 @@ class SharedControllers:
     @cached_property
     def launcher(self) -> Launcher:
         """Launches claims."""
-        from lambdas.controllers.launching.launching import Launcher
+        from lambdas.controllers.launching import Launcher
 
         given = self.adapters
         return Launcher(self.launch_requests, given.stores.claims, cluster=given.settings.cluster_name)
@@ -127,7 +124,7 @@ class SharedControllers:
     @cached_property
     def rebuilding(self) -> Rebuilding:
         """Restores claims whose rows are lost."""
-        from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
+        from lambdas.controllers.sweeps.rebuilding import Rebuilding
 
         given, work = self.adapters, self.adapters.queues.work
         return Rebuilding(given.cloud, self.launcher, given.stores.claims, self.observer, work, given.clock)

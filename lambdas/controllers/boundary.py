@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from adapters.observability import logger
 from adapters.ports import PortError, reason_of
 from adapters.run_report import RunReport
-from adapters.runtime.observability import logger
-from core.reasons.code import ReasonCode
-from core.reasons.decision import DecisionKind
-from core.reasons.run import FailureReason
+from core.reasons.code import DecisionKind, ReasonCode
+from core.reasons.runs import FailureReason
 
 
 class Boundary:

@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from adapters.observation.cluster_state import ClusterState
+from adapters.observation.observer import ClusterState
 from adapters.ports import Clock
-from core.disruption.budgets.budget_explanation import budget_explanation
-from core.disruption.budgets.node_pool_budgets import counted_nodes, going_nodes, next_edge, places
+from core.disruption.budget_openings import budget_explanation
+from core.disruption.budgets import counted_nodes, going_nodes, next_edge, places
 from core.model.state_node import state_nodes
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)

@@ -6,9 +6,9 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from adapters.observability import reported
 from adapters.run_report import RunReport
-from adapters.runtime.clock import deadline_of
-from adapters.runtime.observability import reported
+from adapters.runtime import deadline_of
 from lambdas.bootstrap import application, reads_cluster, starts
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from adapters.messages import WokenBy, chain_ends_at, woken_by
+from adapters.observability import reported
 from adapters.run_report import RunReport
-from adapters.runtime.clock import deadline_of
-from adapters.runtime.observability import reported
+from adapters.runtime import deadline_of
 from lambdas.bootstrap import application, reads_cluster, starts
 from lambdas.repeated_runs import repeated_by_schedule
 

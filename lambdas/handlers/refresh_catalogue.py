@@ -6,8 +6,8 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from adapters.observability import reported
 from adapters.run_report import RunReport
-from adapters.runtime.observability import reported
 from lambdas.bootstrap import application, starts
 
 

@@ -2,46 +2,373 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import timedelta
-from typing import Final
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import msgspec
 
+from core import labels
+from core.catalogue.document import Shape
+from core.model.values import quantity
 from installation import wiring
-from simulator.aws.brakes import OperatorBrakes
-from simulator.aws.bucket import Bucket
-from simulator.aws.dynamodb.requests import Schema
-from simulator.aws.dynamodb.table import Table
-from simulator.aws.ec2.describe import InstanceCalls
-from simulator.aws.ec2.fleet import Fleets
-from simulator.aws.ec2.images import Images
-from simulator.aws.ec2.instances import Bus, Instances
-from simulator.aws.ec2.launch_checks import LaunchChecks
-from simulator.aws.ec2.network import Network, subnets_in
-from simulator.aws.ec2.placement_groups import PlacementGroups
-from simulator.aws.ec2.request_rates import RequestRates
-from simulator.aws.ec2.reservations import DEFAULT, Reservation, Reservations
-from simulator.aws.ec2.templates import Templates
-from simulator.aws.ec2.vcpu_quotas import VcpuQuotas
-from simulator.aws.ec2.writes import EC2Writes
-from simulator.aws.exchange import Exchange, Pool
-from simulator.aws.fault_answers import DENIED_CODE
-from simulator.aws.installation import ACCOUNT_ID, BUCKET, GROUP, NODE_ROLE, TABLE, TOPIC, describe_cluster, settings_in
-from simulator.aws.instance_profiles import InstanceProfiles
-from simulator.aws.price_list import PriceListCalls
-from simulator.aws.queues import Queues
-from simulator.aws.region import Region
-from simulator.aws.schedules import Schedules
-from simulator.aws.session import Session
-from simulator.aws.topics import Topics
-from simulator.aws.wire import Responder, Wire
+from simulator.aws.dynamodb.table import Schema, Table
+from simulator.aws.ec2.fleet import Fleets, LaunchChecks, Network, PlacementGroups, VcpuQuotas, subnets_in
+from simulator.aws.ec2.instances import DEFAULT, Bus, Instances, Reservation, Reservations
+from simulator.aws.ec2.requests import EC2Writes, InstanceCalls, RequestRates
+from simulator.aws.ec2.templates import Images, Templates, page, paged
+from simulator.aws.installation import (
+    ACCOUNT_ID,
+    BUCKET,
+    GROUP,
+    NODE_ROLE,
+    TABLE,
+    TOPIC,
+    Exchange,
+    OperatorBrakes,
+    Pool,
+    Region,
+    describe_cluster,
+    settings_in,
+)
+from simulator.aws.queues import DENIED_CODE, AwsError, Queues
+from simulator.aws.session import Responder, Schedules, Session, Wire
 from simulator.clock import VirtualClock
 from simulator.draws import stream
-from simulator.invocation import calls
-from simulator.invocation.faults import Faults, MessageFaults
-from simulator.invocation.latency import latency
+from simulator.invocation import faults
+from simulator.invocation.faults import Faults, MessageFaults, latency
 from simulator.record import Recorder
+
+# The S3 bucket: whole objects, and conditional reads.
+
+
+class _Object(msgspec.Struct, frozen=True):
+    body: bytes
+    etag: str
+    content_type: str
+    written_at: datetime
+
+
+class Bucket:
+    """Answers S3's calls for one bucket."""
+
+    def __init__(self, clock: VirtualClock, name: str) -> None:
+        self._clock = clock
+        self._name = name
+        self._objects: dict[str, _Object] = {}
+
+    def get(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer s3:GetObject.
+
+        Raises:
+            AwsError: If the object does not exist, or the caller already has it (ETag).
+        """
+        self._check(request)
+        found = self._objects.get(request["Key"])
+        if found is None:
+            raise AwsError("NoSuchKey", "The specified key does not exist.", 404)
+        if request.get("IfNoneMatch") == found.etag:
+            raise AwsError("304", "Not Modified", 304)
+        return {
+            "Body": io.BytesIO(found.body),
+            "ContentLength": len(found.body),
+            "ContentType": found.content_type,
+            "ETag": found.etag,
+            "LastModified": found.written_at,
+        }
+
+    def put(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer s3:PutObject."""
+        self._check(request)
+        body = bytes(request["Body"])
+        etag = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+        content_type = request.get("ContentType", "binary/octet-stream")
+        self._objects[request["Key"]] = _Object(body, etag, content_type, self._clock.now())
+        return {"ETag": etag}
+
+    def _check(self, request: dict[str, Any]) -> None:
+        if request["Bucket"] != self._name:
+            raise AwsError("NoSuchBucket", "The specified bucket does not exist", 404)
+
+
+# IAM's instance profiles, each with at most one role.
+
+
+class _Profile(msgspec.Struct):
+    described: dict[str, Any]
+    roles: list[str] = []
+
+
+class InstanceProfiles:
+    """Answers IAM's calls about instance profiles. `roles` are the account's roles, by name."""
+
+    def __init__(self, clock: VirtualClock, account: str, roles: Iterable[str]) -> None:
+        self._clock = clock
+        self._account = account
+        self._roles = frozenset(roles)
+        self._profiles: dict[str, _Profile] = {}
+
+    def arn_of(self, name: str) -> str:
+        """Return the ARN of the profile with this name or ARN; empty for none."""
+        arns = {key: str(profile.described["Arn"]) for key, profile in self._profiles.items()}
+        return arns.get(name) or next((arn for arn in arns.values() if arn == name), "")
+
+    def get(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:GetInstanceProfile. Raises AwsError if there is none."""
+        profile = self._find(request["InstanceProfileName"])
+        roles = [
+            {
+                "Path": "/",
+                "RoleName": role,
+                "RoleId": f"AROA{role.upper():0<17.17}",
+                "Arn": f"arn:aws:iam::{self._account}:role/{role}",
+                "CreateDate": profile.described["CreateDate"],
+            }
+            for role in profile.roles
+        ]
+        return {"InstanceProfile": {**profile.described, "Roles": roles}}
+
+    def create(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:CreateInstanceProfile. Raises AwsError if it exists."""
+        name, path = request["InstanceProfileName"], request.get("Path", "/")
+        if name in self._profiles:
+            raise AwsError("EntityAlreadyExists", f"Instance Profile {name} already exists.", 409)
+        described = {
+            "Path": path,
+            "InstanceProfileName": name,
+            "InstanceProfileId": f"AIPA{len(self._profiles):017d}",
+            "Arn": f"arn:aws:iam::{self._account}:instance-profile{path}{name}",
+            "CreateDate": self._clock.now(),
+            "Tags": [dict(tag) for tag in request.get("Tags") or ()],
+        }
+        self._profiles[name] = _Profile(described)
+        return self.get(request)
+
+    def add_role(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:AddRoleToInstanceProfile.
+
+        Raises:
+            AwsError: If there is no such profile or role, or the profile has a role already.
+        """
+        profile, role = self._find(request["InstanceProfileName"]), request["RoleName"]
+        if role not in self._roles:
+            raise AwsError("NoSuchEntity", f"The role with name {role} cannot be found.", 404)
+        if profile.roles:
+            raise AwsError("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1", 409)
+        profile.roles.append(role)
+        return {}
+
+    def remove_role(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:RemoveRoleFromInstanceProfile. Raises AwsError if there is no such profile, or it has not the role."""
+        profile, role = self._find(request["InstanceProfileName"]), request["RoleName"]
+        if role not in profile.roles:
+            raise AwsError("NoSuchEntity", f"The role with name {role} cannot be found.", 404)
+        profile.roles.remove(role)
+        return {}
+
+    def delete(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:DeleteInstanceProfile. Raises AwsError if there is none, or it has a role."""
+        name = request["InstanceProfileName"]
+        if self._find(name).roles:
+            raise AwsError(
+                "DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.", 409
+            )
+        del self._profiles[name]
+        return {}
+
+    def list_all(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:ListInstanceProfiles, on one page."""
+        prefix = request.get("PathPrefix", "/")
+        found = [name for name, profile in self._profiles.items() if profile.described["Path"].startswith(prefix)]
+        profiles = [self.get({"InstanceProfileName": name})["InstanceProfile"] for name in sorted(found)]
+        return {"InstanceProfiles": profiles, "IsTruncated": False}
+
+    def _find(self, name: str) -> _Profile:
+        found = self._profiles.get(name)
+        if found is None:
+            raise AwsError("NoSuchEntity", f"Instance Profile {name} cannot be found.", 404)
+        return found
+
+
+# Describes what the embedded account sells: types, zones, prices.
+
+
+_PAGE: Final = 1000
+_TYPES_PAGE: Final = 100
+_PRODUCTS_PAGE: Final = 100
+LINUX: Final = "Linux/UNIX"
+
+
+class PriceListCalls:
+    """Answers DescribeInstanceTypes, DescribeInstanceTypeOfferings, DescribeSpotPriceHistory and Pricing's GetProducts."""
+
+    def __init__(self, clock: VirtualClock, exchange: Exchange, shapes: Iterable[Shape], region: str) -> None:
+        self._clock = clock
+        self._exchange = exchange
+        self._region = region
+        self._shapes = {shape.instance_type: shape for shape in shapes}
+        self._described: tuple[dict[str, Any], ...] = ()
+        self._by_filter: dict[str, list[dict[str, Any]]] = {}
+        self._products: tuple[int, list[dict[str, Any]]] = (-1, [])
+
+    def describe_types(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DescribeInstanceTypes.
+
+        Raises:
+            AwsError: If a type is unknown or a filter is none that we have.
+        """
+        if not self._described:
+            self._described = tuple(msgspec.to_builtins(self._shapes[name]) for name in sorted(self._shapes))
+        asked = request.get("InstanceTypes") or []
+        unknown = sorted(set(asked) - set(self._shapes))
+        if unknown:
+            raise AwsError("InvalidInstanceType", f"The following supplied instance types do not exist: {unknown}")
+        found = [d for d in self._filtered(request.get("Filters") or []) if not asked or d["InstanceType"] in asked]
+        return paged("InstanceTypes", found, request, _TYPES_PAGE)
+
+    def describe_offerings(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DescribeInstanceTypeOfferings by zone or region."""
+        by_zone = request.get("LocationType", "region") == "availability-zone"
+        places = {(p.instance_type, p.zone if by_zone else self._region) for p in self._exchange.pools}
+        kind = "availability-zone" if by_zone else "region"
+        found = [{"InstanceType": t, "LocationType": kind, "Location": place} for t, place in sorted(places)]
+        for wanted in request.get("Filters") or []:
+            key = {"instance-type": "InstanceType", "location": "Location"}[wanted["Name"]]
+            found = [offer for offer in found if offer[key] in wanted["Values"]]
+        return paged("InstanceTypeOfferings", found, request, _PAGE)
+
+    def spot_price_history(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DescribeSpotPriceHistory: the present price of each pool."""
+        asked = set(request.get("InstanceTypes") or [])
+        pools = [
+            pool
+            for pool in self._exchange.pools
+            if pool.capacity_type == labels.SPOT and (not asked or pool.instance_type in asked)
+        ]
+        answer = paged("SpotPriceHistory", pools, request, _PAGE)
+        return {**answer, "SpotPriceHistory": [self._spot(pool) for pool in answer["SpotPriceHistory"]]}
+
+    def get_products(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer pricing:GetProducts: on-demand list prices for shared Linux machines."""
+        found = self._priced()
+        for wanted in request.get("Filters") or []:
+            field, value = wanted["Field"], wanted["Value"]
+            found = [p for p in found if p["product"]["attributes"].get(field, value) == value]
+        products, token = page(found, request, _PRODUCTS_PAGE)
+        answer: dict[str, Any] = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(p) for p in products]}
+        return answer if token is None else {**answer, "NextToken": token}
+
+    def _filtered(self, filters: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        key = json.dumps(filters, sort_keys=True)
+        if key not in self._by_filter:
+            found = list(self._described)
+            for wanted in filters:
+                read = _type_filter(wanted["Name"])
+                found = [d for d in found if set(read(d)) & set(wanted["Values"])]
+            self._by_filter[key] = found
+        return self._by_filter[key]
+
+    def _spot(self, pool: Pool) -> dict[str, Any]:
+        return {
+            "InstanceType": pool.instance_type,
+            "AvailabilityZone": pool.zone,
+            "ProductDescription": LINUX,
+            "SpotPrice": _decimal(self._exchange.price(pool) or 0),
+            "Timestamp": self._clock.now(),
+        }
+
+    def _priced(self) -> list[dict[str, Any]]:
+        changes = self._exchange.price_changes
+        if self._products[0] != changes:
+            prices = {
+                pool.instance_type: self._exchange.price(pool) or 0
+                for pool in self._exchange.pools
+                if pool.capacity_type == labels.ON_DEMAND
+            }
+            self._products = (changes, [_product(name, prices[name], self._region) for name in sorted(prices)])
+        return self._products[1]
+
+
+def _type_filter(name: str) -> Callable[[dict[str, Any]], Iterable[str]]:
+    readers: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
+        "processor-info.supported-architecture": lambda d: d["ProcessorInfo"].get("SupportedArchitectures", ()),
+        "supported-virtualization-type": lambda d: d.get("SupportedVirtualizationTypes", ()),
+        "supported-usage-class": lambda d: d.get("SupportedUsageClasses", ()),
+        "instance-type": lambda d: (d["InstanceType"],),
+        "bare-metal": lambda d: (str(d.get("BareMetal", False)).lower(),),
+        "hypervisor": lambda d: (d.get("Hypervisor", ""),),
+    }
+    if name not in readers:
+        raise AwsError("InvalidParameterValue", f"The filter '{name}' is invalid")
+    return readers[name]
+
+
+def _product(name: str, price: int, region: str) -> dict[str, Any]:
+    dimension = {"unit": "Hrs", "pricePerUnit": {"USD": _decimal(price)}}
+    return {
+        "product": {
+            "productFamily": "Compute Instance (bare metal)" if ".metal" in name else "Compute Instance",
+            "attributes": {
+                "instanceType": name,
+                "regionCode": region,
+                "operatingSystem": "Linux",
+                "preInstalledSw": "NA",
+                "tenancy": "Shared",
+                "capacitystatus": "Used",
+                "licenseModel": "No License required",
+                "marketoption": "OnDemand",
+                "operation": "RunInstances",
+            },
+        },
+        "serviceCode": "AmazonEC2",
+        "terms": {"OnDemand": {f"{name}.term": {"priceDimensions": {f"{name}.rate": dimension}}}},
+    }
+
+
+def _decimal(amount: int) -> str:
+    whole, rest = divmod(amount, quantity.NANODOLLARS)
+    return f"{whole}.{rest:09d}"
+
+
+# SNS: topics, and what was published to them.
+
+
+SUBJECT_MAX = 100
+"""Characters of a subject: ASCII, on one line (SNS)."""
+
+
+class PublishedMessage(msgspec.Struct, frozen=True):
+    """One message."""
+
+    topic: str
+    subject: str
+    text: str
+
+
+class Topics:
+    """Answers SNS's calls for one topic. Subscribers are people and are not simulated."""
+
+    def __init__(self, account: str, region: str, name: str) -> None:
+        self.arn = f"arn:aws:sns:{region}:{account}:{name}"
+        self.published: list[PublishedMessage] = []
+
+    def publish(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer sns:Publish.
+
+        Raises:
+            AwsError: If the topic does not exist, or SNS does not accept the subject.
+        """
+        if request["TopicArn"] != self.arn:
+            raise AwsError("NotFound", "Topic does not exist", 404)
+        subject = request.get("Subject", "")
+        if len(subject) > SUBJECT_MAX or not subject.isascii() or "\n" in subject:
+            raise AwsError("InvalidParameter", "Invalid parameter: Subject", 400)
+        self.published.append(PublishedMessage(self.arn, subject, request["Message"]))
+        return {"MessageId": f"message-{len(self.published)}"}
+
 
 _SCHEMA: Final = Schema(
     table=TABLE,
@@ -134,7 +461,7 @@ class Account:
     def _denies(self, pool: Pool) -> str:
         """Return the error code with which the current call's fault denies this pool, empty for none."""
         fault = self.wire.fault
-        if fault is None or fault.kind != calls.DENIED or fault.form != calls.FLEET_ERROR:
+        if fault is None or fault.kind != faults.DENIED or fault.form != faults.FLEET_ERROR:
             return ""
         concerned = fault.concerns(pool.instance_type, pool.zone, pool.capacity_type)
         return (fault.code or DENIED_CODE) if concerned else ""
@@ -142,7 +469,7 @@ class Account:
     def _age(self) -> timedelta:
         """Return how old the list is with which the current call is answered."""
         fault = self.wire.fault
-        return fault.delay if fault is not None and fault.kind == calls.STALE else timedelta(0)
+        return fault.delay if fault is not None and fault.kind == faults.STALE else timedelta(0)
 
     def _ec2_answers(self) -> dict[str, Responder]:
         return {

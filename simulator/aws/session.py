@@ -2,25 +2,354 @@
 
 from __future__ import annotations
 
+import json
+import re
 import uuid
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from random import Random
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import botocore.session
+import msgspec
 from botocore import xform_name
 from botocore.config import Config
 from botocore.errorfactory import ClientExceptionsFactory
-from botocore.exceptions import ParamValidationError, ReadTimeoutError
+from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutError
+from botocore.retries.standard import register_retry_handler
 from botocore.validate import ParamValidator
+from cronsim import CronSim, CronSimError
 
-from simulator.aws.errors import AwsError
-from simulator.aws.retries import Retries, Try
-from simulator.aws.wire import Wire
-from simulator.invocation.calls import Call
+from simulator.aws.ec2.templates import paged
+from simulator.aws.queues import AwsError, UnansweredError, in_part, refusal
+from simulator.clock import VirtualClock
+from simulator.invocation import faults
+from simulator.invocation.faults import Call, CrashError, Fault
+
+# EventBridge's schedule expressions: `cron(…)` with its six fields, `at(…)`, `rate(…)`; times are UTC.
+
+
+_UNITS: Final = {"minute": 60, "hour": 3600, "day": 86400}
+_WEEKDAY: Final = re.compile(r"(?<![#\d])\d")
+
+
+def next_fire(expression: str, after: datetime) -> datetime | None:
+    """Return when the schedule next fires, strictly after `after`; None if never.
+
+    Raises:
+        ValueError: If EventBridge Scheduler would refuse the expression.
+    """
+    match = re.fullmatch(r"(cron|at|rate)\((.*)\)", expression.strip())
+    if match is None:
+        raise ValueError(f"{expression!r} is not cron(…), at(…) or rate(…)")
+    kind, inner = match.groups()
+    if kind == "at":
+        moment = datetime.fromisoformat(inner).replace(tzinfo=UTC)
+        return moment if moment > after else None
+    if kind == "rate":
+        number, unit = inner.split()
+        return after + timedelta(seconds=int(number) * _UNITS[unit.rstrip("s")])
+    return _next_cron(inner, after)
+
+
+def _next_cron(fields: str, after: datetime) -> datetime | None:
+    parts = fields.split()
+    if len(parts) != 6:
+        raise ValueError(f"cron({fields}) has {len(parts)} fields, not six")
+    minute, hour, day, month, weekday, years = parts
+    # EventBridge counts Sunday as 1, cron as 0, and wants `?` in one of the two day fields.
+    weekday = _WEEKDAY.sub(lambda digit: str(int(digit.group()) - 1), weekday)
+    five = [part.replace("?", "*") for part in (minute, hour, day, month, weekday)]
+    try:
+        found = next(CronSim(" ".join(five), after))
+    except CronSimError as error:
+        raise ValueError(f"cron({fields}): {error}") from error
+    except StopIteration:
+        return None
+    return found if years == "*" or str(found.year) in years.split(",") else None
+
+
+# Computes whether and when the SDK retries: botocore's own standard mode, called without its events and requests.
+
+
+class Try(msgspec.Struct):
+    """A call in progress: the number of its attempt, and botocore's state from earlier ones."""
+
+    operation: Any
+    attempt: int = 1
+    context: dict[str, Any] = {}
+
+
+class Retries:
+    """The retries of one client, with the quota that all its calls share."""
+
+    def __init__(self, service_model: Any, attempts: int) -> None:
+        registered: dict[str, Callable[..., Any]] = {}
+
+        def register(event: str, handler: Callable[..., Any], **_: Any) -> None:
+            registered[event.partition(".")[0]] = handler
+
+        meta = SimpleNamespace(service_model=service_model, events=SimpleNamespace(register=register))
+        register_retry_handler(SimpleNamespace(meta=meta), attempts)
+        self._needs_retry = registered["needs-retry"]
+        self._release = registered["after-call"]
+
+    def succeeded(self, tried: Try) -> None:
+        """Record that the call was answered."""
+        self._release(context=tried.context, http_response=_ANSWERED)
+
+    def wait_after(self, tried: Try, error: Exception) -> float | None:
+        """Return the seconds until the next attempt, None for no retry. botocore draws them from Python's global generator."""
+        response = None
+        if isinstance(error, ClientError):
+            response = (_response(error.response["ResponseMetadata"]["HTTPStatusCode"]), error.response)
+        wait: float | None = self._needs_retry(
+            response=response,
+            attempts=tried.attempt,
+            operation=tried.operation,
+            caught_exception=None if response else error,
+            request_dict={"context": tried.context},
+        )
+        return wait
+
+
+def _response(status: int) -> Any:
+    return SimpleNamespace(status_code=status, headers={})
+
+
+_ANSWERED: Final = _response(200)
+
+
+# EventBridge Scheduler: the schedules that functions create for budget windows, each fired at its times.
+
+
+Fire = Callable[[str, str, dict[str, Any]], None]
+"""Called with a schedule's name, its target's ARN and its input."""
+
+_PAGE: Final = 100
+_ENABLED: Final = "ENABLED"
+
+
+class _Schedule(msgspec.Struct, frozen=True):
+    request: dict[str, Any]
+    created_at: datetime
+
+
+class Schedules:
+    """Answers the Scheduler's calls for one group, and fires enabled schedules."""
+
+    def __init__(self, clock: VirtualClock, group: str) -> None:
+        self._clock = clock
+        self._group = group
+        self._schedules: dict[str, _Schedule] = {}
+        self._fire: Fire = lambda *_: None
+
+    def on_fire(self, fire: Fire) -> None:
+        """Call `fire` at each time of each enabled schedule."""
+        self._fire = fire
+
+    def create(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer scheduler:CreateSchedule. Raises AwsError if it exists."""
+        self._check(request)
+        known = self._schedules.get(request["Name"])
+        if known is None:
+            self._put(request, self._clock.now())
+        elif known.request.get("ClientToken") != request.get("ClientToken"):
+            raise AwsError("ConflictException", f"Schedule {request['Name']} already exists.", 409)
+        return self._arn(request["Name"])
+
+    def update(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer scheduler:UpdateSchedule. Raises AwsError if there is none."""
+        self._check(request)
+        self._put(request, self._find(request).created_at)
+        return self._arn(request["Name"])
+
+    def delete(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer scheduler:DeleteSchedule. Raises AwsError if there is none."""
+        self._check(request)
+        self._find(request)
+        del self._schedules[request["Name"]]
+        return {}
+
+    def get(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer scheduler:GetSchedule. Raises AwsError if there is none."""
+        self._check(request)
+        found = self._find(request)
+        kept = {key: value for key, value in found.request.items() if key != "ClientToken"}
+        return {"State": _ENABLED, **kept, "CreationDate": found.created_at, "Arn": self._arn_of(request["Name"])}
+
+    def list(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer scheduler:ListSchedules."""
+        self._check(request)
+        found = [
+            {"Name": name, "GroupName": self._group, "State": self._schedules[name].request.get("State", _ENABLED)}
+            for name in sorted(self._schedules)
+            if name.startswith(request.get("NamePrefix", ""))
+        ]
+        return paged("Schedules", found, request, _PAGE)
+
+    def _put(self, request: dict[str, Any], created_at: datetime) -> None:
+        schedule = _Schedule(dict(request), created_at)
+        self._schedules[request["Name"]] = schedule
+        if request.get("State", _ENABLED) == _ENABLED:
+            self._await(schedule, self._clock.now())
+
+    def _await(self, schedule: _Schedule, after: datetime) -> None:
+        due = next_fire(schedule.request["ScheduleExpression"], after)
+        if due is not None:
+            self._clock.at(due, lambda: self._due(schedule, due))
+
+    def _due(self, schedule: _Schedule, due: datetime) -> None:
+        name, target = schedule.request["Name"], schedule.request["Target"]
+        if self._schedules.get(name) is schedule:
+            self._await(schedule, due)
+            self._fire(name, target["Arn"], json.loads(target.get("Input") or "{}"))
+
+    def _find(self, request: dict[str, Any]) -> _Schedule:
+        found = self._schedules.get(request["Name"])
+        if found is None:
+            raise AwsError("ResourceNotFoundException", f"Schedule {request['Name']} does not exist.", 404)
+        return found
+
+    def _check(self, request: dict[str, Any]) -> None:
+        group = request.get("GroupName", "default")
+        if group != self._group:
+            raise AwsError("ResourceNotFoundException", f"Schedule group {group} does not exist.", 404)
+
+    def _arn(self, name: str) -> dict[str, Any]:
+        return {"ScheduleArn": self._arn_of(name)}
+
+    def _arn_of(self, name: str) -> str:
+        return f"arn:aws:scheduler:::schedule/{self._group}/{name}"
+
+
+# Connects the functions' SDK clients with the embedded account: every attempt of every call passes here.
+#
+# No HTTP is written or parsed. Faults in transit strike here, and the client retries as the SDK does (`simulator.aws.session`).
+
+
+Responder = Callable[[dict[str, Any]], dict[str, Any]]
+
+Listener = Callable[[Call, dict[str, Any] | AwsError], None]
+"""Called with each attempt that arrived and its answer, even if the caller crashed before it could read the answer."""
+
+_ANSWERS: Final = "simulator.aws.account"
+
+
+class FaultPlan(Protocol):
+    """Decides which fault strikes a call."""
+
+    def take(self, call: str) -> Fault | None:
+        """Return the fault that strikes the present attempt, and use it up."""
+        ...
+
+
+class Wire:
+    """Carries calls to the embedded account's answers.
+
+    Attributes:
+        fault: The fault on the attempt that is being answered, for answers that depend on it.
+
+    Args:
+        faults: The faults of calls.
+        spend: Advances virtual time; called with each attempt's duration and with the client's own waits.
+        latency: How long an attempt takes.
+        take_turn: Raises AwsError for a call that comes too fast.
+    """
+
+    def __init__(
+        self,
+        faults: FaultPlan,
+        spend: Callable[[timedelta], None],
+        latency: Callable[[str], timedelta],
+        take_turn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._take_turn = take_turn
+        self._faults = faults
+        self._latency = latency
+        self._responders: dict[str, Responder] = {}
+        self._listeners: list[Listener] = []
+        self._on_call: Callable[[], None] = lambda: None
+        self.fault: Fault | None = None
+        self.spend = spend
+
+    def answer_with(self, responders: Mapping[str, Responder]) -> None:
+        """Answer calls of these names (`ec2:CreateFleet`) with `responder(parameters)`."""
+        self._responders.update(responders)
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with each attempt that arrives from now on."""
+        self._listeners.append(listener)
+
+    def on_call(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when a function makes a call, before its first attempt."""
+        self._on_call = listener
+
+    def begin(self) -> None:
+        """Begin a call; its attempts follow."""
+        self._on_call()
+
+    def attempt(self, call: Call) -> dict[str, Any]:
+        """One attempt of a call.
+
+        Raises:
+            AwsError: If the service answers with an error.
+            ReadTimeoutError: If no answer comes.
+            CrashError: If the function crashes here.
+        """
+        self.spend(self._latency(call.name))
+        fault = self._faults.take(call.name)
+        return self._perform(call) if fault is None else self._perform_with_fault(call, fault)
+
+    def _perform_with_fault(self, call: Call, fault: Fault) -> dict[str, Any]:
+        refused = refusal(call, fault)
+        if refused is not None:
+            error = AwsError(refused.code, refused.message, refused.status, fields=refused.more)
+            self._notify(call, error)
+            raise error
+        if fault.kind == faults.CRASH_BEFORE:
+            raise CrashError(call.name)
+        if fault.kind == faults.DELAY:
+            self.spend(fault.delay)
+        if fault.kind not in (faults.CRASH_AFTER, faults.LOST_REPLY):
+            return self._perform(call, fault)
+        with suppress(AwsError):
+            self._perform(call, fault)
+        if fault.kind == faults.CRASH_AFTER:
+            raise CrashError(call.name)
+        raise ReadTimeoutError(endpoint_url=call.name)
+
+    def _perform(self, call: Call, fault: Fault | None = None) -> dict[str, Any]:
+        self.fault = fault
+        responder = self._responders.get(call.name)
+        self._throttle(call)
+        if responder is None:
+            raise UnansweredError(f"{call.name} is not answered by the embedded account: add it to {_ANSWERS}")
+        try:
+            answer = responder(call.parameters) if fault is None else in_part(call, fault, responder)
+        except AwsError as error:
+            self._notify(call, error)
+            raise
+        finally:
+            self.fault = None
+        self._notify(call, answer)
+        return answer
+
+    def _throttle(self, call: Call) -> None:
+        """Refuse a call that exceeds the service's request rate."""
+        try:
+            self._take_turn(call.name)
+        except AwsError as error:
+            self._notify(call, error)
+            raise
+
+    def _notify(self, call: Call, outcome: dict[str, Any] | AwsError) -> None:
+        for listener in self._listeners:
+            listener(call, outcome)
+
 
 _ATTEMPTS: Final = 3
 """The SDK's default, for clients without a configuration."""

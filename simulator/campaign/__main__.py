@@ -10,13 +10,20 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from simulator.campaign import call_sites
-from simulator.campaign.chances import NONE
-from simulator.campaign.crash_schedule import CRASHES
-from simulator.campaign.directed import directed, directed_plans, recorded_plan
-from simulator.campaign.report import line, report
-from simulator.campaign.runs import play_all
-from simulator.campaign.trial import Outcome, Plan, plan_of, play
+from simulator.campaign import crashes
+from simulator.campaign.crashes import CRASHES, NONE
+from simulator.campaign.trial import (
+    Outcome,
+    Plan,
+    directed,
+    directed_plans,
+    line,
+    plan_of,
+    play,
+    play_all,
+    recorded_plan,
+    report,
+)
 from simulator.record import Event
 
 RECORDED_WORLDS: Final = 90
@@ -119,9 +126,9 @@ def _record_sites(processes: int) -> int:
         for seed in range(1, RECORDED_WORLDS + 1)
     ]
     outcomes = list(play_all(plans, processes))
-    call_sites.write({outcome.plan.world: outcome.meetings for outcome in outcomes})
-    call_sites.recorded.cache_clear()
-    _say(f"{len(call_sites.recorded().sites())} call sites in {len(outcomes)} worlds, written to {call_sites.FILE}")
+    crashes.write({outcome.plan.world: outcome.meetings for outcome in outcomes})
+    crashes.recorded.cache_clear()
+    _say(f"{len(crashes.recorded().sites())} call sites in {len(outcomes)} worlds, written to {crashes.FILE}")
     return 0
 
 

@@ -2,22 +2,442 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import msgspec
 
-from simulator.aws.region import Region
-from simulator.campaign.market import campaign_region
-from simulator.campaign.options import Options, draw_options
-from simulator.campaign.pools import draw_pools
-from simulator.campaign.reservations import draw_reservations
-from simulator.campaign.workloads import NAMESPACE, draw_workloads
-from simulator.campaign.world_steps import draw_steps
+from core.api.objects import JsonObject
+from core.model.catalogue import InstanceType
+from core.model.values.quotas import STANDARD
+from simulator.aws.installation import Region, builtin_region
+from simulator.campaign.page import NAMESPACE, draw_workloads
 from simulator.draws import stream
-from simulator.scenario.scenario import Scenario, scenario_of
+from simulator.scenario import Scenario, scenario_of
+
+# EC2's market in a campaign: a dozen real types in three zones, few enough that planning is fast.
+
+
+ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
+TYPES: Final = frozenset(
+    f"{family}.{size}" for family in ("m6i", "m7g", "c6i", "r6i") for size in ("large", "xlarge", "2xlarge", "4xlarge")
+)
+ARCHITECTURES: Final = ("amd64", "arm64")
+
+
+@cache
+def campaign_region(*, described: bool) -> Region:
+    """The region of a campaign's worlds.
+
+    Args:
+        described: Whether EC2 describes its types, so that the functions read the market themselves; else they get a catalogue.
+    """
+    whole = builtin_region()
+    types = tuple(_in_zones(found) for found in whole.types if found.name in TYPES)
+    shapes = tuple(shape for shape in whole.shapes if shape.instance_type in TYPES) if described else ()
+    ids = {zone: whole.zone_ids[zone] for zone in ZONES}
+    return Region(types=types, zone_ids=ids, shapes=shapes, name=whole.name, is_recorded=whole.is_recorded)
+
+
+def _in_zones(found: InstanceType) -> InstanceType:
+    offerings = tuple(offering for offering in found.offerings if offering.zone in ZONES)
+    return msgspec.structs.replace(found, offerings=offerings)
+
+
+# NodePools and EC2NodeClasses of a world, drawn by its seed.
+
+
+NAMES: Final = ("default", "other", "third")
+WINDOW: Final = {"schedule": "*/5 * * * *", "duration": "2m"}
+"""A budget window that opens several times during a world."""
+
+_CLASS: Final = "default"
+
+
+def draw_pools(rng: Random) -> list[JsonObject]:
+    """One to three NodePools with limits, budgets, expiry and grace periods of all kinds, and their EC2NodeClass."""
+    names = NAMES[: rng.choice((1, 2, 2, 3))]
+    return [_node_class(), *(_node_pool(rng, name) for name in names)]
+
+
+def _node_class() -> JsonObject:
+    terms = [{"tags": {"karpenter.sh/discovery": "fleetwright"}}]
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": _CLASS},
+        "spec": {
+            "role": "FleetwrightNodeRole",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": terms,
+            "securityGroupSelectorTerms": terms,
+        },
+    }
+
+
+def _node_pool(rng: Random, name: str) -> JsonObject:
+    spec: JsonObject = {"template": {"spec": _template(rng)}, "disruption": _disruption(rng)}
+    if rng.random() < 0.5:
+        spec["weight"] = rng.choice((1, 10, 50))
+    if rng.random() < 0.4:
+        spec["limits"] = rng.choice(({"cpu": "16"}, {"cpu": "32"}, {"cpu": "64"}, {"memory": "128Gi"}, {"nodes": "6"}))
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec}
+
+
+def _template(rng: Random) -> JsonObject:
+    capacity_types = rng.choice((["spot"], ["on-demand"], ["spot", "on-demand"], ["spot", "on-demand"]))
+    architectures = rng.choice((ARCHITECTURES[:1], ARCHITECTURES[:1], ARCHITECTURES))
+    template: JsonObject = {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": _CLASS},
+        "requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity_types},
+            {"key": "kubernetes.io/arch", "operator": "In", "values": list(architectures)},
+        ],
+    }
+    template["expireAfter"] = rng.choice(("4m", "7m", "12m")) if rng.random() < 0.35 else "Never"
+    if rng.random() < 0.5:
+        template["terminationGracePeriod"] = rng.choice(("1m", "3m", "6m"))
+    return template
+
+
+def _disruption(rng: Random) -> JsonObject:
+    return {
+        "consolidationPolicy": rng.choice(("WhenEmpty", "WhenEmptyOrUnderutilized", "WhenEmptyOrUnderutilized")),
+        "consolidateAfter": rng.choice(("0s", "30s", "1m", "2m")),
+        "budgets": [_budget(rng) for _ in range(rng.choice((1, 1, 2)))],
+    }
+
+
+def _budget(rng: Random) -> JsonObject:
+    budget: JsonObject = {"nodes": rng.choice(("1", "2", "10%", "50%", "100%"))}
+    if rng.random() < 0.2:
+        budget["reasons"] = [rng.choice(("Empty", "Drifted", "Underutilized"))]
+    if rng.random() < 0.15:
+        budget |= {"nodes": "0", **WINDOW}
+    return budget
+
+
+# Capacity reservations of a world, drawn by its seed.
+
+
+SHARE: Final = 0.15
+"""Share of worlds with a reservation; launches into it are free, which changes the course of a world."""
+
+_ID: Final = "cr-campaign"
+_TYPES: Final = ("m6i.large", "m6i.xlarge", "c6i.2xlarge")
+_CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+
+
+def draw_reservations(
+    rng: Random, objects: Sequence[JsonObject], fault_time: timedelta
+) -> tuple[list[JsonObject], list[JsonObject]]:
+    """Return the reservations of a world and the steps that concern them.
+
+    In `objects`, the EC2NodeClasses get selectors for them, and the first NodePool uses them.
+    """
+    if rng.random() >= SHARE:
+        return [], []
+    found: JsonObject = {
+        "id": _ID,
+        "instanceType": rng.choice(_TYPES),
+        "zone": rng.choice(ZONES),
+        "total": rng.randint(1, 3),
+        "instanceMatchCriteria": rng.choice(("targeted", "open")),
+    }
+    _use(objects)
+    at = rng.randint(round(fault_time.total_seconds()) // 3, round(fault_time.total_seconds()))
+    is_cancelled = rng.choice((False, True))
+    return [found], [{"at": at, "capacityReservation": {"id": _ID, "cancel": True}}] if is_cancelled else []
+
+
+def _use(objects: Sequence[JsonObject]) -> None:
+    for found in objects:
+        if found["kind"] == "EC2NodeClass":
+            found["spec"]["capacityReservationSelectorTerms"] = [{"id": _ID}]
+    pool = next(found for found in objects if found["kind"] == "NodePool")
+    for requirement in pool["spec"]["template"]["spec"]["requirements"]:
+        if requirement["key"] == _CAPACITY_TYPE:
+            requirement["values"] = ["reserved", *requirement["values"]]
+
+
+# Draws a world's events other than faults by its seed: users, EC2's market, interruptions, slow boots, new images.
+
+
+FIRST: Final = 20
+"""Seconds from the start to the first event: the world is set up before it."""
+
+LATE: Final = "late"
+"""Name of the NodePool and the EC2NodeClass that are added later."""
+
+BUDGETS_HOLD: Final = 240
+"""Seconds after the faults at which NodePools' budgets open."""
+
+
+def draw_steps(
+    rng: Random, objects: Sequence[JsonObject], lasting: timedelta, *, replicas: Sequence[int]
+) -> list[JsonObject]:
+    """Return the steps of a world whose faults last for `lasting`; removed capacity returns at their end.
+
+    Workloads are scaled to one of `replicas`.
+    """
+    last = round(lasting.total_seconds())
+
+    def moment() -> int:
+        return rng.randint(FIRST, last)
+
+    changes = list(_changes(rng, objects, moment))
+    steps = [
+        *_scaling(rng, objects, moment, replicas),
+        *_interruptions(rng, moment),
+        *_shortages(rng, moment, last),
+        *_boots(rng, moment, last),
+        *changes,
+        *_losses(rng, moment),
+        *_deleted_nodes(rng, moment),
+        *_brakes(rng, moment, last),
+        *_end_of_expiry(objects, changes, last),
+    ]
+    return sorted(steps, key=lambda step: int(step["at"]))
+
+
+def _scaling(rng: Random, objects: Sequence[JsonObject], moment: Any, replicas: Sequence[int]) -> Iterator[JsonObject]:
+    workloads = [found for found in objects if found["kind"] in ("Deployment", "StatefulSet")]
+    for _ in range(rng.randint(1, 5)):
+        found = rng.choice(workloads)
+        scale = {"kind": found["kind"], "name": found["metadata"]["name"], "replicas": rng.choice(replicas)}
+        yield {"at": moment(), "scale": scale}
+
+
+def _interruptions(rng: Random, moment: Any) -> Iterator[JsonObject]:
+    for _ in range(rng.randint(0, 3)):
+        kind = rng.choice(("spot", "spot", "rebalance", "scheduledChange", "statusCheck"))
+        yield {"at": moment(), "interrupt": {"fraction": rng.choice((0.3, 0.5, 1.0)), "kind": kind}}
+
+
+def _shortages(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
+    for _ in range(rng.randint(0, 2)):
+        capacity: JsonObject = {"available": rng.choice((0, 0, 1, 2))}
+        if rng.random() < 0.7:
+            capacity["zone"] = rng.choice(ZONES)
+        if rng.random() < 0.5:
+            capacity["capacityType"] = rng.choice(("spot", "on-demand"))
+        yield {"at": moment(), "capacity": capacity}
+        yield {"at": last, "capacity": {**capacity, "available": None}}
+
+
+def _boots(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
+    for _ in range(rng.randint(0, 2)):
+        boot = rng.choice(({"fail": 1}, {"fail": 2}, {"seconds": 200, "count": 2}))
+        yield {"at": moment(), "boot": boot}
+    yield {"at": last, "boot": {"seconds": 45}}
+    if rng.random() < 0.2:
+        yield {"at": moment(), "price": {"capacityType": "spot", "factor": rng.choice((0.5, 1.5, 3.0))}}
+
+
+def _losses(rng: Random, moment: Any) -> Iterator[JsonObject]:
+    """The table loses its newest rows or all, or is restored to an earlier state."""
+    if rng.random() < 0.12:
+        at = moment()
+        lost = rng.choice(({"lose": 3}, {"lose": "all"}, {"restore": "2m"}, {"restore": "5m"}))
+        yield {"at": at, "table": lost}
+
+
+def _deleted_nodes(rng: Random, moment: Any) -> Iterator[JsonObject]:
+    """A user runs `kubectl delete node`."""
+    if rng.random() < 0.2:
+        yield {"at": moment(), "deleteNodes": {"fraction": rng.choice((0.2, 0.5, 1.0))}}
+
+
+def _brakes(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
+    """A person or alarm engages a brake for a while."""
+    if rng.random() < 0.15:
+        engaged, released = rng.choice(
+            (
+                ({"mode": "pause-disruption"}, {"mode": "run"}),
+                ({"mode": "stop"}, {"mode": "run"}),
+                ({"alarm": "ALARM"}, {"alarm": "OK"}),
+                ({"shiftedZones": [rng.choice(ZONES)]}, {"shiftedZones": []}),
+            )
+        )
+        at = moment()
+        yield {"at": at, "brake": engaged}
+        yield {"at": rng.randint(at, last), "brake": released}
+
+
+def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterator[JsonObject]:
+    """Draw changes by users: a new image, a changed, deleted or added NodePool, a rollout of a Deployment."""
+    pools = [found for found in objects if found["kind"] == "NodePool"]
+    if rng.random() < 0.3:
+        yield {"at": moment(), "ami": {"alias": "al2023", "id": "ami-0new"}}
+    if len(pools) > 1 and rng.random() < 0.25:
+        yield {"at": moment(), "delete": [{"kind": "NodePool", "name": pools[-1]["metadata"]["name"]}]}
+    if rng.random() < 0.3:
+        changed = copy.deepcopy(pools[0])
+        changed["spec"]["template"]["metadata"] = {"labels": {"team": "blue"}}
+        yield {"at": moment(), "apply": [changed]}
+    if rng.random() < 0.2:
+        deployments = [found for found in objects if found["kind"] == "Deployment"]
+        changed = copy.deepcopy(rng.choice(deployments))
+        changed["spec"]["template"]["metadata"]["labels"]["version"] = "2"
+        yield {"at": moment(), "apply": [changed]}
+    if rng.random() < 0.3:
+        at = moment()
+        yield {"at": at, "apply": _late_pool(objects, pools[0])}
+        name = next(found["metadata"]["name"] for found in objects if found["kind"] == "Deployment")
+        yield {"at": at, "scale": {"kind": "Deployment", "name": name, "replicas": 9}}
+
+
+def _late_pool(objects: Sequence[JsonObject], pool: JsonObject) -> list[JsonObject]:
+    """Return a NodePool with a higher weight than all others, and its EC2NodeClass, which has no status yet."""
+    first, own = copy.deepcopy(pool), copy.deepcopy(next(o for o in objects if o["kind"] == "EC2NodeClass"))
+    first["metadata"]["name"] = own["metadata"]["name"] = LATE
+    first["spec"]["weight"] = 100
+    first["spec"]["template"]["spec"]["nodeClassRef"]["name"] = LATE
+    return [own, first]
+
+
+def _end_of_expiry(objects: Sequence[JsonObject], changes: Sequence[JsonObject], last: int) -> Iterator[JsonObject]:
+    """End expiry after the faults, since a world that renews its nodes forever never comes to rest, and open budgets later.
+
+    The changed NodePools make nodes drift. With a budget of one node and slow drains, replacing these would take hours.
+    """
+    deleted = {found["name"] for step in changes for found in step.get("delete", ())}
+    latest = {found["metadata"]["name"]: found for found in objects if found["kind"] == "NodePool"}
+    for step in sorted(changes, key=lambda step: int(step["at"])):
+        latest.update({f["metadata"]["name"]: f for f in step.get("apply", ()) if f["kind"] == "NodePool"})
+    for name, pool in latest.items():
+        if name in deleted:
+            continue
+        lasting = copy.deepcopy(pool)
+        lasting["spec"]["template"]["spec"]["expireAfter"] = "Never"
+        if lasting != pool:
+            yield {"at": last, "apply": [lasting]}
+        opened = copy.deepcopy(lasting)
+        opened["spec"]["disruption"]["budgets"] = [{"nodes": "100%"}]
+        yield {"at": last + BUDGETS_HOLD, "apply": [opened]}
+
+
+# Draws a world's options beyond the defaults by its seed: quotas of the account, settings, features of objects.
+#
+# The options have a random stream of their own, so that they do not change what else is drawn for the world.
+
+
+Setting = str | int | bool
+
+STATIC_CAPACITY: Final = "StaticCapacity"
+"""The feature gate of NodePools with replicas."""
+
+BY_HAND: Final = "by-hand"
+STATIC: Final = "static"
+
+_PREFIXES: Final = "fleetwright.dev/prefix-delegation"
+_SURGE: Final = "fleetwright.dev/surge"
+_EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
+_QUOTAS: Final = (8, 16, 48)
+_SETTINGS: Final[tuple[tuple[float, str, tuple[Setting, ...]], ...]] = (
+    (0.15, "launchesPerRun", (1, 2)),
+    (0.1, "rebalancePolicy", ("drain",)),
+    (0.1, "surgeRestarts", (True,)),
+    (0.1, "steerScaleIn", (True,)),
+    (0.1, "bindPods", (False,)),
+    (0.05, "mirrorNodeClaims", (False,)),
+)
+"""Share of worlds that have the setting, its name, its values."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """A world's options in the form of a scenario."""
+
+    quotas: dict[str, int] = {}
+    settings: dict[str, Setting] = {}
+    gates: dict[str, bool] = {}
+    steps: list[JsonObject] = []
+
+
+def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObject], fault_time: timedelta) -> Options:
+    """Return the options of a world whose faults last for `fault_time`.
+
+    Options that are fields of objects are written into `objects`, and into the same objects in `steps`.
+    """
+    last = round(fault_time.total_seconds())
+    written = [*objects, *(found for step in steps for found in step.get("apply", ()))]
+    quotas = _quotas(rng)
+    settings = {name: rng.choice(values) for share, name, values in _SETTINGS if rng.random() < share}
+    if settings.get("surgeRestarts"):
+        _let_surge(written)
+    if rng.random() < 0.1:
+        _annotate(written, "EC2NodeClass", _PREFIXES, "true")
+    # Not in worlds that lose rows: eviction counts are lost with them.
+    if rng.random() < 0.1 and not any("table" in step for step in steps):
+        _annotate(written, "NodePool", _EVICTIONS_PER_HOUR, rng.choice(("2", "5", "12")))
+    is_static = not quotas and rng.random() < 0.1
+    own = [*(_static(rng, objects, last) if is_static else ()), *_node_claims(rng, objects, last)]
+    return Options(quotas=quotas, settings=settings, gates={STATIC_CAPACITY: True} if is_static else {}, steps=own)
+
+
+def _quotas(rng: Random) -> dict[str, int]:
+    """Draw quotas small enough to bind, in some worlds for one capacity type only."""
+    if rng.random() >= 0.12:
+        return {}
+    codes = rng.choice(((STANDARD.on_demand,), (STANDARD.spot,), (STANDARD.on_demand, STANDARD.spot)))
+    return {code: rng.choice(_QUOTAS) for code in codes}
+
+
+def _let_surge(objects: Sequence[JsonObject]) -> None:
+    for found in objects:
+        if found["kind"] == "Deployment":
+            metadata = found["spec"]["template"]["metadata"]
+            metadata["annotations"] = {**metadata.get("annotations", {}), _SURGE: "true"}
+
+
+def _annotate(objects: Sequence[JsonObject], kind: str, key: str, value: str) -> None:
+    for found in objects:
+        if found["kind"] == kind:
+            found["metadata"]["annotations"] = {**found["metadata"].get("annotations", {}), key: value}
+
+
+def _static(rng: Random, objects: list[JsonObject], last: int) -> Iterator[JsonObject]:
+    """Draw a NodePool with replicas, and a user who changes their number, even to zero; its budgets open with the others'."""
+    pool = copy.deepcopy(next(found for found in objects if found["kind"] == "NodePool"))
+    pool["metadata"]["name"] = STATIC
+    pool["spec"].pop("limits", None)
+    pool["spec"].pop("weight", None)
+    pool["spec"]["template"]["spec"]["expireAfter"] = "Never"
+    pool["spec"]["replicas"] = rng.randint(1, 3)
+    objects.append(pool)
+    changed = copy.deepcopy(pool)
+    changed["spec"]["replicas"] = rng.randint(0, 3)
+    yield {"at": rng.randint(60, last), "apply": [changed]}
+    opened = copy.deepcopy(changed)
+    opened["spec"]["disruption"]["budgets"] = [{"nodes": "100%"}]
+    yield {"at": last + BUDGETS_HOLD, "apply": [opened]}
+
+
+def _node_claims(rng: Random, objects: Sequence[JsonObject], last: int) -> Iterator[JsonObject]:
+    """Draw a user who makes a NodeClaim and deletes it again, or who deletes a share of all NodeClaims."""
+    if rng.random() < 0.08:
+        at = rng.randint(20, last)
+        yield {"at": at, "apply": [_by_hand(rng, objects)]}
+        yield {"at": rng.randint(at, last) + 60, "delete": [{"kind": "NodeClaim", "name": BY_HAND}]}
+    if rng.random() < 0.1:
+        yield {"at": rng.randint(20, last), "deleteNodeClaims": {"fraction": rng.choice((0.3, 1.0))}}
+
+
+def _by_hand(rng: Random, objects: Sequence[JsonObject]) -> JsonObject:
+    pool = next(found for found in objects if found["kind"] == "NodePool")
+    metadata: JsonObject = {"name": BY_HAND}
+    if rng.random() < 0.5:
+        metadata["labels"] = {"karpenter.sh/nodepool": pool["metadata"]["name"]}
+    spec = pool["spec"]["template"]["spec"]
+    reference = {"nodeClassRef": spec["nodeClassRef"], "requirements": spec["requirements"]}
+    own = {**reference, "resources": {"requests": {"cpu": rng.choice(("1", "3"))}}}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": own}
+
 
 NODE_OVERLAY: Final = "NodeOverlay"
 CAPACITY_BUFFER: Final = "CapacityBuffer"
@@ -60,7 +480,7 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
 
     Args:
         seed: The world's number.
-        opts_in: Whether it may have options beyond the defaults (`simulator.campaign.options`).
+        opts_in: Whether it may have options beyond the defaults (`simulator.campaign.worlds`).
     """
     rng = stream(seed, "world")
     large = rng.random() < _LARGE

@@ -3,21 +3,245 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any, Literal
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
 
-from adapters.ports import DeniedError, EvictionBlockedError, Listing
+from adapters.ports import ConflictError, DeniedError, EvictionBlockedError, Listing, SeveralBudgetsError
+from core import labels
 from core.api.objects import JsonObject
 from core.errors import InvalidInputError
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
-from core.manifests.wire.api_resources import Resource
-from simulator.cluster.eviction import Evictions
-from simulator.cluster.list_selectors import node_of_selector, selection
-from simulator.cluster.objects import PROGRAM, Key, key_of
-from simulator.cluster.pod_bindings import PodBindings
-from simulator.cluster.store import Change, Store
+from core.manifests.wire import decoding, resources
+from core.manifests.wire.resources import Resource
+from simulator.cluster.controllers import selects
+from simulator.cluster.scheduler import Scheduler
+from simulator.cluster.store import (
+    PROGRAM,
+    Change,
+    Key,
+    Store,
+    is_deleting,
+    is_ready,
+    key_of,
+    labels_of,
+    name_of,
+    node_of,
+    phase_of,
+    spec_of,
+    status_of,
+    timestamp,
+    uid_of,
+    with_condition,
+)
 from simulator.record import Recorder
+
+# The eviction subresource of pods: PodDisruptionBudgets decide (Kubernetes, registry/core/pod/storage/eviction).
+
+
+CALL: Final = "kube:create pods/eviction"
+EVICTION: Final = "eviction"
+
+
+class Evictions:
+    """Evicts pods where their PodDisruptionBudget allows."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def evict(self, namespace: str, name: str, *, uid: str, by: str = PROGRAM) -> None:
+        """Evict a pod.
+
+        Raises:
+            NotFoundError: If there is no such pod.
+            ConflictError: If its uid differs.
+            EvictionBlockedError: If the budget forbids it now; `detail` begins with the budget's name.
+            SeveralBudgetsError: If several budgets select the pod, which the API answers with a server error.
+        """
+        pod = self._store.get(resources.PODS, name, namespace)
+        if uid and uid != uid_of(pod):
+            raise ConflictError(CALL, f"{name}: the uid in the precondition differs")
+        if not _ignores_budgets(pod):
+            self._charge(pod)
+        self._store.delete(resources.PODS, name, namespace=namespace, uid=uid, by=by, cause=EVICTION)
+
+    def budgets_of(self, pod: JsonObject) -> list[JsonObject]:
+        """The PodDisruptionBudgets that select the pod."""
+        namespace = key_of(pod)[0]
+        budgets = self._store.in_namespace(resources.POD_DISRUPTION_BUDGETS, namespace)
+        return [budget for budget in budgets if selects(spec_of(budget).get("selector"), pod)]
+
+    def _charge(self, pod: JsonObject) -> None:
+        """Take one disruption from the pod's budget, at once: the budget's controller counts later."""
+        budgets = self.budgets_of(pod)
+        if len(budgets) > 1:
+            raise SeveralBudgetsError(
+                CALL, "this pod has more than one PodDisruptionBudget, which eviction does not support"
+            )
+        if not budgets or _may_go_unhealthy(pod, budgets[0]):
+            return
+        budget, status = budgets[0], status_of(budgets[0])
+        stale = status.get("observedGeneration", 0) < budget["metadata"]["generation"]
+        allowed = status.get("disruptionsAllowed", 0)
+        if stale or allowed <= 0:
+            needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+            raise EvictionBlockedError(CALL, f"{name_of(budget)} needs {needs} healthy pods and has {has} currently")
+        now = timestamp(self._store.clock.now())
+        noted = {**(status.get("disruptedPods") or {}), name_of(pod): now}
+        self._store.patch_status(
+            resources.POD_DISRUPTION_BUDGETS, budget, disruptionsAllowed=allowed - 1, disruptedPods=noted
+        )
+
+
+def _ignores_budgets(pod: JsonObject) -> bool:
+    return is_deleting(pod) or phase_of(pod) != "Running" or not node_of(pod)
+
+
+def _may_go_unhealthy(pod: JsonObject, budget: JsonObject) -> bool:
+    """A pod that is not ready may be evicted freely under AlwaysAllow, otherwise only while its application is healthy."""
+    if is_ready(pod):
+        return False
+    if spec_of(budget).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = status_of(budget)
+    return 0 < int(status.get("desiredHealthy", 0)) <= int(status.get("currentHealthy", 0))
+
+
+# Selectors of a list request, as the Kubernetes API takes them: `spec.nodeName=,status.phase=Pending`, `!team,tier in (a)`.
+
+
+Test = Callable[[JsonObject], bool]
+
+_FIELDS: Final[dict[Resource, tuple[str, ...]]] = {
+    resources.PODS: ("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "status.phase"),
+    resources.NODES: ("spec.unschedulable",),
+}
+"""Selectable fields besides `metadata.name` and `metadata.namespace`; the API server refuses any other field."""
+
+_IN: Final = re.compile(r"(?P<key>\S+) (?P<operator>in|notin) \((?P<values>[^)]*)\)")
+_COMMA: Final = re.compile(r",(?![^(]*\))")
+
+
+def selection(resource: Resource, fields: str, labels: str) -> Test:
+    """Whether an object is selected by both. Raises DeniedError for a field that the server does not know."""
+    tests = [_field_test(resource, part) for part in _parts(fields)] + [_label_test(part) for part in _parts(labels)]
+    return lambda obj: all(test(obj) for test in tests)
+
+
+def node_of_selector(fields: str) -> str:
+    """Return the node whose pods a field selector selects, empty if it selects by other fields."""
+    return next(
+        (part.removeprefix("spec.nodeName=") for part in _parts(fields) if part.startswith("spec.nodeName=")), ""
+    )
+
+
+def _parts(selector: str) -> Iterable[str]:
+    return [part.strip() for part in _COMMA.split(selector)] if selector else []
+
+
+def _field_test(resource: Resource, part: str) -> Test:
+    path, wanted, equal = _comparison(part)
+    if path not in ("metadata.name", "metadata.namespace", *_FIELDS.get(resource, ())):
+        raise DeniedError(f"kube:list {resource.plural}", f"400 field label not supported: {path}")
+    return lambda obj: (_value(obj, path) == wanted) is equal
+
+
+def _label_test(part: str) -> Test:
+    found = _IN.fullmatch(part)
+    if found is not None:
+        values, wanted = {value.strip() for value in found["values"].split(",")}, found["operator"] == "in"
+        key = found["key"]
+        return lambda obj: (labels_of(obj).get(key) in values) is wanted
+    if "=" in part:
+        key, value, equal = _comparison(part)
+        return lambda obj: (labels_of(obj).get(key) == value) is equal
+    if part.startswith("!"):
+        return lambda obj: part[1:] not in labels_of(obj)
+    return lambda obj: part in labels_of(obj)
+
+
+def _comparison(part: str) -> tuple[str, str, bool]:
+    left, _, right = part.partition("=")
+    return left.rstrip("!"), right.removeprefix("="), not left.endswith("!")
+
+
+def _value(obj: JsonObject, path: str) -> str:
+    value: object = obj
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# The binding subresource of pods, with the scheduler's own filters applied to each binding that others write.
+
+
+BINDING_CALL: Final = "kube:create pods/binding"
+SETTLES_WITHIN: Final = timedelta(seconds=1)
+"""How long a kubelet takes to see a change of its node, and the scheduler to see a binding."""
+
+_HELD: Final = (labels.UNREGISTERED_TAINT, "NoSchedule")
+
+
+class PodBindings:
+    """Binds pods as the API server does, without checks, and records objections of the scheduler's filters.
+
+    Emits `bindingAgainstRule` if the scheduler would not bind the pod there, if the kubelet may still reject it for a taint,
+    and if a node is opened so soon that the scheduler may not have seen its last pod.
+    """
+
+    def __init__(self, store: Store, scheduler: Scheduler, recorder: Recorder) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._recorder = recorder
+        self._opened_at: dict[str, datetime] = {}
+        self._bound_at: dict[str, tuple[datetime, str]] = {}
+        store.watch(self._node_changed, resources.NODES)
+
+    def bind(self, namespace: str, name: str, *, uid: str, node: str) -> None:
+        """Bind a pod.
+
+        Raises:
+            NotFoundError: If there is no such pod.
+            ConflictError: If it has a node, is being deleted, or is another pod.
+            DeniedError: If it still has gates.
+        """
+        pod = self._store.get(resources.PODS, name, namespace)
+        if uid != uid_of(pod) or node_of(pod) or is_deleting(pod):
+            raise ConflictError(BINDING_CALL, f"pod {name} is already assigned to a node, is going, or is another one")
+        if spec_of(pod).get("schedulingGates"):
+            raise DeniedError(BINDING_CALL, f"pod {name} has non-empty .spec.schedulingGates")
+        objection = self._objection(pod, node)
+        if objection:
+            self._recorder.emit("bindingAgainstRule", pod=f"{namespace}/{name}", node=node, rule=objection)
+        now = self._store.clock.now()
+        self._bound_at[node] = now, f"{namespace}/{name}"
+        status = {"conditions": with_condition(pod, "PodScheduled", "True", now), "nominatedNodeName": None}
+        body = {"spec": {"nodeName": node}, "status": status}
+        self._store.patch(resources.PODS, name, body, namespace=namespace, by=PROGRAM)
+
+    def _objection(self, pod: JsonObject, node: str) -> str:
+        opened = self._opened_at.get(node)
+        if opened is not None and self._store.clock.now() - opened < SETTLES_WITHIN:
+            return "the kubelet may not know that a NoExecute taint is off"
+        return self._scheduler.objection(pod, node, but_for=_HELD)
+
+    def _node_changed(self, change: Change) -> None:
+        if change.old is None or change.new is None:
+            return
+        name, now = name_of(change.new), self._store.clock.now()
+        gone = _taints_of(change.old) - _taints_of(change.new)
+        if any(effect == "NoExecute" for _, effect in gone):
+            self._opened_at[name] = now
+        at, pod = self._bound_at.get(name, (None, ""))
+        if _HELD in gone and at is not None and now - at < SETTLES_WITHIN:
+            self._recorder.emit(
+                "bindingAgainstRule", pod=pod, node=name, rule="the scheduler may not know of the binding"
+            )
+
+
+def _taints_of(node: JsonObject) -> set[tuple[str, str]]:
+    return {(taint["key"], taint["effect"]) for taint in spec_of(node).get("taints") or ()}
+
 
 FaultHook = Callable[[str, Literal["before", "after"]], None]
 """Called with the call's name before it reaches the cluster and after it was done; may raise."""
@@ -35,9 +259,9 @@ class ClusterApi:
         self._recorder = recorder
         self._hooks: list[FaultHook] = []
         self._listings: dict[Resource, Listing] = {}
-        self._decoded: dict[Resource, dict[Key, Any]] = {resource: {} for resource in kinds.ALL}
-        self._rejected: dict[Resource, dict[Key, str]] = {resource: {} for resource in kinds.ALL}
-        self._changed: dict[Resource, dict[Key, JsonObject | None]] = {resource: {} for resource in kinds.ALL}
+        self._decoded: dict[Resource, dict[Key, Any]] = {resource: {} for resource in resources.ALL}
+        self._rejected: dict[Resource, dict[Key, str]] = {resource: {} for resource in resources.ALL}
+        self._changed: dict[Resource, dict[Key, JsonObject | None]] = {resource: {} for resource in resources.ALL}
         store.watch(self._note)
 
     def on_fault_point(self, hook: FaultHook) -> None:
@@ -61,7 +285,7 @@ class ClusterApi:
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
         """One object as its wire struct. Raises NotFoundError."""
         with self._call(f"kube:get {resource.plural}"):
-            return wire.from_object(resource, self._store.get(resource, name, namespace))
+            return decoding.from_object(resource, self._store.get(resource, name, namespace))
 
     def create(self, resource: Resource, body: JsonObject, namespace: str = "") -> None:
         """Create an object. Raises ConflictError if it exists."""
@@ -87,7 +311,7 @@ class ClusterApi:
     ) -> None:
         """Delete an object. A pod deleted this way bypasses its budget and counts as forced."""
         with self._call(f"kube:delete {resource.plural}"):
-            cause = FORCED if resource == kinds.PODS else ""
+            cause = FORCED if resource == resources.PODS else ""
             self._store.delete(
                 resource, name, namespace=namespace, uid=uid, grace_seconds=grace_seconds, by=PROGRAM, cause=cause
             )
@@ -142,9 +366,9 @@ class ClusterApi:
         """Decode the object; return whether that is possible."""
         self._rejected[resource].pop(key, None)
         try:
-            self._decoded[resource][key] = wire.from_object(resource, obj)
+            self._decoded[resource][key] = decoding.from_object(resource, obj)
         except InvalidInputError as error:
-            rest = wire.rest_of(resource, obj)
+            rest = decoding.rest_of(resource, obj)
             if rest is None:
                 self._rejected[resource][key] = str(error)
                 return False

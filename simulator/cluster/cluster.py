@@ -3,41 +3,371 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Final
+from typing import Any, Final
+from zoneinfo import available_timezones
+
+from cronsim import CronSim, CronSimError
 
 from core.api.objects import JsonObject
 from core.errors import InvalidInputError
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import decoding, resources
+from core.manifests.wire.resources import Resource
+from core.model.values import quantity
+from core.model.values.requirements import labels_fault
 from simulator.clock import VirtualClock
-from simulator.cluster.admission import check
-from simulator.cluster.api import ClusterApi, FaultHook
-from simulator.cluster.audit import AuditListener, AuditLog
-from simulator.cluster.event_recorder import EventRecorder
-from simulator.cluster.eviction import Evictions
-from simulator.cluster.garbage_collection import GarbageCollector
-from simulator.cluster.kubelet import Kubelets
-from simulator.cluster.merge_patch import difference
-from simulator.cluster.node_lifecycle import NodeLifecycle
-from simulator.cluster.objects import USER, key_of
-from simulator.cluster.pod_bindings import PodBindings
-from simulator.cluster.pod_disruption_budgets import PodDisruptionBudgets
-from simulator.cluster.scheduling.scheduler import Scheduler
-from simulator.cluster.store import Store
-from simulator.cluster.taint_eviction import TaintEviction
-from simulator.cluster.volumes.attacher import VolumeAttacher
-from simulator.cluster.volumes.binder import VolumeBinder
-from simulator.cluster.workloads.cron_jobs import CronJobs
-from simulator.cluster.workloads.daemon_sets import DaemonSets
-from simulator.cluster.workloads.deployments import Deployments
-from simulator.cluster.workloads.jobs import Jobs
-from simulator.cluster.workloads.replica_sets import ReplicaSets
-from simulator.cluster.workloads.stateful_sets import StatefulSets
+from simulator.cluster.api import ClusterApi, Evictions, FaultHook, PodBindings
+from simulator.cluster.controllers import CONTROLLER_DELAY, NodeLifecycle, PodDisruptionBudgets, WorkQueue, tolerates
+from simulator.cluster.jobs import CronJobs, Jobs
+from simulator.cluster.kubelet import EventRecorder, Kubelets
+from simulator.cluster.scheduler import Scheduler
+from simulator.cluster.scheduler_state import nominated_node
+from simulator.cluster.store import (
+    CONTROLLER,
+    PROGRAM,
+    RUN_SECONDS,
+    USER,
+    Change,
+    Key,
+    Store,
+    condition_of,
+    difference,
+    is_active,
+    is_deleting,
+    is_finished,
+    key_of,
+    name_of,
+    node_of,
+    phase_of,
+    spec_of,
+    uid_of,
+)
+from simulator.cluster.volumes import VolumeAttacher, VolumeBinder
+from simulator.cluster.workloads import DaemonSets, Deployments, ReplicaSets, StatefulSets
 from simulator.record import Recorder
 
-_FIRST: Final = (kinds.NAMESPACES, kinds.PRIORITY_CLASSES, kinds.STORAGE_CLASSES)
+# Rejects objects as the API server would: those that could not be parsed or run. It checks before anything is applied.
+
+
+_ANY_TIME: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_TEMPLATES: Final[Mapping[Resource, tuple[str, ...]]] = {
+    resources.PODS: (),
+    resources.DEPLOYMENTS: ("spec", "template"),
+    resources.REPLICA_SETS: ("spec", "template"),
+    resources.REPLICATION_CONTROLLERS: ("spec", "template"),
+    resources.STATEFUL_SETS: ("spec", "template"),
+    resources.DAEMON_SETS: ("spec", "template"),
+    resources.JOBS: ("spec", "template"),
+    resources.CRON_JOBS: ("spec", "jobTemplate", "spec", "template"),
+}
+"""Path of the pod template in each kind."""
+
+
+def check(resource: Resource, obj: JsonObject) -> None:
+    """Refuse an object that the API server would refuse.
+
+    Raises:
+        InvalidInputError: Names the object and the field.
+    """
+    subject = f"{resource.kind} {decoding.name_of(obj)}"
+    if not (obj.get("metadata") or {}).get("name"):
+        raise InvalidInputError("is required", subject=subject, field="metadata.name")
+    decoding.from_object(resource, obj)
+    try:
+        if resource in _TEMPLATES:
+            _check_pod(obj, _TEMPLATES[resource])
+        if resource == resources.CRON_JOBS:
+            _check_schedule(obj["spec"])
+        if resource == resources.NODES:
+            for field in ("capacity", "allocatable"):
+                _check_quantities((obj.get("status") or {}).get(field), f"status.{field}")
+    except InvalidInputError as error:
+        raise error.within(subject=subject) from error
+
+
+def _check_pod(obj: JsonObject, path: tuple[str, ...]) -> None:
+    pod, prefix = obj, ""
+    for part in path:
+        prefix = f"{prefix}{part}."
+        pod = pod.get(part) or {}
+    if not (pod.get("spec") or {}).get("containers"):
+        raise InvalidInputError("is required", field=f"{prefix}spec.containers")
+    named = {"metadata.labels": pod.get("metadata") or {}, "spec.nodeSelector": pod["spec"]}
+    for field, holder in named.items():
+        fault = labels_fault(holder.get(field.rpartition(".")[2]) or {})
+        if fault:
+            raise InvalidInputError(fault, field=f"{prefix}{field}")
+    for field, quantities in _requests(pod["spec"]):
+        _check_quantities(quantities, f"{prefix}{field}")
+    seconds = ((pod.get("metadata") or {}).get("annotations") or {}).get(RUN_SECONDS, "0")
+    if not seconds.replace(".", "", 1).isdigit():
+        problem = f"{seconds!r} is not a number of seconds"
+        raise InvalidInputError(problem, field=f"{prefix}metadata.annotations[{RUN_SECONDS}]")
+
+
+def _requests(spec: JsonObject) -> Iterator[tuple[str, Any]]:
+    yield "spec.overhead", spec.get("overhead")
+    for kind in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(kind) or ()):
+            for field in ("requests", "limits"):
+                name = f"spec.{kind}[{index}].resources.{field}"
+                yield name, (container.get("resources") or {}).get(field)
+
+
+def _check_quantities(quantities: Mapping[str, Any] | None, field: str) -> None:
+    for name, value in sorted((quantities or {}).items()):
+        try:
+            amount = quantity.parse(value, name)
+        except InvalidInputError as error:
+            raise error.within(field=f"{field}.{name}") from error
+        if amount < 0:
+            raise InvalidInputError(f"{value!r} must not be negative", field=f"{field}.{name}")
+
+
+def _check_schedule(spec: JsonObject) -> None:
+    schedule = str(spec.get("schedule", ""))
+    try:
+        CronSim(schedule, _ANY_TIME)
+    except CronSimError as error:
+        problem = f"{schedule!r} is not a cron schedule: {error}"
+        raise InvalidInputError(problem, field="spec.schedule") from error
+    zone = spec.get("timeZone") or "UTC"
+    if zone not in available_timezones():
+        raise InvalidInputError(f"{zone!r} is not a time zone", field="spec.timeZone")
+
+
+# The part of the API server's audit log that functions subscribe to: pending, finished or deleted pods, changed NodePools.
+
+
+AuditListener = Callable[[JsonObject], None]
+
+_USERS: Final = {
+    PROGRAM: "fleetwright",
+    USER: "kubernetes-admin",
+    CONTROLLER: "system:serviceaccount:kube-system:controller",
+}
+_GROUPS: Final = {_USERS[PROGRAM]: ["fleetwright:execute", "system:authenticated"]}
+_SCHEDULER: Final = "system:kube-scheduler"
+_KUBELET: Final = "system:node:"
+_OK: Final = 200
+_CREATED: Final = 201
+
+
+class AuditLog:
+    """Turns changes into audit events of the stage ResponseComplete and passes them to its listeners."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._listeners: list[AuditListener] = []
+        self._count = 0
+        store.watch(self._pod_changed, resources.PODS)
+        store.watch(self._node_pool_changed, resources.NODE_POOLS)
+        store.watch(self._node_claim_changed, resources.NODE_CLAIMS)
+
+    def listen(self, listener: AuditListener) -> None:
+        """Call `listener` with each event from now on."""
+        self._listeners.append(listener)
+
+    def _pod_changed(self, change: Change) -> None:
+        if change.new is None:
+            graceful = change.old is not None and is_deleting(change.old)
+            user = _KUBELET + change.obj["spec"].get("nodeName", "") if graceful else _USERS[change.by]
+            self._emit(resources.PODS, change.obj, "delete", user, None, response=change.obj)
+        elif change.old is not None and is_deleting(change.new) and not is_deleting(change.old):
+            # An eviction is logged as `create pods/eviction`, which no function is subscribed to.
+            if change.cause != "eviction":
+                self._emit(resources.PODS, change.new, "delete", _USERS[change.by], None)
+        elif _is_verdict(change):
+            patch = {"status": {"conditions": [condition_of(change.new, "PodScheduled")]}}
+            self._emit(resources.PODS, change.new, "patch", _SCHEDULER, patch, subresource="status")
+        elif change.old is not None and is_finished(change.new) and not is_finished(change.old) and node_of(change.new):
+            finished = {"status": {"phase": phase_of(change.new)}}
+            user = _KUBELET + node_of(change.new)
+            self._emit(resources.PODS, change.new, "patch", user, finished, subresource="status")
+        elif change.old is not None and not node_of(change.new) and _renominated(change.old, change.new):
+            user = _USERS[PROGRAM] if change.by == PROGRAM else _SCHEDULER
+            named: JsonObject = {"nominatedNodeName": nominated_node(change.new) or None}
+            renamed: JsonObject = {"status": named}
+            self._emit(resources.PODS, change.new, "patch", user, renamed, subresource="status", response=change.new)
+
+    def _node_pool_changed(self, change: Change) -> None:
+        user = _USERS[change.by]
+        if change.new is None:
+            self._emit(resources.NODE_POOLS, change.obj, "delete", user, None)
+        elif change.old is None:
+            self._emit(resources.NODE_POOLS, change.new, "create", user, change.new, code=_CREATED)
+        else:
+            subresource = "status" if change.old.get("spec") is change.new.get("spec") else ""
+            self._emit(resources.NODE_POOLS, change.new, "patch", user, change.new, subresource=subresource)
+
+    def _node_claim_changed(self, change: Change) -> None:
+        was_deleted = change.old is not None and is_deleting(change.old)
+        if (change.new is None or is_deleting(change.new)) and not was_deleted:
+            self._emit(resources.NODE_CLAIMS, change.obj, "delete", _USERS[change.by], None)
+        elif change.old is None:
+            self._emit(resources.NODE_CLAIMS, change.obj, "create", _USERS[change.by], change.new, code=_CREATED)
+
+    def _emit(
+        self,
+        resource: Resource,
+        obj: JsonObject,
+        verb: str,
+        user: str,
+        request: JsonObject | None,
+        *,
+        response: JsonObject | None = None,
+        subresource: str = "",
+        code: int = _OK,
+    ) -> None:
+        if not self._listeners:
+            return
+        self._count += 1
+        event = self._event(resource, obj, verb, user)
+        if subresource:
+            event["objectRef"]["subresource"] = subresource
+        if request is not None:
+            event["requestObject"] = request
+        if response is not None:
+            event["responseObject"] = response
+        event["responseStatus"] = {"metadata": {}, "code": code}
+        for listener in self._listeners:
+            listener(event)
+
+    def _event(self, resource: Resource, obj: JsonObject, verb: str, user: str) -> JsonObject:
+        namespace, name = key_of(obj)
+        stamp = self._store.clock.now().replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+        reference = {"resource": resource.plural, "name": name, "uid": uid_of(obj), "apiVersion": resource.version}
+        reference |= {"namespace": namespace} if namespace else {}
+        reference |= {"apiGroup": resource.group} if resource.group else {}
+        return {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "RequestResponse",
+            "auditID": f"00000000-0000-4000-8000-{self._count:012d}",
+            "stage": "ResponseComplete",
+            "requestURI": resource.path(name, namespace),
+            "verb": verb,
+            "user": {"username": user, "groups": _GROUPS.get(user, [])},
+            "objectRef": reference,
+            "requestReceivedTimestamp": stamp,
+            "stageTimestamp": stamp,
+            "annotations": {"authorization.k8s.io/decision": "allow"},
+        }
+
+
+def _renominated(old: JsonObject, new: JsonObject) -> bool:
+    return nominated_node(old) != nominated_node(new)
+
+
+def _is_verdict(change: Change) -> bool:
+    """Whether the scheduler has just reported, or repeated, that no node can take the pod."""
+    condition = condition_of(change.obj, "PodScheduled")
+    said = condition.get("status") == "False" and condition.get("reason") == "Unschedulable"
+    return bool(said) and (change.old is None or condition_of(change.old, "PodScheduled") != condition)
+
+
+# Background garbage collection: an object's dependents are deleted after it, and so are the objects in a Namespace.
+
+
+class GarbageCollector:
+    """Deletes objects whose owners are all gone."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        store.watch(self._changed)
+
+    def _changed(self, change: Change) -> None:
+        if change.new is not None:
+            return
+        uid = uid_of(change.obj)
+        if self._store.owned_by(uid):
+            self._store.clock.after(CONTROLLER_DELAY, lambda: self._collect(uid))
+        if change.resource == resources.NAMESPACES:
+            name = name_of(change.obj)
+            self._store.clock.after(CONTROLLER_DELAY, lambda: self._empty(name))
+
+    def _collect(self, uid: str) -> None:
+        for resource, obj in self._store.owned_by(uid):
+            others = [ref["uid"] for ref in obj["metadata"]["ownerReferences"] if ref["uid"] != uid]
+            if not is_deleting(obj) and not any(self._store.has_uid(other) for other in others):
+                namespace, name = key_of(obj)
+                self._store.delete(resource, name, namespace=namespace)
+
+    def _empty(self, namespace: str) -> None:
+        if self._store.find(resources.NAMESPACES, namespace) is not None:
+            return
+        for resource in resources.ALL:
+            for obj in self._store.in_namespace(resource, namespace) if resource.namespaced else ():
+                present = self._store.find(resource, name_of(obj), namespace)
+                if present is not None and not is_deleting(present):
+                    self._store.delete(resource, name_of(obj), namespace=namespace)
+
+
+# NoExecute taints: pods that do not tolerate them are deleted; those with tolerationSeconds are deleted after that time.
+
+
+class TaintEviction:
+    """The controller that deletes pods which do not tolerate a NoExecute taint of their node."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._queue = WorkQueue(store.clock, self._reconcile)
+        self._since: dict[str, datetime] = {}
+        store.watch(self._node_changed, resources.NODES)
+        store.watch(self._pod_changed, resources.PODS)
+
+    def _node_changed(self, change: Change) -> None:
+        before = spec_of(change.old).get("taints") if change.old else None
+        if change.new is not None and spec_of(change.new).get("taints") != before:
+            self._queue.add(("", name_of(change.new)))
+
+    def _pod_changed(self, change: Change) -> None:
+        if change.new is None:
+            self._since.pop(uid_of(change.obj), None)
+        elif node_of(change.new) and (change.old is None or not node_of(change.old)):
+            node = self._store.find(resources.NODES, node_of(change.new))
+            if node is not None and _driving(node):
+                self._queue.add(("", name_of(node)))
+
+    def _reconcile(self, key: Key) -> None:
+        node = self._store.find(resources.NODES, key[1])
+        if node is None:
+            return
+        taints = _driving(node)
+        now = self._store.clock.now()
+        for pod in self._store.pods_on(key[1]):
+            patience = _patience(pod, taints)
+            if not taints or patience is None:
+                self._since.pop(uid_of(pod), None)
+                continue
+            due = self._since.setdefault(uid_of(pod), now) + patience
+            if now < due:
+                self._store.clock.at(due, lambda: self._queue.add(key))
+            elif is_active(pod):
+                namespace, name = key_of(pod)
+                self._store.delete(resources.PODS, name, namespace=namespace)
+
+
+def _driving(node: JsonObject) -> list[JsonObject]:
+    return [taint for taint in spec_of(node).get("taints") or () if taint["effect"] == "NoExecute"]
+
+
+def _patience(pod: JsonObject, taints: list[JsonObject]) -> timedelta | None:
+    """How long the pod stays under these taints, None for no limit."""
+    shortest: timedelta | None = None
+    for taint in taints:
+        matching = [t for t in pod["spec"].get("tolerations") or () if tolerates(t, taint)]
+        if not matching:
+            return timedelta(0)
+        limits = [timedelta(seconds=max(0, s)) for t in matching if (s := t.get("tolerationSeconds")) is not None]
+        if limits:
+            shortest = min([*limits, shortest] if shortest is not None else limits)
+    return shortest
+
+
+_FIRST: Final = (resources.NAMESPACES, resources.PRIORITY_CLASSES, resources.STORAGE_CLASSES)
 """Kinds applied before others that refer to them, in any input order."""
 
 
@@ -65,7 +395,7 @@ class Cluster:
         Raises:
             InvalidInputError: If the API server would refuse one of them; none is applied then.
         """
-        known = [(kinds.BY_KIND[obj["kind"]], obj) for obj in objects if obj.get("kind") in kinds.BY_KIND]
+        known = [(resources.BY_KIND[obj["kind"]], obj) for obj in objects if obj.get("kind") in resources.BY_KIND]
         for resource, obj in known:
             check(resource, obj)
         for resource, obj in sorted(known, key=lambda pair: pair[0] not in _FIRST):
@@ -100,11 +430,11 @@ class Cluster:
 
     def pods(self) -> tuple[JsonObject, ...]:
         """Return all current pods, by namespace and name. Do not change them."""
-        return self._store.all(kinds.PODS)
+        return self._store.all(resources.PODS)
 
     def nodes(self) -> tuple[JsonObject, ...]:
         """Return all current nodes, by name. Do not change them."""
-        return self._store.all(kinds.NODES)
+        return self._store.all(resources.NODES)
 
     def objects(self, kind: str) -> tuple[JsonObject, ...]:
         """Return all current objects of a kind. Do not change them. Raises InvalidInputError for an unknown kind."""
@@ -119,7 +449,7 @@ class Cluster:
         before = self._applied.get((resource, (namespace, name)))
         self._applied[resource, (namespace, name)] = obj
         if self._store.find(resource, name, namespace) is None:
-            if resource == kinds.NODES:
+            if resource == resources.NODES:
                 self._kubelets.adopt(obj)
                 return
             self._store.create(resource, obj, by=by)
@@ -133,7 +463,7 @@ class Cluster:
 def _start_control_plane(store: Store) -> tuple[Scheduler, Kubelets]:
     """Start the controllers, the scheduler and the kubelets; they listen to the store in this order."""
     GarbageCollector(store)
-    for resource in (kinds.REPLICA_SETS, kinds.REPLICATION_CONTROLLERS):
+    for resource in (resources.REPLICA_SETS, resources.REPLICATION_CONTROLLERS):
         ReplicaSets(store, resource)
     Deployments(store)
     StatefulSets(store)
@@ -158,6 +488,6 @@ def _pruned(removals: JsonObject, patch: JsonObject) -> JsonObject:
 
 
 def _resource(kind: str) -> Resource:
-    if kind not in kinds.BY_KIND:
+    if kind not in resources.BY_KIND:
         raise InvalidInputError(f"{kind!r} is not a kind that the simulated cluster knows")
-    return kinds.BY_KIND[kind]
+    return resources.BY_KIND[kind]

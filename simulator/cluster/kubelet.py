@@ -7,15 +7,19 @@ from typing import Any, Final
 
 from core import labels
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
-from simulator.cluster.event_recorder import NODE_CLAIM
-from simulator.cluster.node_lifecycle import NOT_READY_TAINTS, NodeLifecycle
-from simulator.cluster.objects import (
+from core.manifests.wire import resources
+from core.manifests.wire.resources import Resource
+from simulator.cluster.controllers import NOT_READY_TAINTS, NodeLifecycle
+from simulator.cluster.store import (
     CONTROLLER,
     RUN_SECONDS,
     USER,
+    Change,
+    Store,
     annotations_of,
     condition_of,
+    controller_of,
+    full_name,
     is_active,
     is_deleting,
     is_finished,
@@ -23,6 +27,7 @@ from simulator.cluster.objects import (
     key_of,
     labels_of,
     name_of,
+    namespace_of,
     node_of,
     phase_of,
     spec_of,
@@ -31,8 +36,108 @@ from simulator.cluster.objects import (
     uid_of,
     with_condition,
 )
-from simulator.cluster.store import Change, Store
-from simulator.cluster.volumes.attacher import VolumeAttacher
+from simulator.cluster.volumes import VolumeAttacher
+from simulator.record import Recorder
+
+# Records events of the cluster from the changes of its objects alone.
+
+
+DISRUPTION_REASON: Final = "fleetwright.dev/disruption-reason"
+NODE_CLAIM: Final = "simulate.fleetwright.dev/nodeclaim"
+"""Annotation of a Node: the claim of its instance, according to the table or the instance's tags when it joins."""
+
+_SILENT: Final = (resources.PODS, resources.NODES, resources.NAMESPACES, resources.CSI_NODES)
+_STATUS_RECORDED: Final = (resources.NODE_POOLS, resources.EC2_NODE_CLASSES, resources.NODE_CLAIMS)
+"""Kinds whose status the functions write for users. The embedded controllers write the status of other kinds."""
+
+
+class EventRecorder:
+    """Listens to the store and emits the record's events for pods, nodes and applied objects."""
+
+    def __init__(self, store: Store, recorder: Recorder) -> None:
+        self._recorder = recorder
+        store.watch(self._pod, resources.PODS)
+        store.watch(self._node, resources.NODES)
+        store.watch(self._other, *(resource for resource in resources.ALL if resource not in _SILENT))
+
+    def _pod(self, change: Change) -> None:
+        old, new = change.old, change.new
+        if old is None:
+            owner = controller_of(change.obj)
+            said = f"{owner['kind']}/{owner['name']}" if owner else ""
+            self._recorder.emit("podCreated", pod=full_name(change.obj), owner=said, object=new)
+        if new is not None:
+            self._pod_progress(old, new)
+        if change.cause and old is not None and not is_deleting(old) and node_of(old) and not is_finished(old):
+            self._recorder.emit("podEvicted", pod=full_name(old), node=node_of(old), by=change.cause)
+        if new is None:
+            self._recorder.emit("podDeleted", pod=full_name(change.obj), by=change.by)
+
+    def _pod_progress(self, old: JsonObject | None, new: JsonObject) -> None:
+        pod, node = full_name(new), node_of(new)
+        if node and (old is None or not node_of(old)):
+            self._recorder.emit("podBound", pod=pod, node=node)
+        was_ready = old is not None and is_ready(old)
+        if is_ready(new) and not was_ready:
+            self._recorder.emit("podReady", pod=pod, node=node)
+        if is_finished(new) and not (old is not None and is_finished(old)):
+            self._recorder.emit("podFinished", pod=pod, phase=phase_of(new))
+        elif was_ready and not is_ready(new):
+            self._recorder.emit("podUnready", pod=pod, node=node)
+
+    def _node(self, change: Change) -> None:
+        old, new = change.old, change.new
+        if new is None:
+            self._recorder.emit("nodeDeleted", node=name_of(change.obj), by=change.by)
+            return
+        name = name_of(new)
+        if old is None:
+            provider_id = spec_of(new).get("providerID", "")
+            claim = annotations_of(new).get(NODE_CLAIM, "")
+            self._recorder.emit("nodeJoined", node=name, nodeClaim=claim, providerID=provider_id, object=new)
+        was_ready = old is not None and is_ready(old)
+        if is_ready(new) != was_ready:
+            self._recorder.emit("nodeReady" if is_ready(new) else "nodeNotReady", node=name)
+        if old is None:
+            return
+        self._taints(old, new, change.by)
+        if labels_of(old) != labels_of(new) or annotations_of(old) != annotations_of(new):
+            self._applied("Node", new, change.by)
+
+    def _taints(self, old: JsonObject, new: JsonObject, by: str) -> None:
+        before, after = _taints_of(old), _taints_of(new)
+        for event, these, others, node in (("nodeUntainted", before, after, old), ("nodeTainted", after, before, new)):
+            for key, effect in sorted(these.keys() - others.keys()):
+                fields: dict[str, Any] = {"node": name_of(new), "key": key, "effect": effect, "by": by}
+                if key == labels.DISRUPTED_TAINT:
+                    fields["reason"] = annotations_of(node).get(DISRUPTION_REASON) or these[key, effect]
+                self._recorder.emit(event, **fields)
+
+    def _other(self, change: Change) -> None:
+        if change.new is None:
+            namespace, name = namespace_of(change.obj), name_of(change.obj)
+            self._recorder.emit(
+                "objectDeleted", kind=change.resource.kind, name=name, namespace=namespace, by=change.by
+            )
+        elif change.old is None or _news(change.resource, change.old) != _news(change.resource, change.new):
+            self._applied(change.resource.kind, change.new, change.by)
+
+    def _applied(self, kind: str, obj: JsonObject, by: str) -> None:
+        self._recorder.emit(
+            "objectApplied", kind=kind, name=name_of(obj), namespace=namespace_of(obj), by=by, object=obj
+        )
+
+
+def _taints_of(node: JsonObject) -> dict[tuple[str, str], str]:
+    return {(t["key"], t["effect"]): t.get("value", "") for t in spec_of(node).get("taints") or ()}
+
+
+def _news(resource: Resource, obj: JsonObject) -> JsonObject:
+    """Return the object without the API server's counters in its metadata, and without a status that is not recorded."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in ("resourceVersion", "generation")}
+    left_out = () if resource in _STATUS_RECORDED else ("status",)
+    return {**{key: value for key, value in obj.items() if key not in left_out}, "metadata": metadata}
+
 
 NODE_READY_DELAY: Final = timedelta(seconds=5)
 """From a node's registration to its readiness."""
@@ -60,8 +165,8 @@ class Kubelets:
         self._lifecycle = lifecycle
         self._alive: dict[str, str] = {}
         self._exits: dict[str, timedelta] = {}
-        store.watch(self._pod_changed, kinds.PODS)
-        store.watch(self._node_changed, kinds.NODES)
+        store.watch(self._pod_changed, resources.PODS)
+        store.watch(self._node_changed, resources.NODES)
 
     def join(self, node: JsonObject, node_claim: str) -> None:
         """Register a node that is not ready yet, and make it ready a little later."""
@@ -86,7 +191,7 @@ class Kubelets:
         lost = [name for name, known in self._alive.items() if known == provider_id]
         for name in lost:
             del self._alive[name]
-            node = self._store.find(kinds.NODES, name)
+            node = self._store.find(resources.NODES, name)
             if node is not None:
                 self._lifecycle.lose(node)
 
@@ -94,44 +199,46 @@ class Kubelets:
         capacity = status.get("capacity") or status.get("allocatable") or {}
         status = {"allocatable": capacity, **status, "capacity": capacity}
         self._alive[name_of(node)] = spec_of(node).get("providerID", "")
-        return self._store.create(kinds.NODES, {**node, "status": status}, by=by)
+        return self._store.create(resources.NODES, {**node, "status": status}, by=by)
 
     def _become_ready(self, joined: JsonObject) -> None:
-        node = self._store.find(kinds.NODES, name_of(joined))
+        node = self._store.find(resources.NODES, name_of(joined))
         if node is None or uid_of(node) != uid_of(joined) or name_of(node) not in self._alive:
             return
         conditions = with_condition(node, "Ready", "True", self._store.clock.now(), reason="KubeletReady")
         taints = [taint for taint in spec_of(node).get("taints") or () if taint not in NOT_READY_TAINTS]
         body = {"spec": {"taints": taints}, "status": {"conditions": conditions}}
-        self._finish_registration(self._store.patch(kinds.NODES, name_of(node), body))
+        self._finish_registration(self._store.patch(resources.NODES, name_of(node), body))
 
     def _finish_registration(self, node: JsonObject) -> None:
         """The EBS driver makes itself known, and pods that were bound before start."""
-        if self._store.find(kinds.CSI_NODES, name_of(node)) is None:
+        if self._store.find(resources.CSI_NODES, name_of(node)) is None:
             driver = {
                 "name": EBS_DRIVER,
                 "nodeID": spec_of(node).get("providerID", "").rpartition("/")[2],
                 "topologyKeys": [labels.EBS_ZONE],
                 "allocatable": {"count": EBS_VOLUMES_MAX},
             }
-            self._store.create(kinds.CSI_NODES, {"metadata": {"name": name_of(node)}, "spec": {"drivers": [driver]}})
+            self._store.create(
+                resources.CSI_NODES, {"metadata": {"name": name_of(node)}, "spec": {"drivers": [driver]}}
+            )
         zone = labels_of(node).get(labels.ZONE)
         if zone and labels.EBS_ZONE not in labels_of(node):
-            self._store.patch(kinds.NODES, name_of(node), {"metadata": {"labels": {labels.EBS_ZONE: zone}}})
+            self._store.patch(resources.NODES, name_of(node), {"metadata": {"labels": {labels.EBS_ZONE: zone}}})
         for pod in self._store.pods_on(name_of(node)):
             self._plan_start(pod)
 
     def _node_changed(self, change: Change) -> None:
         if change.new is None:
             self._alive.pop(name_of(change.obj), None)
-            if self._store.find(kinds.CSI_NODES, name_of(change.obj)) is not None:
-                self._store.delete(kinds.CSI_NODES, name_of(change.obj))
+            if self._store.find(resources.CSI_NODES, name_of(change.obj)) is not None:
+                self._store.delete(resources.CSI_NODES, name_of(change.obj))
 
     def _pod_changed(self, change: Change) -> None:
         if change.new is None:
             self._exits.pop(uid_of(change.obj), None)
             return
-        node = self._store.find(kinds.NODES, node_of(change.new)) if node_of(change.new) else None
+        node = self._store.find(resources.NODES, node_of(change.new)) if node_of(change.new) else None
         if node is None or name_of(node) not in self._alive:
             return
         if is_deleting(change.new):
@@ -155,7 +262,7 @@ class Kubelets:
             conditions = with_condition(pod, kind, "True", now)
             pod = {**pod, "status": {**status_of(pod), "conditions": conditions}}
         fields: dict[str, Any] = {"phase": "Running", "startTime": timestamp(now)}
-        self._store.patch_status(kinds.PODS, pod, conditions=status_of(pod)["conditions"], **fields)
+        self._store.patch_status(resources.PODS, pod, conditions=status_of(pod)["conditions"], **fields)
         seconds = _run_seconds(pod)
         if seconds is not None:
             self._store.clock.after(timedelta(seconds=seconds), lambda: self._finish(planned))
@@ -165,7 +272,7 @@ class Kubelets:
         if pod is None or not is_active(pod):
             return
         conditions = with_condition(pod, "Ready", "False", self._store.clock.now(), reason="PodCompleted")
-        self._store.patch_status(kinds.PODS, pod, phase="Succeeded", conditions=conditions)
+        self._store.patch_status(resources.PODS, pod, phase="Succeeded", conditions=conditions)
 
     def _plan_exit(self, pod: JsonObject) -> None:
         """End the pod after its exit time; a shorter grace, even one that is set later, cuts that."""
@@ -182,13 +289,13 @@ class Kubelets:
         namespace, name = key_of(pod)
         if not is_finished(pod) and pod["metadata"].get("finalizers"):
             conditions = with_condition(pod, "Ready", "False", self._store.clock.now(), reason="PodCompleted")
-            self._store.patch_status(kinds.PODS, pod, phase="Succeeded", conditions=conditions)
-        self._store.delete(kinds.PODS, name, namespace=namespace, grace_seconds=0)
+            self._store.patch_status(resources.PODS, pod, phase="Succeeded", conditions=conditions)
+        self._store.delete(resources.PODS, name, namespace=namespace, grace_seconds=0)
 
     def _present(self, planned: JsonObject) -> JsonObject | None:
         """The pod as it is now, None if it, or its node's kubelet, is gone."""
         namespace, name = key_of(planned)
-        pod = self._store.find(kinds.PODS, name, namespace)
+        pod = self._store.find(resources.PODS, name, namespace)
         if pod is None or uid_of(pod) != uid_of(planned) or node_of(pod) not in self._alive:
             return None
         return pod

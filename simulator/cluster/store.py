@@ -6,33 +6,411 @@ got, and compare old with new.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
+from bisect import bisect_left, insort
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
 from adapters.ports import ConflictError, NotFoundError
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import resources
+from core.manifests.wire import resources as kinds
+from core.manifests.wire.resources import Resource
 from simulator.clock import VirtualClock
-from simulator.cluster.defaults import defaulted
-from simulator.cluster.indexed_objects import IndexedObjects
-from simulator.cluster.merge_patch import merged
-from simulator.cluster.objects import (
-    CONTROLLER,
-    annotations_of,
-    is_deleting,
-    is_finished,
-    key_of,
-    node_of,
-    spec_of,
-    timestamp,
-    uid_of,
-)
+
+# Fills in what the API server and its admission plugins do when an object is created.
+
+
+Lookup = Callable[[Resource, str], JsonObject | None]
+"""Finds a cluster-wide object by name; without a name the one that is marked as the default."""
+
+NODE_TROUBLE: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+TROUBLE_TOLERATED_SECONDS: Final = 300
+"""The default time for which a pod stays on a node that is not ready (admission, DefaultTolerationSeconds)."""
+
+_ROLLING: Final = {"type": "RollingUpdate"}
+_SPEC_DEFAULTS: Final[Mapping[Resource, Mapping[str, Any]]] = {
+    resources.DEPLOYMENTS: {"replicas": 1, "revisionHistoryLimit": 10},
+    resources.REPLICA_SETS: {"replicas": 1},
+    resources.REPLICATION_CONTROLLERS: {"replicas": 1},
+    resources.STATEFUL_SETS: {"replicas": 1, "podManagementPolicy": "OrderedReady", "updateStrategy": _ROLLING},
+    resources.DAEMON_SETS: {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}},
+    resources.JOBS: {"backoffLimit": 6, "suspend": False, "completionMode": "NonIndexed"},
+    resources.CRON_JOBS: {
+        "concurrencyPolicy": "Allow",
+        "suspend": False,
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    },
+    resources.PERSISTENT_VOLUME_CLAIMS: {"volumeMode": "Filesystem"},
+    resources.PERSISTENT_VOLUMES: {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"},
+}
+_WITH_STATUS: Final = (resources.NODES,)
+"""The kinds whose status a creator may give; all others begin without one."""
+
+_EMPTY_STATUS: Final[Mapping[Resource, JsonObject]] = {
+    resources.PODS: {"phase": "Pending"},
+    resources.NAMESPACES: {"phase": "Active"},
+    resources.PERSISTENT_VOLUMES: {"phase": "Available"},
+    resources.PERSISTENT_VOLUME_CLAIMS: {"phase": "Pending"},
+}
+
+
+def defaulted(resource: Resource, obj: JsonObject, lookup: Lookup) -> JsonObject:
+    """The object as the API server would keep it."""
+    obj = dict(obj)
+    if resource not in _WITH_STATUS:
+        obj.pop("status", None)
+    if resource in _EMPTY_STATUS:
+        obj["status"] = dict(_EMPTY_STATUS[resource])
+    if resource in _SPEC_DEFAULTS:
+        obj["spec"] = {**_SPEC_DEFAULTS[resource], **_given(obj.get("spec"))}
+    shape = _SHAPES.get(resource)
+    return shape(obj, lookup) if shape else obj
+
+
+def _given(mapping: JsonObject | None) -> JsonObject:
+    """Without nulls, which count as absent."""
+    return {key: value for key, value in (mapping or {}).items() if value is not None}
+
+
+def _pod(obj: JsonObject, lookup: Lookup) -> JsonObject:
+    spec = {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "schedulerName": "default-scheduler",
+        **_given(obj.get("spec")),
+    }
+    for field in ("containers", "initContainers"):
+        if spec.get(field):
+            spec[field] = [_container(container) for container in spec[field]]
+    spec["tolerations"] = _with_default_tolerations(spec.get("tolerations") or [])
+    if "priority" not in spec:
+        found = lookup(resources.PRIORITY_CLASSES, spec.get("priorityClassName", ""))
+        spec["priority"] = (
+            int(found.get("value", 0)) if found else _SYSTEM_PRIORITIES.get(spec.get("priorityClassName"), 0)
+        )
+    return {**obj, "spec": spec}
+
+
+_SYSTEM_PRIORITIES: Final[Mapping[Any, int]] = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+
+
+def _container(container: JsonObject) -> JsonObject:
+    """A container's limits become its requests where no request is given."""
+    resources = container.get("resources") or {}
+    limits = resources.get("limits") or {}
+    if not limits:
+        return container
+    return {**container, "resources": {**resources, "requests": {**limits, **(resources.get("requests") or {})}}}
+
+
+def _with_default_tolerations(tolerations: list[JsonObject]) -> list[JsonObject]:
+    added = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TROUBLE_TOLERATED_SECONDS}
+        for key in NODE_TROUBLE
+        if not any(t.get("key") in (None, "", key) and t.get("effect") in (None, "", "NoExecute") for t in tolerations)
+    ]
+    return [*tolerations, *added]
+
+
+def _deployment(obj: JsonObject, _lookup: Lookup) -> JsonObject:
+    strategy = _given(obj["spec"].get("strategy"))
+    if strategy.get("type", "RollingUpdate") == "RollingUpdate":
+        rolling = {"maxSurge": "25%", "maxUnavailable": "25%", **_given(strategy.get("rollingUpdate"))}
+        strategy = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    return {**obj, "spec": {**obj["spec"], "strategy": strategy}}
+
+
+def _replication_controller(obj: JsonObject, _lookup: Lookup) -> JsonObject:
+    selector = obj["spec"].get("selector") or obj["spec"]["template"].get("metadata", {}).get("labels", {})
+    return {**obj, "spec": {**obj["spec"], "selector": selector}}
+
+
+def _job(obj: JsonObject, _lookup: Lookup) -> JsonObject:
+    spec = obj["spec"]
+    if "parallelism" not in spec:
+        spec = {"completions": 1, **spec, "parallelism": 1}
+    return {**obj, "spec": spec}
+
+
+def _storage_class(obj: JsonObject, _lookup: Lookup) -> JsonObject:
+    return {"volumeBindingMode": "Immediate", "reclaimPolicy": "Delete", **_given(obj)}
+
+
+def _claim(obj: JsonObject, lookup: Lookup) -> JsonObject:
+    if "storageClassName" in obj["spec"]:
+        return obj
+    default = lookup(resources.STORAGE_CLASSES, "")
+    return {**obj, "spec": {**obj["spec"], "storageClassName": default["metadata"]["name"]}} if default else obj
+
+
+def _namespace(obj: JsonObject, _lookup: Lookup) -> JsonObject:
+    metadata = obj["metadata"]
+    own = {"kubernetes.io/metadata.name": metadata["name"]}
+    return {**obj, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **own}}}
+
+
+def _node(obj: JsonObject, _lookup: Lookup) -> JsonObject:
+    metadata = obj["metadata"]
+    own = {"kubernetes.io/hostname": metadata["name"]}
+    return {**obj, "metadata": {**metadata, "labels": {**own, **(metadata.get("labels") or {})}}}
+
+
+_SHAPES: Final[Mapping[Resource, Callable[[JsonObject, Lookup], JsonObject]]] = {
+    resources.PODS: _pod,
+    resources.DEPLOYMENTS: _deployment,
+    resources.REPLICATION_CONTROLLERS: _replication_controller,
+    resources.JOBS: _job,
+    resources.STORAGE_CLASSES: _storage_class,
+    resources.PERSISTENT_VOLUME_CLAIMS: _claim,
+    resources.NAMESPACES: _namespace,
+    resources.NODES: _node,
+}
+
+
+# JSON merge patch (RFC 7386) without changing the patched object.
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """Return the target with the patch applied. Unchanged parts are shared; without a change it is the target itself."""
+    if not isinstance(patch, dict):
+        return target if target == patch else patch
+    before = target if isinstance(target, dict) else {}
+    after = dict(before)
+    changed = before is not target
+    for key, value in patch.items():
+        if value is None:
+            changed |= after.pop(key, None) is not None
+            continue
+        inner = merged(before.get(key), value)
+        changed |= key not in before or inner is not before[key]
+        after[key] = inner
+    return after if changed else target
+
+
+def difference(before: Any, after: Any) -> Any:
+    """The merge patch that turns one JSON object into another."""
+    patch: dict[str, Any] = dict.fromkeys(key for key in before if key not in after)
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            if inner := difference(old, value):
+                patch[key] = inner
+        elif key not in before or old != value:
+            patch[key] = value
+    return patch
+
+
+# Reading whole Kubernetes objects, as plain JSON: names, owners, conditions, times.
+
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+PROGRAM: Final = "program"
+USER: Final = "user"
+CONTROLLER: Final = "controller"
+
+RUN_SECONDS: Final = "simulate.fleetwright.dev/run-seconds"
+"""Annotation of pods: they finish this many seconds after they started."""
+
+FINISHED: Final = ("Succeeded", "Failed")
+
+
+def timestamp(moment: datetime) -> str:
+    """Return a time as the API server writes it: RFC 3339 in UTC, whole seconds."""
+    return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+
+
+def moment_of(text: str) -> datetime:
+    """Parse a time that `timestamp` wrote."""
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def key_of(obj: JsonObject) -> Key:
+    """Namespace and name of an object; the namespace is empty for those of the whole cluster."""
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def name_of(obj: JsonObject) -> str:
+    """The object's name."""
+    return str(obj["metadata"]["name"])
+
+
+def namespace_of(obj: JsonObject) -> str:
+    """The object's namespace, empty for those of the whole cluster."""
+    return str(obj["metadata"].get("namespace", ""))
+
+
+def uid_of(obj: JsonObject) -> str:
+    """The object's uid."""
+    return str(obj["metadata"]["uid"])
+
+
+def full_name(obj: JsonObject) -> str:
+    """`namespace/name`."""
+    return "/".join(part for part in key_of(obj) if part)
+
+
+def labels_of(obj: JsonObject) -> Mapping[str, str]:
+    """The object's labels."""
+    return obj["metadata"].get("labels") or {}
+
+
+def annotations_of(obj: JsonObject) -> Mapping[str, str]:
+    """The object's annotations."""
+    return obj["metadata"].get("annotations") or {}
+
+
+def spec_of(obj: JsonObject) -> JsonObject:
+    """The object's spec, empty where it has none."""
+    return obj.get("spec") or {}
+
+
+def status_of(obj: JsonObject) -> JsonObject:
+    """The object's status, empty where it has none."""
+    return obj.get("status") or {}
+
+
+def condition_of(obj: JsonObject, kind: str) -> JsonObject:
+    """The condition of that type, empty where there is none."""
+    return next((c for c in status_of(obj).get("conditions") or () if c["type"] == kind), {})
+
+
+def with_condition(obj: JsonObject, kind: str, status: str, now: datetime, **fields: str) -> list[JsonObject]:
+    """The object's conditions with one of them set; the transition time moves only where the status does."""
+    before = condition_of(obj, kind)
+    since = before["lastTransitionTime"] if before.get("status") == status else timestamp(now)
+    others = [c for c in status_of(obj).get("conditions") or () if c["type"] != kind]
+    return [*others, {"type": kind, "status": status, "lastTransitionTime": since, **fields}]
+
+
+def is_deleting(obj: JsonObject) -> bool:
+    """Return whether deletion was requested."""
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def controller_of(obj: JsonObject) -> JsonObject | None:
+    """The owner reference of the controller, None for an object without one."""
+    return next((ref for ref in obj["metadata"].get("ownerReferences") or () if ref.get("controller")), None)
+
+
+def owner_reference(resource: Resource, owner: JsonObject) -> JsonObject:
+    """Return the owner reference of an object that `owner` controls."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": name_of(owner),
+        "uid": uid_of(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def node_of(pod: JsonObject) -> str:
+    """The name of the node that the pod is bound to, empty for none."""
+    return str(pod["spec"].get("nodeName") or "")
+
+
+def phase_of(pod: JsonObject) -> str:
+    """The pod's phase."""
+    return str(status_of(pod).get("phase", "Pending"))
+
+
+def is_finished(pod: JsonObject) -> bool:
+    """Whether the pod has succeeded or failed."""
+    return phase_of(pod) in FINISHED
+
+
+def is_active(pod: JsonObject) -> bool:
+    """Return whether a controller counts the pod as a replica: neither finished nor being deleted."""
+    return not is_finished(pod) and not is_deleting(pod)
+
+
+def is_ready(obj: JsonObject) -> bool:
+    """Whether the condition Ready of a pod or node is true."""
+    return condition_of(obj, "Ready").get("status") == "True"
+
+
+# All objects of the cluster by kind, namespace and name, with indexes of pods by node and of objects by owner.
+
+
+class IndexedObjects:
+    """Objects by key. Each is replaced whole, and every answer is sorted."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Resource, dict[Key, JsonObject]] = {resource: {} for resource in resources.ALL}
+        self._keys: dict[Resource, list[Key]] = {resource: [] for resource in resources.ALL}
+        self._sorted: dict[Resource, tuple[JsonObject, ...]] = {}
+        self._by_node: dict[str, dict[Key, JsonObject]] = {}
+        self._by_owner: dict[str, dict[tuple[Resource, Key], None]] = {}
+        self._uids: set[str] = set()
+
+    def find(self, resource: Resource, name: str, namespace: str = "") -> JsonObject | None:
+        """The object, None if there is none."""
+        return self._objects[resource].get((namespace, name))
+
+    def all(self, resource: Resource) -> tuple[JsonObject, ...]:
+        """Every object of the kind, by namespace and name."""
+        if resource not in self._sorted:
+            objects = self._objects[resource]
+            self._sorted[resource] = tuple(map(objects.__getitem__, self._keys[resource]))
+        return self._sorted[resource]
+
+    def pods_on(self, node: str) -> list[JsonObject]:
+        """The pods that are bound to the node, by namespace and name."""
+        pods = self._by_node.get(node, {})
+        return [pods[key] for key in sorted(pods)]
+
+    def owned_by(self, uid: str) -> list[tuple[Resource, JsonObject]]:
+        """The objects that name this owner, by kind, namespace and name."""
+        return [(resource, self._objects[resource][key]) for resource, key in sorted(self._by_owner.get(uid, ()))]
+
+    def has_uid(self, uid: str) -> bool:
+        """Whether there is an object with this uid."""
+        return uid in self._uids
+
+    def _put(self, resource: Resource, old: JsonObject | None, new: JsonObject) -> None:
+        """Add an object, or replace `old`."""
+        key = key_of(new)
+        self._objects[resource][key] = new
+        self._index(resource, key, old, new)
+
+    def _take_out(self, resource: Resource, key: Key) -> None:
+        """Remove an object, which must exist."""
+        self._index(resource, key, self._objects[resource].pop(key), None)
+
+    def _index(self, resource: Resource, key: Key, old: JsonObject | None, new: JsonObject | None) -> None:
+        self._sorted.pop(resource, None)
+        if old is None and new is not None:
+            self._uids.add(uid_of(new))
+            insort(self._keys[resource], key)
+        elif new is None and old is not None:
+            self._uids.discard(uid_of(old))
+            keys = self._keys[resource]
+            del keys[bisect_left(keys, key)]
+        if resource == resources.PODS:
+            if old is not None and (node := node_of(old)):
+                self._by_node[node].pop(key)
+            if new is not None and (node := node_of(new)):
+                self._by_node.setdefault(node, {})[key] = new
+        before = old["metadata"].get("ownerReferences") if old else None
+        after = new["metadata"].get("ownerReferences") if new else None
+        if before is not after:
+            for reference in before or ():
+                self._by_owner[reference["uid"]].pop((resource, key), None)
+            for reference in after or ():
+                self._by_owner.setdefault(reference["uid"], {})[(resource, key)] = None
+
 
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5

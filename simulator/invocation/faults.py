@@ -5,16 +5,100 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final
+from functools import cache
+from typing import Any, Final, Literal
 
 import msgspec
 
+from adapters.ports import ConflictError, DeniedError, LostReplyError, PortError, ThrottledError, TransientError
 from simulator.clock import VirtualClock
-from simulator.invocation.calls import Fault
 from simulator.record import Recorder
 
-DUPLICATE: Final = "duplicate"
+# A call of a function to the outside, and the faults that may strike it.
+
+
+THROTTLE: Final = "throttle"
+ERROR: Final = "error"
+LOST_REPLY: Final = "lostReply"
+CRASH_BEFORE: Final = "crashBefore"
+CRASH_AFTER: Final = "crashAfter"
 DELAY: Final = "delay"
+DENIED: Final = "denied"
+CONFLICT: Final = "conflict"
+STALE: Final = "stale"
+PARTIAL: Final = "partial"
+KINDS: Final = (
+    THROTTLE,
+    ERROR,
+    LOST_REPLY,
+    CRASH_BEFORE,
+    CRASH_AFTER,
+    DELAY,
+    DENIED,
+    CONFLICT,
+    STALE,
+    PARTIAL,
+)
+
+EXCEPTION: Final = "exception"
+FLEET_ERROR: Final = "fleetError"
+FORMS: Final = (EXCEPTION, FLEET_ERROR)
+"""How a denial is reported: as the call's error, or among the `Errors` of an answered CreateFleet."""
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault on one attempt of a call.
+
+    Attributes:
+        delay: How long `delay` holds the attempt up; how old the list of `stale` is.
+        code: The error code of `denied`: one of the service's own, or an HTTP status of the API server.
+        form: The form of a `denied` error, one of `FORMS`.
+        instance_type, zone, capacity_type: The offerings that a fleet error concerns; None: all.
+    """
+
+    kind: str
+    delay: timedelta = timedelta(0)
+    code: str = ""
+    form: str = EXCEPTION
+    instance_type: str | None = None
+    zone: str | None = None
+    capacity_type: str | None = None
+
+    def concerns(self, instance_type: str, zone: str, capacity_type: str) -> bool:
+        """Whether a fleet error concerns this offering."""
+        return (
+            self.instance_type in (None, instance_type)
+            and self.zone in (None, zone)
+            and self.capacity_type in (None, capacity_type)
+        )
+
+
+class Call(msgspec.Struct, kw_only=True):
+    """One call to AWS as boto3 makes it; its attempts share it.
+
+    Attributes:
+        name: As a fault step names it: `ec2:CreateFleet`.
+    """
+
+    service: str
+    operation: str
+    parameters: dict[str, Any]
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Compute the name once: a dozen readers use it."""
+        self.name = f"{self.service}:{self.operation}"
+
+
+class CrashError(BaseException):
+    """The function crashes here; a BaseException, so that its own `except Exception` does not catch it."""
+
+
+class TimeoutExpiredError(CrashError):
+    """The function ran into its time-out."""
+
+
+DUPLICATE: Final = "duplicate"
 DROP: Final = "drop"
 COPY_AFTER: Final = timedelta(milliseconds=500)
 """Time between a message and its copy, so that the copy comes in another batch while the first one is being handled."""
@@ -157,3 +241,98 @@ class MessageFaults:
         elif kind == DUPLICATE:
             deliver()
             self._clock.after(COPY_AFTER, deliver)
+
+
+# The duration of calls in virtual time: one figure per call, as observed by functions in the same region.
+
+
+_USUAL: Final = timedelta(milliseconds=10)
+_BY_SERVICE: Final = {
+    "dynamodb": timedelta(milliseconds=5),
+    "kube": timedelta(milliseconds=8),
+    "s3": timedelta(milliseconds=30),
+    "ec2": timedelta(milliseconds=80),
+    "iam": timedelta(milliseconds=60),
+    "pricing": timedelta(milliseconds=60),
+}
+_BY_CALL: Final = {
+    "ec2:CreateFleet": timedelta(milliseconds=1500),
+    "ec2:TerminateInstances": timedelta(milliseconds=400),
+    "ec2:CreateLaunchTemplate": timedelta(milliseconds=250),
+    "ec2:RunInstances": timedelta(milliseconds=250),
+}
+
+
+@cache
+def latency(call: str) -> timedelta:
+    """How long a call takes, by its name (`ec2:CreateFleet`, `kube:list pods`)."""
+    return _BY_CALL.get(call) or _BY_SERVICE.get(call.partition(":")[0], _USUAL)
+
+
+# Applies time and faults to a function's calls to the cluster's API.
+
+
+class ClusterCalls:
+    """The hook around each call. Nothing else runs between a call's `before` and its `after`."""
+
+    def __init__(self, faults: Faults, spend: Callable[[timedelta], None]) -> None:
+        self._faults = faults
+        self._spend = spend
+        self._fault: Fault | None = None
+
+    def __call__(self, call: str, when: Literal["before", "after"]) -> None:
+        """Let time pass before a call, and let the armed fault strike before or after it."""
+        if when == "before":
+            self._before(call)
+        else:
+            self._after(call)
+
+    def _before(self, call: str) -> None:
+        self._spend(latency(call))
+        fault = self._fault = self._faults.take(call)
+        if fault is None:
+            return
+        error = _refusal(call, fault)
+        if error is not None:
+            raise error
+        if fault.kind == CRASH_BEFORE:
+            raise CrashError(call)
+        if fault.kind == DELAY:
+            self._spend(fault.delay)
+            self._fault = None
+
+    def _after(self, call: str) -> None:
+        fault, self._fault = self._fault, None
+        if fault is None:
+            return
+        if fault.kind == LOST_REPLY:
+            raise LostReplyError(call, "no answer came")
+        if fault.kind == CRASH_AFTER:
+            raise CrashError(call)
+        if fault.kind == STALE:
+            # The answer is as old as its network latency.
+            self._spend(fault.delay)
+
+
+def _refusal(call: str, fault: Fault) -> PortError | None:
+    """Return what the adapter would raise for the API server's answer; None if the fault is of another kind."""
+    status = _STATUS.get(fault.kind, "")
+    if fault.kind == DENIED:
+        status = fault.code or status
+    if fault.kind == CONFLICT and not call.startswith(_WRITES):
+        return None
+    return _ERRORS[status](call, f"{status} embedded in a scenario") if status in _ERRORS else None
+
+
+_WRITES: Final = ("kube:create", "kube:patch", "kube:delete")
+_STATUS: Final = {THROTTLE: "429", ERROR: "500", DENIED: "403", CONFLICT: "409"}
+_ERRORS: Final[dict[str, type[PortError]]] = {
+    "401": DeniedError,
+    "403": DeniedError,
+    "409": ConflictError,
+    "410": TransientError,
+    "429": ThrottledError,
+    "500": TransientError,
+    "503": TransientError,
+}
+"""As the real adapter takes them, after its own renewed token (401) and fresh lists (410)."""

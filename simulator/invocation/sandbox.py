@@ -12,9 +12,37 @@ import msgspec
 
 from installation.wiring import FunctionSpec
 from simulator.clock import VirtualClock
-from simulator.invocation.calls import CrashError, TimeoutExpiredError
-from simulator.invocation.context import Context
+from simulator.invocation.faults import CrashError, TimeoutExpiredError
 from simulator.record import Recorder
+
+# What Lambda tells a handler about its invocation.
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """Lambda's context of an invocation."""
+
+    function_name: str
+    memory_limit_in_mb: int
+    aws_request_id: str
+    clock: VirtualClock
+    deadline: datetime
+    function_version: str = "$LATEST"
+    log_stream_name: str = "simulated"
+
+    @property
+    def log_group_name(self) -> str:
+        """Its log group."""
+        return f"/aws/lambda/{self.function_name}"
+
+    @property
+    def invoked_function_arn(self) -> str:
+        """Its ARN."""
+        return f"arn:aws:lambda:us-east-1:123456789012:function:{self.function_name}"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """How long the invocation may still run."""
+        return max(0, round((self.deadline - self.clock.now()) / timedelta(milliseconds=1)))
+
 
 OK: Final = "ok"
 ERROR: Final = "error"
@@ -108,7 +136,7 @@ class Sandboxes:
         raise TimeoutExpiredError
 
     def side_by_side(self, tasks: Sequence[Callable[[], None]], patience: timedelta) -> tuple[bool, ...]:
-        """Run tasks of the function that runs at the same time, as threads do (`adapters.runtime.parallel_tasks`).
+        """Run tasks of the function that runs at the same time, as threads do (`adapters.runtime`).
 
         Raises:
             CrashError: If one of them raises it, after all have ended: the function crashes.

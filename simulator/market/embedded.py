@@ -15,8 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from adapters.list_prices import FILE, PriceList, listed_regions, price_list
-from core.catalogue.market import Market
-from core.catalogue.shape import Shape
+from core.catalogue.document import Market, Shape
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
 

@@ -17,7 +17,7 @@ import msgspec
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
 from adapters.list_prices import listed_regions, price_list
-from core.catalogue.shape import Shape, read_shape
+from core.catalogue.document import Shape, read_shape
 from simulator.market.embedded import OFFERINGS, TYPES, RegionOffers
 
 _WITHOUT_CURRENT_TYPES: Final = ("us-east-1e",)

@@ -12,17 +12,15 @@ import pytest
 from core import labels
 from core.disruption import disrupt
 from core.manifests.pods import PodTranslator
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from core.manifests.wire.decoding import from_object
 from core.model.catalogue import InstanceType
-from core.model.feature_gates import FeatureGates
 from core.model.plan import Command
 from core.model.pod import SCHEDULE_ANYWAY, TopologySpread
-from core.model.policy import DaemonSet, PodDisruptionBudget
-from core.model.snapshot import IGNORE, Options, Snapshot
+from core.model.snapshot import IGNORE, DaemonSet, FeatureGates, Options, PodDisruptionBudget, Snapshot
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint, Toleration
-from core.reasons.node import NodeReason
+from core.reasons.nodes import NodeReason
 from core.scheduling import schedule
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, OPEN, blocked, drifted, pod_on
@@ -181,7 +179,7 @@ def test_a_replacement_is_sized_by_what_pods_will_request(status: str) -> None:
         "spec": {"containers": [container], "nodeName": "n1"},
         "status": {"phase": "Running", "containerStatuses": [states] if status == "resized in place" else []},
     }
-    pod = PodTranslator().pod(from_object(kinds.PODS, written))
+    pod = PodTranslator().pod(from_object(resources.PODS, written))
     types = tuple(a_type(f"t{cpu}", cpu=str(cpu), price=cpu / 20) for cpu in (2, 4, 16))
     (command,) = disrupt(fleet(types, {"n1": (types[2], "0")}, pods=(pod,))).commands
     assert launched(command) == ["t4"]

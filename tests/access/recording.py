@@ -10,7 +10,7 @@ from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from adapters.ports import DeniedError
-from core.manifests.wire.api_resources import PODS, Resource
+from core.manifests.wire.resources import PODS, Resource
 from tests.access.iam import Policy, Request
 from tests.access.requests import Authorizations
 

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from adapters.aws.dynamodb import request_pace, unavailable_offerings
-from adapters.aws.s3_catalogue import KEY as MARKET
-from adapters.aws.s3_quotas import KEY as QUOTAS
+from adapters.aws.dynamodb import launch_memory
+from adapters.aws.market import KEY as MARKET
+from adapters.aws.quotas import KEY as QUOTAS
 from installation.settings import Settings
 from tests.access.iam import Request
 from tests.access.template import ACCOUNT, REGION
@@ -20,7 +20,7 @@ Parameters = Mapping[str, Any]
 Tags = dict[str, str]
 
 _EC2: Final = f"arn:aws:ec2:{REGION}:{ACCOUNT}"
-_SHARED: Final = (unavailable_offerings.PARTITION, request_pace.PARTITION)
+_SHARED: Final = (launch_memory.PARTITION, launch_memory.PACE_PARTITION)
 """Partitions of the table that clusters share."""
 
 _ITEM_ACTIONS: Final = {

@@ -17,15 +17,14 @@ import msgspec
 from adapters.messages import WorkItem
 from adapters.store import SweepState
 from core.approval.proposal import Proposal
-from core.brakes.brake import Brake
-from core.brakes.breaker import Breaker
-from core.catalogue.facts import MarketFacts
-from core.disruption.move_history import CommandOutcome, FailedCommand
-from core.disruption.rollouts import Rollout
-from core.launch.denials.denial import LaunchDenial
+from core.brakes import Brake
+from core.breakers import Breaker
+from core.catalogue.build import MarketFacts
+from core.disruption.move_history import CommandOutcome, FailedCommand, Rollout
+from core.launch.denials import LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
-from core.model.moved_workload import EvictedNode, MovedWorkload
 from core.model.plan import StoredTarget
+from core.model.snapshot import EvictedNode, MovedWorkload
 from core.version import VERSION
 
 ROWS: Final = Path(__file__).parent / "rows"

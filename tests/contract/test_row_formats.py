@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from adapters.aws.dynamodb.unavailable_offerings import PARTITION, DynamoOfferings
+from adapters.aws.dynamodb.launch_memory import PARTITION, DynamoOfferings
 from core.model.catalogue import OfferingKey
 from core.version import VERSION
 from tests.builders import NOW

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from installation.wiring import AUDIT_LOG_FILTER
-from simulator.events.log_filter import compile_filter
+from simulator.events import compile_filter
 
 MEGABYTE: Final = 10**6
 

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from adapters.ports import JsonObject
-from cli.manifests.document import Document
-from cli.manifests.inventory import take_inventory
+from cli.manifests.inventory import Document, take_inventory
 from core.manifests.assemble import assemble
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.snapshot import Options

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from core.ledger.object_keys import PREFIX
+from core.ledger.reading import PREFIX
 from tests.e2e.report import Report
 from tests.e2e.world import World
 from tests.replay import replayed

@@ -14,8 +14,8 @@ import yaml
 
 from adapters.ports import JsonObject, PortError
 from core import labels
-from core.lifecycle.launching.shared_launch import is_unnamed
-from simulator.aws.ec2.instance import Instance
+from core.lifecycle.launching import is_unnamed
+from simulator.aws.ec2.instances import Instance
 from tests.e2e.functions.sandbox import OK, Invocation
 from tests.e2e.judge import Elsewhere, Verdict, empty_nodes, judge
 from tests.e2e.latency import seconds_to_launch

@@ -7,13 +7,10 @@ from collections.abc import Iterator
 import boto3
 import pytest
 
-from adapters.kube.client import HttpKubernetes
-from adapters.kube.pool import Endpoint
-from adapters.kube.token import EksToken, presigner
-from adapters.kube.transport import Transport
+from adapters.kube import EksToken, Endpoint, HttpKubernetes, Transport, presigner
 from adapters.ports import DeniedError
-from adapters.runtime.clock import SystemClock
-from core.manifests.wire.api_resources import NODES
+from adapters.runtime import SystemClock
+from core.manifests.wire.resources import NODES
 from installation.cluster_roles import RULES_OF
 from installation.metric_names import FAILED_SWEEPS
 from installation.wiring import BY_NAME

@@ -15,11 +15,11 @@ import pytest
 import yaml
 
 from core.api.crds import definitions
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from tests.e2e.parts.admin import Admin
 from tests.e2e.parts.control_plane import ControlPlane
 from tests.e2e.parts.processes import Processes
-from tests.unit.cli.cluster.test_snapshot import NOW, a_catalogue, a_cluster
+from tests.unit.cli.test___main__ import NOW, a_catalogue, a_cluster
 
 ROOT: Final = Path(__file__).parents[2]
 READER: Final = "reader"
@@ -122,7 +122,13 @@ def _processor_seconds() -> float:
 def in_files(plane: ControlPlane, tmp_path: Path) -> Path:
     """The same objects as `kubectl get -o yaml` prints them."""
     found = []
-    for resource in (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES, kinds.NODES, kinds.NAMESPACES, kinds.PODS):
+    for resource in (
+        resources.NODE_POOLS,
+        resources.EC2_NODE_CLASSES,
+        resources.NODES,
+        resources.NAMESPACES,
+        resources.PODS,
+    ):
         name = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         found += [
             {"apiVersion": resource.api_version, "kind": resource.kind, **one} for one in listed(plane.admin, name)

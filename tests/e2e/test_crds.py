@@ -21,8 +21,8 @@ import yaml
 from adapters.ports import DeniedError, PortError
 from core.api.crds import definitions
 from core.api.objects import JsonObject
-from core.api.problem import Problem
-from core.api.validation import problems
+from core.api.older_versions import problems
+from core.api.status import Problem
 from tests.e2e.crd_corpus import corpus
 from tests.e2e.parts.admin import Admin
 from tests.e2e.parts.control_plane import ControlPlane

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from adapters.aws.dynamodb.claims import DynamoClaims
 from adapters.aws.dynamodb.commands import DynamoCommands
-from adapters.aws.dynamodb.records import partition_of
-from adapters.aws.dynamodb.table import DynamoTable
+from adapters.aws.dynamodb.table import DynamoTable, partition_of
 from adapters.ports import JsonObject, NotFoundError
 from core.api import crds
 from core.lifecycle.records import CommandRecord

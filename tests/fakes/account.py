@@ -9,7 +9,7 @@ from typing import Any, Final
 from core.model.catalogue import InstanceType
 from simulator.aws.account import Account, Surroundings
 from simulator.aws.ec2.instances import Bus
-from simulator.aws.region import Region
+from simulator.aws.installation import Region
 from simulator.clock import VirtualClock
 from simulator.invocation.faults import Faults, MessageFaults
 from simulator.record import Event, Recorder

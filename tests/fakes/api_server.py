@@ -19,8 +19,8 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
-from simulator.cluster.list_selectors import selection
+from core.manifests.wire import resources
+from simulator.cluster.api import selection
 
 VERSION: Final = {"major": "1", "minor": "33", "gitVersion": "v1.33.1-eks-1"}
 
@@ -84,7 +84,7 @@ class ApiServer:
         if path.split("/")[-2] in GOT_BY_NAME:
             return 404, _status(404, "not found")
         fields, labels = (query.get(name, [""])[0] for name in ("fieldSelector", "labelSelector"))
-        resource = next((kind for kind in kinds.ALL if path.endswith(f"/{kind.plural}")), None)
+        resource = next((kind for kind in resources.ALL if path.endswith(f"/{kind.plural}")), None)
         if resource is None:  # one object
             return 404, _status(404, "not found")
         is_selected = selection(resource, fields, labels)

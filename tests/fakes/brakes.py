@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from adapters.ports import Clock
-from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
-from core.brakes.breaker import Breaker
+from core.brakes import Brake, BrakeKind, EngagedBrakes
+from core.breakers import Breaker
 
 
 class FakeBrakes:
-    """`Brakes`, `HeldBrakes` and `Breakers` of `adapters.brakes.ports`: brakes in `held` and open breakers are engaged."""
+    """`Brakes`, `HeldBrakes` and `Breakers` of `adapters.brakes`: brakes in `held` and open breakers are engaged."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -11,18 +11,18 @@ import boto3
 import msgspec
 from moto import mock_aws
 
-from adapters.composition.adapters import Adapters
-from adapters.ledger.writer import LedgerWriter
+from adapters.composition.functions import Adapters
+from adapters.ledger import LedgerWriter
 from adapters.messages import chain_ends_at, woken_by
 from adapters.ports import FunctionQueues, JsonObject
 from adapters.run_report import RunReport
-from adapters.runtime.parallel_tasks import TaskRunners, in_turn
-from adapters.store.observed_claims import ObservedClaims
+from adapters.runtime import TaskRunners, in_turn
+from adapters.store import ObservedClaims
 from core import labels
-from core.catalogue.discovered.address_reading import written_reading
+from core.catalogue.free_addresses import written_reading
 from core.catalogue.node_class import AddressReading
 from core.lifecycle.records import ClaimRecord
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from core.model.catalogue import Catalogue, InstanceType
 from installation.settings import Settings
 from lambdas.application.controllers import Application
@@ -166,13 +166,14 @@ class Lab:
 
     def taints(self) -> list[str]:
         """Return the keys of the taints of the one node."""
-        (node,) = self.kubernetes.names(kinds.NODES)
-        return [taint["key"] for taint in self.kubernetes.raw(kinds.NODES, node)["spec"]["taints"]]
+        (node,) = self.kubernetes.names(resources.NODES)
+        return [taint["key"] for taint in self.kubernetes.raw(resources.NODES, node)["spec"]["taints"]]
 
     def boot(self) -> None:
         """Let a kubelet join for every instance that has none, ready at once."""
         known = {
-            self.kubernetes.raw(kinds.NODES, name)["spec"]["providerID"] for name in self.kubernetes.names(kinds.NODES)
+            self.kubernetes.raw(resources.NODES, name)["spec"]["providerID"]
+            for name in self.kubernetes.names(resources.NODES)
         }
         for instance in self.cloud.instances():
             if instance.provider_id not in known:
@@ -199,14 +200,14 @@ class Lab:
             "metadata": {"annotations": {labels.SUBNET_ADDRESSES: written_reading(reading, "")}},
             "status": {"subnets": [{"id": subnet, "zone": subnet[:-1]} for subnet in free]},
         }
-        self.kubernetes.amend(kinds.EC2_NODE_CLASSES, "default", body)
+        self.kubernetes.amend(resources.EC2_NODE_CLASSES, "default", body)
 
     def bind(self, *pods: str) -> None:
         """Act as the scheduler: bind the pods to the only node."""
-        (node,) = self.kubernetes.names(kinds.NODES)
+        (node,) = self.kubernetes.names(resources.NODES)
         for pod in pods:
             body = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": []}}
-            self.kubernetes.amend(kinds.PODS, pod, body, namespace="default")
+            self.kubernetes.amend(resources.PODS, pod, body, namespace="default")
 
 
 def a_node_pool(name: str = "default", **spec: Any) -> JsonObject:

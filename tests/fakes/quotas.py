@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.model.values.quota_reading import QuotaReading
+from core.model.values.quotas import QuotaReading
 
 
 class MemoryQuotas:

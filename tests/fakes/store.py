@@ -24,12 +24,12 @@ from adapters.store import (
 )
 from core.approval.proposal import Proposal
 from core.disruption.move_history import MoveHistory
-from core.disruption.stored_targets import decode, encode
-from core.launch.denials.denial import PROBE, LaunchDenial
+from core.disruption.target.stored import decode, encode
+from core.launch.denials import PROBE, LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 from core.model.plan import StoredTarget
-from core.model.values import resources
+from core.model.values import quantity
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.quotas import MemoryQuotas
 
@@ -178,7 +178,7 @@ class MemoryClaims:
                 raise ConflictError("store", "the lease is another's")
             stored = self._rows.claims.get(claim.name)
             new = msgspec.structs.replace(claim, version=1)
-            used = resources.add(self._used(claim.plan.node_pool).reserved, claim.reserved)
+            used = quantity.add(self._used(claim.plan.node_pool).reserved, claim.reserved)
             bounds = limits.get(claim.plan.node_pool, {})
             if stored is not None:
                 (accepted if stored.token == claim.token else refused).append(new)
@@ -222,8 +222,8 @@ class MemoryClaims:
 
     def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
         self._expect(before)
-        grown = resources.subtract(after.reserved, before.reserved)
-        used = resources.add(self._used(before.plan.node_pool).reserved, grown)
+        grown = quantity.subtract(after.reserved, before.reserved)
+        used = quantity.add(self._used(before.plan.node_pool).reserved, grown)
         if any(grown.get(name, 0) > 0 and used.get(name, 0) > limit for name, limit in limits.items()):
             return None
         return self.change(before, after)
@@ -304,7 +304,7 @@ class MemoryClaims:
         if not pool:
             return
         used, (old, had), (new, has) = self._used(pool), _holds(before), _holds(after)
-        reserved = resources.add(resources.subtract(used.reserved, old), new)
+        reserved = quantity.add(quantity.subtract(used.reserved, old), new)
         self._rows.usage[pool] = PoolUsage(
             node_pool=pool,
             reserved={name: amount for name, amount in sorted(reserved.items()) if amount},

@@ -23,17 +23,16 @@ from adapters.ports import (
     RefusedOffering,
     TransientError,
 )
-from core.catalogue.facts import MarketFacts
-from core.catalogue.market import Market
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
-from core.manifests.wire.api_resources import Resource
+from core.catalogue.build import MarketFacts
+from core.catalogue.document import Market
+from core.manifests.wire import decoding, resources
+from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.launch_order import LaunchOrder
 from core.model.node_pool import NodePool
-from core.model.values.instance_end import InstanceEnd
+from core.model.values.quotas import InstanceEnd
 from installation.cluster_roles import RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
-from simulator.cluster.list_selectors import selection
+from simulator.cluster.api import selection
 from tests.builders import NOW
 
 
@@ -82,7 +81,7 @@ class FakeKubernetes:
     def put(self, *manifests: JsonObject) -> None:
         """Apply objects as a user or a kubelet would."""
         for manifest in manifests:
-            self._store(kinds.BY_KIND[manifest["kind"]], _identified(manifest))
+            self._store(resources.BY_KIND[manifest["kind"]], _identified(manifest))
 
     def amend(self, kind: Resource, name: str, body: JsonObject, namespace: str = "") -> None:
         """Change an object as a user, a kubelet or the scheduler would."""
@@ -106,7 +105,7 @@ class FakeKubernetes:
         is_selected = selection(resource, fields, labels)
         of_kind = [self._objects[key] for key in sorted(self._objects) if key[0] == resource.kind]
         found = [obj for obj in of_kind if is_selected(obj)]
-        page = wire.decode_page(resource, msgspec.json.encode({"items": list(found)}))
+        page = decoding.decode_page(resource, msgspec.json.encode({"items": list(found)}))
         return Listing(page.items, page.rejected)
 
     def count(self, resource: Resource) -> int | None:
@@ -117,7 +116,7 @@ class FakeKubernetes:
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
         _permitted("get", resource)
         self.before_call(f"get {resource.plural}")
-        return wire.from_object(resource, self._found(resource, name, namespace))
+        return decoding.from_object(resource, self._found(resource, name, namespace))
 
     def create(self, resource: Resource, body: JsonObject, namespace: str = "") -> None:
         _permitted("create", resource)
@@ -160,24 +159,24 @@ class FakeKubernetes:
         self.after_call(f"delete {resource.plural}")
 
     def evict(self, namespace: str, name: str, *, uid: str) -> None:
-        _permitted("create", kinds.PODS, "eviction")
+        _permitted("create", resources.PODS, "eviction")
         self.before_call("create pods/eviction")
-        self._found(kinds.PODS, name, namespace)
+        self._found(resources.PODS, name, namespace)
         if f"{namespace}/{name}" in self.protected:
             raise EvictionBlockedError("kube:create pods/eviction", "disruption budget says no")
         if f"{namespace}/{name}" in self.refusing:
             raise self.refusing[f"{namespace}/{name}"]
         self.evicted.append(f"{namespace}/{name}")
-        self.drop(kinds.PODS, name, namespace)
+        self.drop(resources.PODS, name, namespace)
         self.after_call("create pods/eviction")
 
     def bind(self, namespace: str, name: str, *, uid: str, node: str) -> None:
-        _permitted("create", kinds.PODS, "binding")
+        _permitted("create", resources.PODS, "binding")
         self.before_call("create pods/binding")
-        pod = self._found(kinds.PODS, name, namespace)
+        pod = self._found(resources.PODS, name, namespace)
         if pod["spec"].get("nodeName") or uid != pod["metadata"].get("uid"):
             raise ConflictError("kube:create pods/binding", "already assigned, or another pod of this name")
-        self.amend(kinds.PODS, name, {"spec": {"nodeName": node}}, namespace)
+        self.amend(resources.PODS, name, {"spec": {"nodeName": node}}, namespace)
         self.after_call("create pods/binding")
 
     def _found(self, resource: Resource, name: str, namespace: str) -> JsonObject:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.brakes.brake import BrakeKind
+from core.brakes import BrakeKind
 from infra.constructs.alarms import RUNBOOK
 from infra.constructs.dashboard import MONEY, OPERATIONS
 from installation import metric_names

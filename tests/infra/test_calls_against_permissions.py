@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from adapters.composition.cluster_api import kubernetes_of
-from core.manifests.wire import api_resources
+from core.manifests.wire import resources
 from installation.cluster_roles import RULES_OF, group_of, verbs
 from installation.wiring import BY_NAME
 from simulator.run import run
@@ -95,7 +95,7 @@ def test_connecting_to_the_cluster_costs_one_look_at_it() -> None:
 
     session = Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
     with pytest.raises(LookupError):
-        kubernetes_of(session, "fleetwright", FakeClock(NOW)).list(api_resources.NODES)
+        kubernetes_of(session, "fleetwright", FakeClock(NOW)).list(resources.NODES)
     assert asked == ["eks"]
 
 

@@ -26,7 +26,7 @@ SCHEMAS: Final = ("pydantic", "core.api.schemas")
 """The models of users' objects: the first run that reads a NodePool loads them."""
 
 PLANNER: Final = ("core.scheduling.planner", "core.disruption.decision", "core.packing.optimize")
-CANDIDATES: Final = ("core.disruption.candidates.candidate", "fractions")
+CANDIDATES: Final = ("core.disruption.candidate", "fractions")
 """What only functions that decide about disruption need."""
 
 NO_CLUSTER: Final = ("adapters.observation.observer", "lambdas.controllers.node_lifecycle")

@@ -10,8 +10,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from adapters.composition.adapters import Adapters
-from core.manifests.wire import api_resources as kinds
+from adapters.composition.functions import Adapters
+from core.manifests.wire import resources
 from core.model.catalogue import Catalogue
 from installation.settings import Settings
 from installation.wiring import BY_NAME
@@ -151,4 +151,4 @@ def test_windows_become_schedules_of_the_group_that_the_template_makes(account: 
     functions = account.session.client("lambda").list_functions()["Functions"]
     (disrupt,) = (f["FunctionArn"] for f in functions if f["Handler"] == BY_NAME["disrupt"].handler)
     assert targets == {f"{disrupt}:live"}
-    assert account.lab.kubernetes.raw(kinds.NODE_POOLS, "default")
+    assert account.lab.kubernetes.raw(resources.NODE_POOLS, "default")

@@ -66,7 +66,7 @@ def test_modules_keep_no_time_no_chance_no_client_no_credentials_and_no_connecti
 
 KEEPING: Final = """import datetime, random, secrets, socket, time, uuid
 from botocore.session import get_session
-from adapters.runtime.clock import SystemClock
+from adapters.runtime import SystemClock
 DAY = datetime.datetime.now(datetime.UTC)
 STARTED = SystemClock().now()
 NANOSECONDS = time.time_ns()

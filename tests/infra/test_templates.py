@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match, Template
 
-from cli.ledger.own_code import own_code
+from cli.ledger.arguments import own_code
 from core import labels
-from core.brakes.brake import BrakeKind
-from core.reasons.decision import DecisionKind
+from core.brakes import BrakeKind
+from core.reasons.code import DecisionKind
 from installation import metric_names
 from installation.array_threads import ARRAY_THREADS
 from installation.settings import Settings

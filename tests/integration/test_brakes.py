@@ -7,15 +7,13 @@ from collections.abc import Iterator
 import boto3
 import pytest
 
-from adapters.aws.brakes.alarms import PausingAlarms
-from adapters.aws.brakes.parameter import KillSwitch
-from adapters.aws.brakes.rows import DynamoBrakes
+from adapters.aws.brakes import DynamoBrakes, KillSwitch, PausingAlarms
 from adapters.aws.dynamodb.table import DynamoTable
-from adapters.aws.service import AwsService
-from adapters.brakes.brake_reader import FRESH_FOR, Panel
+from adapters.aws.services import AwsService
+from adapters.brakes import FRESH_FOR, Panel
 from adapters.ports import DeniedError
-from core.brakes.brake import Action, Brake, BrakeKind, EngagedBrakes
-from core.brakes.breaker import FIRST_PAUSE, OPENS_AFTER
+from core.brakes import Action, Brake, BrakeKind, EngagedBrakes
+from core.breakers import FIRST_PAUSE, OPENS_AFTER
 from tests.builders import NOW
 from tests.fakes.lab import SETTINGS, aws
 from tests.fakes.world import FakeClock

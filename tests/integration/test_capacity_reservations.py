@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from adapters.aws.ec2.instances import Instances
-from adapters.aws.node_class.capacity_reservations import CapacityReservations
-from adapters.aws.service import PATIENT, AwsService
+from adapters.aws.node_class import CapacityReservations
+from adapters.aws.services import PATIENT, AwsService
 from core.catalogue.node_class import read_node_class
-from simulator.aws.ec2.reservations import BLOCK, Reservation
+from simulator.aws.ec2.instances import BLOCK, Reservation
 from tests.builders import a_class_manifest
 from tests.fakes.account import START, FakeAccount
 

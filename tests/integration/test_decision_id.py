@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Logger
 
-from adapters.runtime import observability
+from adapters import observability
 from core import labels
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from lambdas.handlers import provision
 from tests.fakes.lab import a_pending_pod
 from tests.integration.test_handlers import Context, Deployed, deployed
@@ -55,11 +55,11 @@ def test_one_decision_is_followed_by_its_id(deployed: Deployed, written: Written
     assert decision
     assert decisions_in(lines, "launch") == {decision}
     assert [line["decisions"] for line in lines if "DecisionsLaunch" in line] == [[decision]]
-    told = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
+    told = [lab.kubernetes.raw(resources.EVENTS, name, "default") for name in lab.kubernetes.names(resources.EVENTS)]
     assert {f"(decision {decision})" in event["message"] for event in told} == {True}
     lab.boot()
     with redirect_stdout(written.stream):
         deployed.execute({"claim": claim})
     assert decisions_in(written.lines(), "register") == {decision}
-    (node,) = lab.kubernetes.names(kinds.NODES)
-    assert lab.kubernetes.raw(kinds.NODES, node)["metadata"]["annotations"][labels.DECISION] == decision
+    (node,) = lab.kubernetes.names(resources.NODES)
+    assert lab.kubernetes.raw(resources.NODES, node)["metadata"]["annotations"][labels.DECISION] == decision

@@ -13,10 +13,10 @@ import boto3
 import msgspec
 import pytest
 
-from adapters.aws.scheduler import SchedulerWindows
-from adapters.composition.adapters import Adapters
+from adapters.aws.session import SchedulerWindows
+from adapters.composition.functions import Adapters
 from adapters.ports import DeniedError, TransientError
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from core.model.catalogue import Catalogue
 from installation import wiring
 from lambdas import bootstrap
@@ -104,16 +104,16 @@ def test_from_an_audit_event_to_a_node_and_back(deployed: Deployed) -> None:
 
     assert decided(provision.handler({}, context)) == [("launch", "Launched")]
     lab.boot()
-    (node,) = lab.kubernetes.names(kinds.NODES)
+    (node,) = lab.kubernetes.names(resources.NODES)
     claim = lab.cloud.instances()[0].tags["fleetwright.dev/claim"]
     assert decided(deployed.execute({"claim": claim})) == [("register", "NodeJoined")]
     lab.clock.advance(seconds=3)
     assert deployed.execute({"claim": claim})["boundPods"] == 1
-    assert lab.kubernetes.raw(kinds.PODS, "p", "default")["spec"]["nodeName"] == node
+    assert lab.kubernetes.raw(resources.PODS, "p", "default")["spec"]["nodeName"] == node
     lab.clock.advance(seconds=3)
     assert decided(deployed.execute({"claim": claim})) == [("initialize", "NodeReady")]
     assert decided(reconcile.handler({}, context)) == []
-    assert lab.kubernetes.raw(kinds.NODE_POOLS, "default")["status"]["nodes"] == 1
+    assert lab.kubernetes.raw(resources.NODE_POOLS, "default")["status"]["nodes"] == 1
 
     lab.clock.advance(minutes=1)
     assert decided(disrupt.handler({"source": "fleetwright.windows"}, context)) == []
@@ -131,8 +131,8 @@ def test_from_an_audit_event_to_a_node_and_back(deployed: Deployed) -> None:
     lab.clock.advance(seconds=10)
     ended = decided(deployed.execute({"claim": claim}))
     assert ended == [("terminate", "SpotInterrupted"), ("forget", "SpotInterrupted")]
-    assert lab.kubernetes.names(kinds.NODES) == []
-    assert node not in lab.kubernetes.names(kinds.NODES)
+    assert lab.kubernetes.names(resources.NODES) == []
+    assert node not in lab.kubernetes.names(resources.NODES)
 
 
 HANDLERS = (disrupt, execute, interrupt, provision, reconcile, refresh_catalogue, watch_audit_log)

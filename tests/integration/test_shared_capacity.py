@@ -8,12 +8,12 @@ import boto3
 import msgspec
 import pytest
 
-from adapters.composition.adapters import Adapters
+from adapters.composition.functions import Adapters
 from adapters.run_report import RunReport
-from core.catalogue.facts import MarketFacts
-from core.catalogue.market import Market
+from core.catalogue.build import MarketFacts
+from core.catalogue.document import Market
 from core.model.catalogue import OfferingKey
-from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
+from lambdas.controllers.refresh import CatalogueRefresh
 from tests.fakes.lab import SETTINGS, Lab, aws
 from tests.fakes.table import create_table
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.aws.dynamodb import records
-from core.manifests.wire import api_resources as kinds
+from adapters.aws.dynamodb import table
+from core.manifests.wire import resources
 from lambdas.handlers import disrupt, provision, reconcile
 from tests.contract.stored_news import with_news
 from tests.fakes.lab import a_pending_pod
@@ -37,13 +37,13 @@ def of_yesterday(record: Any) -> bytes:
 def written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
     """Every row is rewritten as the other release has it when it is stored; type of those that were → their keys."""
     seen: dict[str, set[str]] = {}
-    item = records.RecordItems.item
+    item = table.RecordItems.item
 
     def rewritten(self: Any, sort: str, record: Any) -> Any:
         seen.setdefault(type(record).__name__, set()).add(sort)
-        return {**item(self, sort, record), "body": records.packed(request.param(record))}
+        return {**item(self, sort, record), "body": table.packed(request.param(record))}
 
-    monkeypatch.setattr(records.RecordItems, "item", rewritten)
+    monkeypatch.setattr(table.RecordItems, "item", rewritten)
     return seen
 
 
@@ -60,15 +60,15 @@ def test_a_node_lives_through_an_update_and_a_roll_back(deployed: Deployed, writ
     lab.clock.advance(seconds=3)
     assert decided(deployed.execute({"claim": claim})) == [("initialize", "NodeReady")]
     assert decided(reconcile.handler({}, context)) == []
-    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.kubernetes.drop(resources.PODS, "p", "default")
     for _ in range(STEPS):
         lab.clock.advance(seconds=15)
         disrupt.handler({}, context)
         deployed.execute(
             *({"command": command} for command in sorted(written.get("CommandRecord", ()))), {"claim": claim}
         )
-        if not lab.kubernetes.names(kinds.NODES):
+        if not lab.kubernetes.names(resources.NODES):
             break
-    assert lab.kubernetes.names(kinds.NODES) == []
+    assert lab.kubernetes.names(resources.NODES) == []
     assert lab.cloud.instances() == ()
     assert {"ClaimRecord", "CommandRecord"} <= set(written)

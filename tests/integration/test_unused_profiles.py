@@ -7,11 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from adapters.aws.node_class import owned_profiles
-from adapters.aws.node_class.instance_profile import InstanceProfiles
-from adapters.aws.node_class.owned_profiles import OwnedProfiles
-from adapters.aws.node_class.unused_profiles import DELETED_MAX, KEPT_FOR, UnusedProfiles
-from adapters.aws.service import PATIENT, AwsService
+from adapters.aws import instance_profiles
+from adapters.aws.instance_profiles import DELETED_MAX, KEPT_FOR, InstanceProfiles, OwnedProfiles, UnusedProfiles
+from adapters.aws.services import PATIENT, AwsService
 from adapters.ports import PortError, TransientError
 from core.catalogue.node_class import read_node_class
 from tests.builders import a_class_manifest
@@ -146,7 +144,7 @@ def test_a_round_deletes_some_and_the_next_the_others(world: World) -> None:
 
 
 def test_an_endless_list_of_profiles_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owned_profiles, "PAGES_MAX", 3)
+    monkeypatch.setattr(instance_profiles, "PAGES_MAX", 3)
     endless = {"InstanceProfiles": [], "IsTruncated": True, "Marker": "m"}
     monkeypatch.setattr(world.iam, "call", lambda *_, **__: endless)
     with pytest.raises(TransientError, match="more than 3 pages"):

@@ -13,8 +13,8 @@ CODE: Final = ("core", "adapters", "lambdas", "cli")
 
 _EXPLANATIONS: Final = (
     "tests/unit/test_explain.py",
-    "tests/unit/test_explain_group.py",
-    "tests/unit/test_explain_node.py",
+    "tests/unit/test_explain.py",
+    "tests/unit/test_explain.py",
     "tests/property/test_explanations.py",
 )
 _COURSES: Final = ("tests/simulation/test_expected_courses.py", "tests/simulation/test_rare_courses.py")
@@ -85,14 +85,14 @@ SUITES: Final = {
 """Folder → the tests of its area."""
 
 WHOLE_RESULTS: Final = {
-    "core/api": ("tests/unit/api/test_crds.py", "tests/unit/api/test_defaults.py"),
+    "core/api": ("tests/unit/api/test_crds.py", "tests/unit/api/test_api.py"),
     "core/approval": _COURSES,
     "core/catalogue": ("tests/unit/catalogue/test_defaults.py",),
     "core/disruption": ("tests/property/disruption/test_expected_decisions.py",),
     "core/lifecycle": _COURSES,
     "core/manifests": ("tests/property/scheduling/test_reading.py", "tests/unit/manifests/wire/test_defaults.py"),
     "core/model": ("tests/unit/model/test_defaults.py",),
-    "core/packing": ("tests/unit/packing/test_expected_stages.py",),
+    "core/packing": ("tests/unit/packing/test_problem.py",),
     "core/scheduling": (
         "tests/property/scheduling/test_expected_plans.py",
         "tests/property/scheduling/test_expected_searches.py",

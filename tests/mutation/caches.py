@@ -32,8 +32,8 @@ class Caches:
 
 
 def _found() -> list[Callable[[], None]]:
-    """What empties each cache: those of `functools`, and those by identity of `core.identity_cache`."""
-    identity_cache = sys.modules.get("core.identity_cache")
+    """What empties each cache: those of `functools`, and those by identity of `core.interpreter`."""
+    identity_cache = sys.modules.get("core.interpreter")
     by_identity = getattr(identity_cache, "ByIdentity", None)
     found: list[Callable[[], None]] = []
     is_frozen = gc.get_freeze_count() > 0

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-SETTINGS: Final = ("core/packing/search_settings.py", "core/packing/size_settings.py")
+SETTINGS: Final = ("core/packing/settings.py", "core/packing/settings.py")
 """The modules of the search's tuning constants; a test fails for one that is elsewhere."""
 
 LISTED: Final = "listed"

@@ -9,21 +9,18 @@ import pytest
 
 from core import labels
 from core.api.objects import JsonObject
-from core.lifecycle.binding.admission import objection
-from core.lifecycle.binding.eligibility import is_left_to_scheduler
-from core.lifecycle.binding.placed_pods import PlacedPods
-from core.manifests import nodes
+from core.lifecycle.binding import PlacedPods, is_left_to_scheduler, objection
+from core.manifests import assemble as nodes
 from core.manifests.assemble import assemble
 from core.manifests.pods import PodTranslator
 from core.manifests.scheduler_config import default_spreads
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
+from core.manifests.wire import decoding, resources
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Options, Snapshot
-from core.scheduling.pods.default_topology_spread import DefaultSpreads
-from simulator.cluster.scheduling.scheduler import Scheduler
+from core.scheduling.pods import DefaultSpreads
+from simulator.cluster.scheduler import Scheduler
 from simulator.cluster.store import Store
-from simulator.cluster.volumes.binder import VolumeBinder
+from simulator.cluster.volumes import VolumeBinder
 from tests.builders import NOW
 from tests.unit.simulator.cluster.world import World
 
@@ -43,9 +40,9 @@ class RandomCluster:
         self.nodes = [self._node(f"n{number}") for number in range(self.draw.randint(2, 5))]
         self.pods = [self._pod(f"p{number}") for number in range(self.draw.randint(4, 14))]
         for node in self.nodes:
-            self.store.create(kinds.NODES, node)
+            self.store.create(resources.NODES, node)
         for pod in self.pods:
-            self.store.create(kinds.PODS, pod)
+            self.store.create(resources.PODS, pod)
 
     def judged(self, pod: JsonObject) -> JsonObject:
         """The pod as the scheduler reads it."""
@@ -152,8 +149,8 @@ class ClusterWithDefaults(RandomCluster):
     def default_spreads(self) -> DefaultSpreads:
         config = {"podTopologySpread": {"defaultConstraints": self.defaults}}
         objects = {
-            kind: [wire.from_object(kind, found) for found in written]
-            for kind, written in ((kinds.SERVICES, self.services), (kinds.REPLICA_SETS, self.replica_sets))
+            kind: [decoding.from_object(kind, found) for found in written]
+            for kind, written in ((resources.SERVICES, self.services), (resources.REPLICA_SETS, self.replica_sets))
         }
         options = Options(default_spreads=default_spreads(config))
         snapshot, problems = assemble(objects, now=NOW, catalogue=Catalogue(), options=options)
@@ -212,9 +209,11 @@ class ClusterWithDefaults(RandomCluster):
 
 def assert_agrees(cluster: RandomCluster) -> None:
     translator = PodTranslator()
-    known = [nodes.node(wire.from_object(kinds.NODES, found)) for found in cluster.store.all(kinds.NODES)]
-    written = cluster.store.all(kinds.PODS)
-    pods = cluster.default_spreads().as_own(translator.pod(wire.from_object(kinds.PODS, found)) for found in written)
+    known = [nodes.node(decoding.from_object(resources.NODES, found)) for found in cluster.store.all(resources.NODES)]
+    written = cluster.store.all(resources.PODS)
+    pods = cluster.default_spreads().as_own(
+        translator.pod(decoding.from_object(resources.PODS, found)) for found in written
+    )
     placed = PlacedPods(known, pods)
     answers = set()
     for manifest, pod in zip(written, pods, strict=True):

@@ -7,11 +7,10 @@ from collections import Counter
 import pytest
 
 from core.disruption import disrupt
-from core.explain import Explanation, explain_pod
-from core.explain_node import explain_node_now
+from core.explain import Explanation, explain_node_now, explain_pod
 from core.model.plan import DisruptionPlan, Plan
 from core.model.snapshot import Snapshot
-from core.reasons.node import NodeReason
+from core.reasons.nodes import NodeReason
 from core.scheduling import Planner, schedule
 from tests.property.naive.fuzz import improving
 from tests.property.naive_disruption.worlds import random_world

@@ -11,11 +11,11 @@ from datetime import timedelta
 from typing import Any, Final
 
 import simulator.run
-from core.ledger.object_keys import PREFIX
 from core.ledger.outcome import decode_outcomes
-from simulator.aws.errors import AwsError
-from simulator.invocation.calls import Call
-from simulator.outcome.table_rows import CLAIMS, kind_of, record_of
+from core.ledger.reading import PREFIX
+from simulator.aws.queues import AwsError
+from simulator.invocation.faults import Call
+from simulator.outcome import CLAIMS, kind_of, record_of
 from simulator.world import World, open_world
 from tests.simulation.course import flat
 

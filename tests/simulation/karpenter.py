@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core import labels
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources as kinds
 from simulator.world import World
 from tests.builders import a_class_manifest
 from tests.simulation.worlds import ZONES, deployment, node_pool, write

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 import simulator.run
-from adapters.composition.adapters import Adapters
-from adapters.runtime.parallel_tasks import TaskRunners, in_turn
-from cli.cluster.installation import Installation
-from cli.schemas import ANSWERS
+from adapters.composition.functions import Adapters
+from adapters.runtime import TaskRunners, in_turn
+from cli.cluster.own_state import Installation
+from cli.schemas.periods import ANSWERS
 from simulator.world import World, open_world
 
 
@@ -110,5 +110,5 @@ def operated(
         return Installation(cluster=cluster, stack="s", settings=world._settings(), session=session)
 
     monkeypatch.setattr(simulator.run, "open_world", opened)
-    monkeypatch.setattr("cli.cluster.installation.find_installation", find)
+    monkeypatch.setattr("cli.cluster.own_state.find_installation", find)
     return there

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adapters.aws.dynamodb.table import Cancelled, DynamoTable, Item
-from adapters.aws.service import AwsService
+from adapters.aws.services import AwsService
 from cli.takeover.environment import TakeoverEnvironment
 from core import labels
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from simulator.world import World
 from tests.simulation.operated import WorldOperator
 
@@ -61,7 +61,7 @@ class Operator(WorldOperator):
     def start_karpenter(self) -> None:
         spec = {"holderIdentity": "karpenter-1", "renewTime": "2030-01-01T00:00:00.000000Z"}
         lease = {"metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"}, "spec": spec}
-        self.store.create(kinds.LEASES, lease)
+        self.store.create(resources.LEASES, lease)
 
     def objects(self, kind: str) -> list[dict[str, Any]]:
         return list(self.world.cluster.objects(kind))
@@ -159,13 +159,16 @@ def assert_ours(operator: Operator) -> None:
 def as_after_karpenter(operator: Operator) -> None:
     """What Karpenter's controllers write once they have the objects: hashes of their own, and a finalizer on the class."""
     stamps = {
-        kinds.NODE_POOLS: ("NodePool", {labels.NODEPOOL_HASH: "41", labels.NODEPOOL_HASH_VERSION: "v3"}),
-        kinds.EC2_NODE_CLASSES: ("EC2NodeClass", {labels.NODECLASS_HASH: "42", labels.NODECLASS_HASH_VERSION: "v6"}),
+        resources.NODE_POOLS: ("NodePool", {labels.NODEPOOL_HASH: "41", labels.NODEPOOL_HASH_VERSION: "v3"}),
+        resources.EC2_NODE_CLASSES: (
+            "EC2NodeClass",
+            {labels.NODECLASS_HASH: "42", labels.NODECLASS_HASH_VERSION: "v6"},
+        ),
     }
     both = {key: value for _, hashes in stamps.values() for key, value in hashes.items()}
-    stamps[kinds.NODE_CLAIMS] = ("NodeClaim", {**both, "karpenter.k8s.aws/tagged": "true"})
+    stamps[resources.NODE_CLAIMS] = ("NodeClaim", {**both, "karpenter.k8s.aws/tagged": "true"})
     for resource, (kind, hashes) in stamps.items():
         for obj in operator.objects(kind):
             operator.store.patch(resource, obj["metadata"]["name"], {"metadata": {"annotations": hashes}})
     kept = {"metadata": {"finalizers": [labels.KARPENTER_CLASS_FINALIZER]}}
-    operator.store.patch(kinds.EC2_NODE_CLASSES, "default", kept)
+    operator.store.patch(resources.EC2_NODE_CLASSES, "default", kept)

@@ -11,15 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-import cli.cluster.installation
-import cli.cluster.proposals
+import cli.cluster.own_state
 import simulator.run
 from cli.__main__ import main
-from cli.cluster.installation import Installation
+from cli.cluster.own_state import Installation
 from cli.commands.approve import _table
-from cli.schemas import ANSWERS
+from cli.schemas.periods import ANSWERS
 from cli.terminal.output import rfc3339
-from core.reasons.command import CommandReason
+from core.reasons.runs import CommandReason
 from simulator.aws.installation import CLUSTER
 from simulator.run import Result, run
 from simulator.world import World, open_world
@@ -57,8 +56,8 @@ class Operator:
     def _arrive(self, world: World) -> None:
         self.world = world
         here = Installation(cluster=CLUSTER, stack="here", settings=world._settings(), session=world.account.session)  # type: ignore[arg-type]
-        self._monkeypatch.setattr(cli.cluster.installation, "find_installation", lambda *_, **__: here)
-        self._monkeypatch.setattr(cli.cluster.proposals, "caller", lambda _: BY)
+        self._monkeypatch.setattr(cli.cluster.own_state, "find_installation", lambda *_, **__: here)
+        self._monkeypatch.setattr(cli.cluster.own_state, "caller", lambda _: BY)
         self._monkeypatch.setattr(
             "cli.commands.approve.output.show", lambda document, *_: self.answers.append(document)
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from installation.cluster_roles import RULES_OF, verbs
-from simulator.campaign.call_sites import recorded
+from simulator.campaign.crashes import recorded
 
 PERMISSIONS: Final = Path(__file__).parents[2] / "docs" / "reference" / "permissions.md"
 

@@ -9,17 +9,28 @@ from random import Random
 import msgspec
 import pytest
 
-from simulator.campaign import call_sites, crash_schedule
-from simulator.campaign.call_sites import Record, recorded, seldom
-from simulator.campaign.chances import LATE, Chances, Intensity
-from simulator.campaign.crash_schedule import CRASHES, Crash, WorldCrashes, aimed, attempted, scheduled
+from simulator.campaign import crashes
+from simulator.campaign import crashes as crash_schedule
+from simulator.campaign.crashes import (
+    CRASHES,
+    LATE,
+    Chances,
+    Crash,
+    Intensity,
+    Record,
+    WorldCrashes,
+    aimed,
+    attempted,
+    recorded,
+    scheduled,
+    seldom,
+)
 from simulator.campaign.page import figures
-from simulator.campaign.report import report
-from simulator.campaign.trial import plan_of, play
+from simulator.campaign.trial import plan_of, play, report
 from simulator.campaign.worlds import draw_world
 from simulator.clock import VirtualClock
-from simulator.invocation import calls
-from simulator.invocation.calls import Fault
+from simulator.invocation import faults
+from simulator.invocation.faults import Fault
 from tests.builders import NOW
 
 SEEDS = (1, 3, 5, 6, 8, 9, 11, 169, 235, 410, 795, 1171, 1437, 1672, 1942, 2475, 3106, 4033, 4394, 4986)
@@ -37,10 +48,10 @@ def sites(monkeypatch: pytest.MonkeyPatch) -> Record:
 
 def read(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this be what was recorded last."""
-    for module in (call_sites, crash_schedule):
+    for module in (crashes, crash_schedule):
         monkeypatch.setattr(module, "recorded", lambda: record)
-    seldom_now = cache(vars(call_sites.seldom)["__wrapped__"])
-    for module in (call_sites, crash_schedule):
+    seldom_now = cache(vars(crashes.seldom)["__wrapped__"])
+    for module in (crashes, crash_schedule):
         monkeypatch.setattr(module, "seldom", seldom_now)
     for name in ("cycle", "rare_cycle", "turns", "rare_turns"):
         monkeypatch.setattr(crash_schedule, name, cache(getattr(crash_schedule, name).__wrapped__))
@@ -105,10 +116,10 @@ def _kind(fault: Fault | None) -> str:
 
 def test_the_worlds_with_the_rarest_sites_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this failed, a record would be of usual worlds, or of large ones, which cost three times as much."""
-    monkeypatch.setattr(call_sites, "KEPT", 2)
+    monkeypatch.setattr(crashes, "KEPT", 2)
     usual, odd = ("execute", "ec2:A"), ("execute", "ec2:B")
     worlds = {1: {usual: 9}, 2: {usual: 4}, 3: {usual: 4, odd: 1}, 4: {usual: 90, odd: 90}}
-    assert call_sites._kept(worlds) == {2, 3}
+    assert crashes._kept(worlds) == {2, 3}
 
 
 def test_seldom_sites_are_looked_out_for_as_often_as_they_are_rare() -> None:
@@ -123,9 +134,9 @@ def test_seldom_sites_are_looked_out_for_as_often_as_they_are_rare() -> None:
 def test_functions_die_at_two_calls_of_a_planned_site_and_of_one_that_nobody_knows() -> None:
     """If this failed, calls that only faults lead to would never be crashed at."""
     planned, known, unknown = ("execute", "ec2:A"), ("execute", "ec2:B"), ("execute", "ec2:C")
-    crashes = WorldCrashes([Crash(planned, 2, (calls.CRASH_AFTER, calls.CRASH_BEFORE))], frozenset({planned, known}))
-    assert [crashes.at(planned, nth) for nth in (1, 2, 3, 4)] == ["", calls.CRASH_AFTER, calls.CRASH_BEFORE, ""]
-    assert [crashes.at(unknown, nth) for nth in (1, 2, 3)] == [calls.CRASH_BEFORE, calls.CRASH_AFTER, ""]
+    crashes = WorldCrashes([Crash(planned, 2, (faults.CRASH_AFTER, faults.CRASH_BEFORE))], frozenset({planned, known}))
+    assert [crashes.at(planned, nth) for nth in (1, 2, 3, 4)] == ["", faults.CRASH_AFTER, faults.CRASH_BEFORE, ""]
+    assert [crashes.at(unknown, nth) for nth in (1, 2, 3)] == [faults.CRASH_BEFORE, faults.CRASH_AFTER, ""]
     assert [crashes.at(known, nth) for nth in (1, 2, 3)] == ["", "", ""]
 
 

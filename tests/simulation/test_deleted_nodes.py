@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import simulator.run
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from simulator.world import World, open_world
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 
@@ -33,8 +33,8 @@ def test_all_nodes_are_deleted_at_once_and_the_budget_of_pods_holds(
         with open_world(*arguments, **options) as world:
 
             def delete_all() -> None:
-                for node in world.cluster.api.list(kinds.NODES).items:
-                    world.cluster.api.delete(kinds.NODES, node.metadata.name)
+                for node in world.cluster.api.list(resources.NODES).items:
+                    world.cluster.api.delete(resources.NODES, node.metadata.name)
 
             world.clock.after(timedelta(minutes=8), delete_all)
             yield world

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.launch.denials.codes import RULES, LaunchErrorRule, Remembered, rule_of
+from core.launch.denials import RULES, LaunchErrorRule, Remembered, rule_of
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 

@@ -10,13 +10,10 @@ import msgspec
 import pytest
 
 from simulator.campaign import __main__ as campaign
-from simulator.campaign.call_sites import Meetings, Record, Site
-from simulator.campaign.crash_schedule import CRASHES, Crash
-from simulator.campaign.directed import directed, directed_plans, recorded_plan
+from simulator.campaign.crashes import CRASHES, Crash, Meetings, Record, Site
 from simulator.campaign.page import figures
-from simulator.campaign.report import line, report
-from simulator.campaign.trial import Outcome, plan_of, play
-from simulator.invocation import calls
+from simulator.campaign.trial import Outcome, directed, directed_plans, line, plan_of, play, recorded_plan, report
+from simulator.invocation import faults
 
 A, B, C = (("execute", f"ec2:{name}") for name in "ABC")
 
@@ -44,13 +41,16 @@ def played(seed: int, met: dict[Site, int], crashed: Collection[tuple[Site, str]
 @pytest.mark.usefixtures("record")
 def test_a_site_that_no_seed_crashed_at_is_crashed_at_where_it_was_called_with_the_fewest_calls() -> None:
     """If this failed, a campaign would leave out what its seeds happen not to crash at, or take longer than it may."""
-    outcomes = [played(3, {A: 90, B: 2}, [(A, calls.CRASH_AFTER)]), played(5, {A: 9, B: 4}, [(B, calls.CRASH_BEFORE)])]
+    outcomes = [
+        played(3, {A: 90, B: 2}, [(A, faults.CRASH_AFTER)]),
+        played(5, {A: 9, B: 4}, [(B, faults.CRASH_BEFORE)]),
+    ]
     found = list(directed_plans(outcomes))
     assert [(plan.seed, plan.directed_at) for plan in found] == [
-        (5, (A, calls.CRASH_BEFORE)),
-        (5, (B, calls.CRASH_AFTER)),
-        (8, (C, calls.CRASH_BEFORE)),
-        (8, (C, calls.CRASH_AFTER)),
+        (5, (A, faults.CRASH_BEFORE)),
+        (5, (B, faults.CRASH_AFTER)),
+        (8, (C, faults.CRASH_BEFORE)),
+        (8, (C, faults.CRASH_AFTER)),
     ]
     assert [plan.crashes[0] for plan in found[1:3]] == [Crash(B, 1, CRASHES[::-1]), Crash(C, 1, CRASHES)]
 
@@ -67,8 +67,8 @@ def test_a_recorded_site_that_no_seed_called_at_is_crashed_at_on_its_recorded_co
 def test_the_figures_tell_what_seeds_reached_from_what_directed_worlds_reached() -> None:
     """If this failed, the page would credit two hundred seeds with what they left out."""
     outcomes = [played(3, {A: 1, C: 1}, [(A, kind) for kind in CRASHES])]
-    after = directed(plan_of(3), C, calls.CRASH_AFTER)
-    more = msgspec.structs.replace(played(3, {C: 1}, [(C, calls.CRASH_AFTER)]), plan=after)
+    after = directed(plan_of(3), C, faults.CRASH_AFTER)
+    more = msgspec.structs.replace(played(3, {C: 1}, [(C, faults.CRASH_AFTER)]), plan=after)
     found = report(outcomes, [more])
     assert (found["seeds"], found["calls"]) == (1, 2)
     assert found["callSites"] == {
@@ -92,8 +92,8 @@ def test_a_campaign_that_left_a_site_out_has_failed(
 ) -> None:
     """If this failed, a call that a change adds could be made for years before a function ever died at it."""
     calls_of = {A: 1, B: 1}
-    monkeypatch.setattr("simulator.campaign.report.recorded", lambda: Record(worlds={1: {" ".join(A): 1}}))
-    monkeypatch.setattr("simulator.campaign.directed.recorded", lambda: Record(worlds={1: {" ".join(A): 1}}))
+    monkeypatch.setattr("simulator.campaign.trial.recorded", lambda: Record(worlds={1: {" ".join(A): 1}}))
+    monkeypatch.setattr("simulator.campaign.trial.recorded", lambda: Record(worlds={1: {" ".join(A): 1}}))
     monkeypatch.setattr(
         campaign,
         "play_all",

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from installation.wiring import QUEUES
-from simulator.aws.region import read_region
+from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
 from simulator.run import Result, seeded
-from simulator.scenario.scenario import read_scenario
+from simulator.scenario import read_scenario
 from simulator.world import open_world
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play, write
 

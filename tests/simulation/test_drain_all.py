@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from adapters.aws.service import AwsService
+from adapters.aws.services import AwsService
+from cli import removal
 from cli.commands import drain
-from cli.removal import owned_resources
-from cli.removal.documents import drain_table
-from cli.removal.owned_resources import OwnedResources
+from cli.removal import OwnedResources, drain_table
 from core import labels
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from simulator.run import Result
 from tests.shown import is_told, shown
 from tests.simulation.operated import WorldOperator, operated
@@ -62,7 +61,7 @@ class Operator(WorldOperator):
 def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Operator, Result]]:
     def playing(script: Callable[[Operator], None], *objects: dict[str, Any]) -> tuple[Operator, Result]:
         operators = operated(monkeypatch, Operator, script)
-        monkeypatch.setattr(owned_resources, "open_owned_resources", lambda _: operators[0].resources())
+        monkeypatch.setattr(removal, "open_owned_resources", lambda _: operators[0].resources())
         window = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "2h"}
         pool = node_pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}, window]})
         result = play(tmp_path, pool, deployment(3, cpu="12"), *objects, duration="40m")
@@ -140,7 +139,7 @@ def test_nothing_begins_while_the_functions_stand_still_or_karpenter_has_nodes(p
         operator.at(9, operator.drain())
         operator.at(10, operator.switch("run"))
         store: Any = operator.world.cluster._store
-        operator.at(11, lambda: store.create(kinds.NODE_CLAIMS, foreign))
+        operator.at(11, lambda: store.create(resources.NODE_CLAIMS, foreign))
         operator.at(11.5, operator.drain())
 
     operator, _ = played(script)

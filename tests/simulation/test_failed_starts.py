@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.launch.denials.codes import LaunchErrorRule, Remembered
-from core.launch.denials.instance_ends import RULES
+from core.launch.denials import END_RULES, LaunchErrorRule, Remembered
 from tests.simulation.test_denied_launches import CALLS_MAX, events, fleet_calls, last_condition, waiting
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 
@@ -35,7 +34,8 @@ def ends(code: str, count: int = 1000) -> dict[str, Any]:
 
 @pytest.mark.parametrize("replicas", [3, 40])
 @pytest.mark.parametrize(
-    "rule", [pytest.param(rule, id=rule.code, marks=() if rule is RULES[0] else pytest.mark.slow) for rule in RULES]
+    "rule",
+    [pytest.param(rule, id=rule.code, marks=() if rule is END_RULES[0] else pytest.mark.slow) for rule in END_RULES],
 )
 def test_instances_that_end_are_launched_seldom_and_told(rule: LaunchErrorRule, replicas: int, tmp_path: Path) -> None:
     """Each end woke the next launch."""

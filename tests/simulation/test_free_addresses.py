@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.reasons.pod import PodReason
+from core.reasons.pods import PodReason
 from simulator.run import Result
 from tests.simulation.test_node_claims import BY_HAND
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.lifecycle.scheduled_changes import DUE_BEFORE
+from core.lifecycle.commands import DUE_BEFORE
 from simulator.aws.ec2 import instances
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.aws.ec2.cloud_provider import Ec2Cloud
+from adapters.aws.ec2.fleet import Ec2Cloud
 from adapters.ports import Launched
 from core.model.launch_order import LaunchOrder
 from simulator.run import Result

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core import labels
-from simulator.invocation.latency import latency
+from simulator.invocation.faults import latency
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, node_pool, play
 

@@ -19,9 +19,9 @@ import yaml
 from cli.__main__ import main
 from cli.commands.replay import replay_table
 from cli.report import PageContent, render
-from cli.report.comparison import compared
-from cli.schemas import ANSWERS
-from cli.terminal.progress import Steps
+from cli.report.page import compared
+from cli.schemas.periods import ANSWERS
+from cli.terminal.style import Steps
 from simulator.run import Result, run
 from tests.simulation.worlds import deployment, node_pool, write
 

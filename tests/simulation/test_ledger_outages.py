@@ -12,16 +12,14 @@ from typing import Any
 import pytest
 
 import simulator.run
-from adapters.ledger.writer import DecisionDraft, LedgerWriter
+from adapters.ledger import DecisionDraft, LedgerWriter
 from adapters.run_report import RunReport
 from core import labels
-from core.ledger.summary import DecisionSummary
-from simulator.campaign.call_sites import recorded
-from simulator.campaign.chances import LIGHT, FaultPeriod
-from simulator.campaign.ledger_watch import WRITE, WRITERS, draw_ledger_outages, watch_ledger
-from simulator.campaign.trial import Plan, plan_of, play
+from core.ledger.entry import DecisionSummary
+from simulator.campaign.crashes import LIGHT, FaultPeriod, recorded
+from simulator.campaign.trial import WRITE, WRITERS, Plan, draw_ledger_outages, plan_of, play, watch_ledger
 from simulator.campaign.worlds import draw_world
-from simulator.invocation.calls import Fault
+from simulator.invocation.faults import Fault
 from simulator.run import Result, run
 from simulator.world import World, open_world
 from tests.simulation.worlds import assert_lawful, deployment, node_pool, write

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 import simulator.run
-from adapters.aws.dynamodb.records import partition_of, unpacked
-from adapters.aws.dynamodb.usage import usage_of
+from adapters.aws.dynamodb.claims import usage_of
+from adapters.aws.dynamodb.table import partition_of, unpacked
 from core.lifecycle.records import ClaimRecord
-from core.model.values import resources
+from core.model.values import quantity
 from installation.wiring import TABLE
 from simulator.aws.dynamodb.values import Item
 from simulator.run import Result
@@ -69,7 +69,7 @@ class LiveTable:
         summed: dict[str, dict[str, int]] = {}
         for item in self._items("claims"):
             claim = msgspec.json.decode(unpacked(item["body"]), type=ClaimRecord)
-            summed[claim.plan.node_pool] = resources.add(summed.get(claim.plan.node_pool, {}), claim.reserved)
+            summed[claim.plan.node_pool] = quantity.add(summed.get(claim.plan.node_pool, {}), claim.reserved)
         counted = {usage.node_pool: usage.reserved for usage in map(usage_of, self._items("usage"))}
         return {
             pool: (counted.get(pool, {}), summed.get(pool, {}))

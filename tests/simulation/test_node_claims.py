@@ -12,8 +12,8 @@ import pytest
 
 import simulator.run
 from core import labels
-from core.api.validation import problems
-from core.manifests.wire import api_resources as kinds
+from core.api.older_versions import problems
+from core.manifests.wire import resources
 from simulator.run import Result
 from simulator.world import World, open_world
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
@@ -82,7 +82,7 @@ def test_a_deleted_node_claim_is_drained_and_terminated(
 ) -> None:
     """`kubectl delete nodeclaim` lets one node go, its pods within their budgets; another takes its place."""
     if not has_audit_log:
-        monkeypatch.setattr("simulator.events.pump.Pump.audit", lambda *_: None)
+        monkeypatch.setattr("simulator.events.Pump.audit", lambda *_: None)
     before = play(tmp_path, node_pool(), deployment(2, cpu="12"), duration="3m")
     name = named(before, "nodeJoined")[0]["nodeClaim"]
     steps = [{"at": "6m", "delete": [{"kind": "NodeClaim", "name": name}]}]
@@ -116,8 +116,8 @@ def test_a_lost_mirror_is_written_again_and_takes_no_node_with_it(
         def strip() -> None:
             for obj in world.cluster.objects("NodeClaim"):
                 name = obj["metadata"]["name"]
-                world.cluster._store.patch(kinds.NODE_CLAIMS, name, {"metadata": {"finalizers": None}})
-                world.cluster._store.delete(kinds.NODE_CLAIMS, name)
+                world.cluster._store.patch(resources.NODE_CLAIMS, name, {"metadata": {"finalizers": None}})
+                world.cluster._store.delete(resources.NODE_CLAIMS, name)
 
         world.clock.after(timedelta(minutes=6), strip)
 
@@ -243,7 +243,7 @@ def test_a_node_claim_made_by_hand_is_launched_once_without_the_audit_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`reconcile` finds it, in each of its rounds until it is taken on."""
-    monkeypatch.setattr("simulator.events.pump.Pump.audit", lambda *_: None)
+    monkeypatch.setattr("simulator.events.Pump.audit", lambda *_: None)
     result = play(tmp_path, node_pool(), BY_HAND, duration="20m")
     assert result.summary["nodesLaunched"] == 1
     assert conditions_of(mine(result))["Ready"] == "True"
@@ -256,7 +256,7 @@ def test_no_node_claim_is_made_while_karpenter_runs(tmp_path: Path, monkeypatch:
     def hold(world: World) -> None:
         spec = {"holderIdentity": "karpenter-1", "renewTime": "2030-01-01T00:00:00.000000Z"}
         lease = {"metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"}, "spec": spec}
-        world.cluster._store.create(kinds.LEASES, lease)
+        world.cluster._store.create(resources.LEASES, lease)
 
     with_hook(monkeypatch, hold)
     result = play(tmp_path, node_pool(), deployment(1), duration="6m")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from simulator.invocation.latency import latency
+from simulator.invocation.faults import latency
 from simulator.record import Event
 from tests.simulation.worlds import assert_lawful, deployment, node_pool, play
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.model.values.vcpu_quotas import STANDARD
-from core.reasons.pod import PodReason
+from core.model.values.quotas import STANDARD
+from core.reasons.pods import PodReason
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 

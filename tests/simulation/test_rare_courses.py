@@ -17,10 +17,10 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from adapters.composition.adapters import Adapters
+from adapters.composition.functions import Adapters
 from core import labels
 from core.approval.proposal import ProposalVerdict
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from simulator.run import run
 from simulator.world import World
 from tests.builders import a_class_manifest
@@ -206,7 +206,7 @@ def _patched(number: int, **body: Any) -> Callable[[World], None]:
 
     def patch(world: World) -> None:
         name = sorted(node["metadata"]["name"] for node in world.cluster.nodes())[number]
-        world.cluster._store.patch(kinds.NODES, name, body)
+        world.cluster._store.patch(resources.NODES, name, body)
 
     return patch
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from cli.__main__ import main
-from cli.schemas import ANSWERS
+from cli.schemas.periods import ANSWERS
 from simulator.run import Result, run
 from tests.shown import is_told, shown
 from tests.simulation.karpenter import Karpenter, beside_karpenter

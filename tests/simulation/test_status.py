@@ -13,24 +13,22 @@ import msgspec
 import pytest
 from botocore.exceptions import ClientError
 
-import cli.cluster.installation
 import cli.cluster.own_state
-import cli.ledger.storage
-from adapters.composition.adapters import Adapters
+import cli.ledger.entries
+from adapters.composition.functions import Adapters
 from cli.__main__ import main
-from cli.ledger.storage import FolderLedger
-from cli.schemas import ANSWERS
+from cli.ledger.entries import FolderLedger
+from cli.schemas.periods import ANSWERS
 from core.disruption.target.move_price import settings_digest
 from core.model.plan import StoredTarget
 from core.model.snapshot import Snapshot
 from installation.wiring import TABLE
-from simulator.aws.brakes import KILL_SWITCH
-from simulator.aws.region import read_region
+from simulator.aws.installation import KILL_SWITCH, read_region
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
 from simulator.run import run, seeded
-from simulator.scenario.own_catalogue import OwnCatalogue
-from simulator.scenario.scenario import read_scenario
+from simulator.scenario import read_scenario
+from simulator.steps import OwnCatalogue
 from simulator.world import World, open_world
 from tests.builders import a_stored_target
 from tests.simulation.worlds import deployment, node_pool, write
@@ -134,7 +132,7 @@ def ask(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     import boto3
 
     session = Session(world)
-    monkeypatch.setattr(cli.cluster.installation, "_session", lambda *_: session)
+    monkeypatch.setattr(cli.cluster.own_state, "_session", lambda *_: session)
     monkeypatch.setattr(boto3, "Session", lambda **_: session)
     monkeypatch.setattr(cli.cluster.own_state, "_kubernetes", lambda *_: world.cluster.api)
     market = OwnCatalogue(world.clock, world.account.exchange, "us-east-1")
@@ -279,7 +277,7 @@ def two_regions(world: World, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> Ask:
     def session(_: str | None, region: str | None) -> Any:
         return Denied() if region == "eu-west-1" else Roles(world)
 
-    monkeypatch.setattr(cli.cluster.installation, "_session", session)
+    monkeypatch.setattr(cli.cluster.own_state, "_session", session)
     monkeypatch.setattr(boto3, "Session", lambda **_: Roles(world))
     return ask
 
@@ -339,7 +337,7 @@ def test_the_log_of_every_cluster_is_one_log(
     """Each line says whose it is; `--cluster` finds the bucket by itself."""
     folder = tmp_path_factory.mktemp("kept")
     result_of_a_run(folder)
-    monkeypatch.setattr(cli.ledger.storage, "ledger_of_bucket", lambda *_: FolderLedger(folder / "ledger"))
+    monkeypatch.setattr(cli.ledger.entries, "ledger_of_bucket", lambda *_: FolderLedger(folder / "ledger"))
     own = two_regions("log", "--cluster", "fleetwright")
     both = two_regions("log", "--all", "--region", "us-east-1,eu-west-1")
     assert [line["id"] for line in both["entries"]] == [line["id"] for line in own["entries"]] != []

@@ -11,12 +11,12 @@ import pytest
 
 from adapters.ports import DeniedError, LostReplyError
 from cli.commands import adopt, release
-from cli.takeover import environment as environment_module
-from cli.takeover.tables import adoption_table, release_table
+from cli.takeover import environment
+from cli.takeover.environment import adoption_table, release_table
 from core import labels
-from core.lifecycle.draining.deletion import leaving, tainted
-from core.manifests.wire import api_resources as kinds
-from core.reasons.termination import TerminationReason
+from core.lifecycle.deletion import leaving, tainted
+from core.manifests.wire import resources
+from core.reasons.code import TerminationReason
 from simulator.run import Result
 from tests.shown import is_told, shown
 from tests.simulation.operated import operated
@@ -43,7 +43,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tup
         script: Callable[[Operator], None], pool: dict[str, Any] | None = None, **more: Any
     ) -> tuple[Operator, Result]:
         operators = operated(monkeypatch, Operator, script)
-        monkeypatch.setattr(environment_module, "open_environment", lambda _: operators[0].environment())
+        monkeypatch.setattr(environment, "open_environment", lambda _: operators[0].environment())
         result = play(tmp_path, pool or node_pool(), deployment(3, cpu="12"), **more)
         return operators[0], result
 
@@ -245,7 +245,7 @@ def test_a_drain_that_has_begun_is_called_off(played: Any) -> None:
             going = leaving(record, TerminationReason.UNDERUTILIZED, "m", operator.world.clock.now())
             claims.change(record, tainted(going, operator.world.clock.now()))
             operator.store.patch(
-                kinds.NODES,
+                resources.NODES,
                 record.node_name,
                 {
                     "metadata": {"labels": {labels.EXCLUDE_FROM_BALANCERS: "karpenter"}},
@@ -273,10 +273,10 @@ def test_what_cannot_change_hands_says_why(played: Any) -> None:
     def script(operator: Operator) -> None:
         def lose_and_delete() -> None:
             first, second, _ = operator.objects("NodeClaim")
-            operator.store.delete(kinds.NODE_CLAIMS, second["metadata"]["name"])
+            operator.store.delete(resources.NODE_CLAIMS, second["metadata"]["name"])
             name = first["metadata"]["name"]
-            operator.store.patch(kinds.NODE_CLAIMS, name, {"metadata": {"finalizers": None, "ownerReferences": []}})
-            operator.store.delete(kinds.NODE_CLAIMS, name)
+            operator.store.patch(resources.NODE_CLAIMS, name, {"metadata": {"finalizers": None, "ownerReferences": []}})
+            operator.store.delete(resources.NODE_CLAIMS, name)
 
         operator.at(5, operator.switch("stop"))
         operator.at(7, operator.act(release))

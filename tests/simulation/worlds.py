@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from core import labels
-from simulator.outcome.summary import VIOLATIONS
+from simulator.outcome import VIOLATIONS
 from simulator.record import Event
 from simulator.run import Result, run
 from tests.builders import a_class_manifest

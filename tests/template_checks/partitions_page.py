@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from adapters.aws.market import pricing_region
-from adapters.kube.token import domain_of
+from adapters.kube import domain_of
 from adapters.list_prices import price_list
 from tests.infra.conftest import ROOT
 from tests.template_checks import configurations

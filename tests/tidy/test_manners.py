@@ -15,7 +15,7 @@ PACKAGES = ("core", "installation", "adapters", "lambdas", "simulator", "cli", "
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 MODULE_LINES_MAX = 320
-LONGER = {"core/packing/search_settings.py": 330}
+LONGER = {"core/packing/settings.py": 330}
 """One table of settings; the number may only fall."""
 
 FUNCTION_LINES_MAX = 45

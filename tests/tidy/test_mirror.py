@@ -32,12 +32,11 @@ DATA_ONLY = {
             "takeover",
         )
     ),
-    "core.counterfactual.proven_minimum",
-    "core.manifests.wire.affinity",
-    "core.lifecycle.facts",
+    "core.counterfactual.overrides",
+    "core.manifests.wire.pod",
     "core.lifecycle.steps",
-    "core.packing.size_settings",
-    "core.scheduling.primitives.handles",
+    "core.packing.settings",
+    "core.scheduling.primitives",
 }
 """Modules without a rule of their own: structs and enumerations. Those who use them test them."""
 

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import codec
+from core import codec, labels
+from core.codec import DriftedNode, newly_drifted
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
-from core.model.node_claim import ObjectRef
+from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import (
     Blocked,
     Command,
     DisruptionCost,
     DisruptionPlan,
     Move,
+    NodeClaim,
+    ObjectRef,
     Plan,
     PlannedClaim,
 )
 from core.model.pod import Pod, PodSpec
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Node, Snapshot
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
-from tests.builders import NOW, a_node_of, a_pod, a_snapshot, a_type
+from tests.builders import NOW as CODEC_NOW
+from tests.builders import a_node_of, a_pod, a_snapshot, a_type
 
 NAMES = st.text("abcdefghij-0123456789", min_size=1, max_size=8)
 MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - Hypothesis takes naive bounds
@@ -96,7 +101,7 @@ def test_a_disruption_plan_comes_back_as_it_was(claims: list[PlannedClaim], left
         moves=(Move("p", "n"),),
     )
     plan = DisruptionPlan(
-        now=NOW,
+        now=CODEC_NOW,
         commands=(command,),
         blocked=(Blocked("m", "Budget", "none left"),),
         budgets={"default": {"Empty": left}},
@@ -128,7 +133,7 @@ def test_a_spec_is_written_once_and_shared_again() -> None:
         b"[]",
         b"\xff",
         b'{"kind": "Plan", "schemaVersion": 1}',
-        codec.encode_plan(Plan(now=NOW)),
+        codec.encode_plan(Plan(now=CODEC_NOW)),
         codec.encode_snapshot(a_snapshot()).replace(b'"schemaVersion":1', b'"schemaVersion":99'),
         codec.encode_snapshot(a_snapshot(pods=(a_pod(),))).replace(b'"spec":0', b'"spec":7'),
     ],
@@ -138,3 +143,55 @@ def test_what_is_no_snapshot_is_refused(raw: bytes) -> None:
     """A wrong document must never be replayed as an empty cluster."""
     with pytest.raises(InvalidInputError):
         codec.decode_snapshot(raw)
+
+
+# Which nodes drift because of a change of manifests.
+
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+CLASS = ObjectRef("karpenter.k8s.aws", "EC2NodeClass", "default")
+
+
+def cluster(*, pools: tuple[NodePool, ...], class_hash: str = "c1", **claim: Any) -> Snapshot:
+    carried = {labels.NODEPOOL: "general", labels.ARCH: "amd64"}
+    return Snapshot(
+        now=NOW,
+        nodes=(Node(name="node-1", provider_id="aws:///z/i-1", labels=carried | {labels.REGISTERED: "true"}),),
+        node_claims=(
+            NodeClaim(
+                name="general-1", provider_id="aws:///z/i-1", labels=carried, node_class=CLASS, created_at=NOW, **claim
+            ),
+        ),
+        node_pools=pools,
+        node_classes=(NodeClass(name="default", spec_hash=class_hash),),
+    )
+
+
+def pool(template_hash: str = "p1", **fields: Any) -> NodePool:
+    return NodePool(name="general", node_class=CLASS, template_hash=template_hash, **fields)
+
+
+BEFORE = cluster(pools=(pool(),))
+
+
+def test_nothing_drifts_without_a_change() -> None:
+    assert newly_drifted(BEFORE, BEFORE) == ()
+
+
+def test_a_changed_template_a_changed_class_and_a_pool_that_is_gone_make_nodes_drift() -> None:
+    for after, reason in (
+        (cluster(pools=(pool("p2"),)), "NodePoolDrifted"),
+        (cluster(pools=(pool(),), class_hash="c2"), "NodeClassDrifted"),
+        (cluster(pools=(pool(requirements=(Requirement.one_of(labels.ARCH, "arm64"),)),)), "RequirementsDrifted"),
+        (cluster(pools=()), "NodePoolNotFound"),
+    ):
+        assert newly_drifted(BEFORE, after) == (DriftedNode("node-1", "general", reason),)
+
+
+def test_hashes_of_another_maker_are_not_compared_but_replaced() -> None:
+    """Karpenter's claims carry its own hashes; the files of both sides decide."""
+    foreign = {labels.NODEPOOL_HASH: "1234", labels.NODEPOOL_HASH_VERSION: "v3"}
+    before = msgspec.structs.replace(BEFORE, node_claims=cluster(pools=(), annotations=foreign).node_claims)
+    after = msgspec.structs.replace(before, node_pools=(pool("p2"),))
+    assert newly_drifted(before, before) == ()
+    assert [found.reason for found in newly_drifted(before, after)] == ["NodePoolDrifted"]

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from core.explain import explain_node, explain_pod
+from core import labels
+from core.explain import explain_node, explain_node_now, explain_pod, explain_pods, explain_pool
+from core.model.node_pool import Budget, Disruption, NodeClass
 from core.model.plan import Blocked, Command, DisruptionPlan, Move, PlannedClaim
 from core.model.pod import Owner, Pod
-from core.model.snapshot import Options
+from core.model.snapshot import Options, Snapshot
+from core.model.values.commitment import ReservedInstances
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 from core.reasons.code import PAGE
-from core.reasons.pod import PodReason
+from core.reasons.pods import PodReason
 from core.scheduling import schedule
 from tests.builders import CLASS_REF, NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.property.naive.extras import rich_cluster
@@ -147,3 +154,126 @@ def test_explain_and_plan_say_the_same_of_every_pod() -> None:
                 assert (said.reason, said.has_no_place) == (named[pod.key].reason, True)
             else:
                 assert on[pod.key] in said.outcome
+
+
+# Explanations of a whole workload and of a NodePool.
+
+
+def test_a_workload_says_where_its_pods_go_and_why_one_has_no_place() -> None:
+    pods = (a_pod("web-0", cpu="1"), a_pod("web-1", cpu="64"), a_pod("web-2", cpu="64"))
+    snapshot = a_snapshot(types=(a_type(),), pods=pods, node_pools=(a_pool("general"),))
+    found = explain_pods(snapshot, "Deployment default/web", pods)
+    text = str(found)
+    assert text.startswith("Deployment default/web has 3 pods, 2 of them without a place [NoOfferingFits]\n")
+    assert "  1 gets a new node, general-0\n" in text
+    assert "  2 have no place [NoOfferingFits]\n  default/web-1:\n" in text
+    assert found.has_no_place
+    assert [pool.node_pool for pool in found.pools] == ["general"]
+
+
+def test_a_workload_whose_pods_all_run_or_have_a_place_is_no_negative_answer() -> None:
+    pods = (a_pod("web-0", node_name="n", phase="Running"), a_pod("web-1"))
+    snapshot = a_snapshot(types=(a_type(),), pods=pods, node_pools=(a_pool("general"),))
+    found = explain_pods(snapshot, "Deployment default/web", pods)
+    assert not found.has_no_place
+    assert found.details == ("1 runs on n", "1 gets a new node, general-0")
+
+
+def test_a_node_pool_says_what_it_can_launch_what_limits_leave_and_what_is_launched() -> None:
+    pool = a_pool("general", limits={"cpu": 8_000}, taints=(Taint("team", "NoSchedule", "a"),))
+    pod = a_pod("web-0")
+    snapshot = a_snapshot(types=(a_type(),), pods=(pod,), node_pools=(pool,))
+    text = str(explain_pool(snapshot, pool))
+    assert text.startswith("NodePool general can launch 1 instance type, from ")
+    assert "limit of cpu: 8 of 8 left" in text
+    assert "pods need a toleration of team=a:NoSchedule" in text
+    assert "this plan launches nothing from it" in text
+
+
+def test_a_node_pool_that_launches_nothing_says_why() -> None:
+    pool = a_pool("general", replicas=2)
+    snapshot = a_snapshot(types=(a_type(),), node_pools=(pool,))
+    assert explain_pool(snapshot, pool).outcome.startswith("is static")
+
+
+# Explanations of nodes with what they cost and who holds their NodePool's budgets.
+
+
+def closed(*budgets: Budget) -> Snapshot:
+    """One nearly empty node of a NodePool with these budgets."""
+    pool = a_pool("default", disruption=Disruption(consolidate_after=timedelta(0), budgets=budgets))
+    claim, node = a_node_of(a_type(), "busy")
+    pods = (a_pod("web", cpu="100m", node_name=node.name, phase="Running"),)
+    return a_snapshot(types=(a_type(),), node_pools=(pool,), nodes=(node,), node_claims=(claim,), pods=pods)
+
+
+def test_a_node_that_budgets_keep_says_what_it_costs_and_when_they_change() -> None:
+    """The words "let no more nodes go" alone do not say whether to wait an hour or a week."""
+    window = Budget("0", schedule="0 0 * * *", duration=timedelta(hours=23))
+    snapshot = closed(window)
+    snapshot = msgspec.structs.replace(snapshot, now=NOW.replace(hour=12, minute=0))
+    text = str(explain_node_now(snapshot, "busy"))
+    assert "[Budget]" in text
+    assert " an hour in NodePool default" in text
+    assert "the budgets let go now: 0 Drifted, 0 Empty, 0 Underutilized" in text
+    assert "the budgets change at " in text
+    assert "23:00 UTC" in text
+
+
+def test_a_node_that_a_commitment_covers_says_so() -> None:
+    """Zero dollars an hour alone look like a mistake."""
+    reserved = ReservedInstances(name="bought", instance_type="m5.large", count=1)
+    snapshot = msgspec.structs.replace(closed(), options=Options(commitments=(reserved,)))
+    text = str(explain_node_now(snapshot, "busy"))
+    assert "costs $0.0000 an hour in NodePool default, covered by commitment bought" in text
+
+
+def test_a_node_that_is_not_ours_has_no_price() -> None:
+    _, node = a_node_of(a_type(), "strange")
+    snapshot = a_snapshot(types=(a_type(),), nodes=(node,), node_claims=())
+    assert "costs" not in str(explain_node_now(snapshot, "strange"))
+
+
+def test_a_node_whose_pods_fit_nowhere_else_names_its_own_pod_and_what_that_lacks() -> None:
+    """It said `pod web would find no place: `, with a pod of another node and no reason."""
+    types = (a_type("small", cpu="4", price=0.1), a_type("large", cpu="8", price=0.2))
+    pool = a_pool("default", disruption=Disruption(consolidate_after=timedelta(0), budgets=()))
+    claims, nodes = zip(*(a_node_of(types[1], name) for name in ("a", "b")), strict=True)
+    pods = tuple(
+        a_pod(
+            f"web-{node.name}", cpu="100m", node_name=node.name, phase="Running",
+            node_selector=(Requirement.one_of("rack", "1"),),
+        )
+        for node in nodes
+    )  # fmt: skip
+    snapshot = a_snapshot(types=types, node_pools=(pool,), nodes=nodes, node_claims=claims, pods=pods)
+    for node in nodes:
+        text = str(explain_node_now(snapshot, node.name))
+        assert f"pod default/web-{node.name} would find no place" in text
+        assert f"without this node pod default/web-{node.name} lacks a place" in text
+        assert "rack" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "after", "text"),
+    [
+        (
+            "capacity-block",
+            1,
+            "leaves capacity block cr-1 at 2026-11-20 01:00 UTC; consolidation moves no pod to it before",
+        ),
+        ("capacity-block", 24, "leaves capacity block cr-1 at 2026-11-21 00:00 UTC"),
+        ("default", 24, "is on-demand once capacity reservation cr-1 ends, at 2026-11-21 00:00 UTC"),
+    ],
+)
+def test_a_node_in_a_reservation_says_when_that_ends(kind: str, after: int, text: str) -> None:
+    """Its end explains why nothing is moved to a node that costs nothing."""
+    snapshot = closed()
+    own = {labels.RESERVATION_ID: "cr-1", labels.RESERVATION_TYPE: kind}
+    (node,) = snapshot.nodes
+    snapshot = msgspec.structs.replace(
+        snapshot,
+        nodes=(msgspec.structs.replace(node, labels={**node.labels, **own}),),
+        node_classes=(NodeClass(name="default", reservation_ends={"cr-1": NOW + timedelta(hours=after)}),),
+    )
+    assert text in explain_node_now(snapshot, "busy").details

@@ -6,28 +6,366 @@ a limit nor a disruption budget is exceeded, even if a run crashes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from adapters.aws.dynamodb.claim_transactions import ClaimTransactions
-from adapters.aws.dynamodb.instance_rows import InstanceRows
-from adapters.aws.dynamodb.shards import ShardedItems
 from adapters.aws.dynamodb.table import (
     ABSENT,
+    TRANSACTION_BYTES,
+    Cancelled,
     DynamoTable,
+    Item,
     Operation,
+    RecordItems,
+    Versioned,
     at_version,
     key,
+    number,
+    partition_of,
+    readable_row,
+    size_of,
+    sort_of,
 )
-from adapters.aws.dynamodb.usage import Moves, UsageItems, limit_bounds, unchanged, usage_of
 from adapters.ports import ConflictError
-from adapters.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
-from adapters.store.unreadable_rows import CLAIMS
-from core.lifecycle.records import ClaimRecord
+from adapters.store import CLAIMS, COMMANDS, ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
+from core.lifecycle.records import ClaimRecord, CommandRecord
+from core.model.values import quantity
+
+# An index of claims by instance, which finds an event's claim without reading all claims.
+
+
+class InstanceRows:
+    """The index of one cluster: a row for each instance with the name of its claim."""
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._partition = partition_of(cluster, "instances")
+
+    def claim_of(self, instance_id: str) -> str | None:
+        """Return the name in the instance's row, None if there is no readable row. The claim may be gone."""
+        return readable_row(self._table.get(self._partition, instance_id), _claim_named_in)
+
+    def instances(self) -> frozenset[str]:
+        """Return the ids of all instances that have a row."""
+        return frozenset(sort_of(row) for row in self._table.query(self._partition))
+
+    def add(self, claim: ClaimRecord) -> None:
+        """Store the row of a claim."""
+        self._table.put(self._row(claim))
+
+    def changes(self, before: ClaimRecord | None, after: ClaimRecord | None) -> list[Operation]:
+        """Return the operations that keep the index up to date when a claim changes; None: there is no claim."""
+        old, new = (record.instance_id if record is not None else "" for record in (before, after))
+        operations: list[Operation] = []
+        if old and old != new:
+            operations.append(("Delete", {"Key": key(self._partition, old)}))
+        if after is not None and new and old != new:
+            # Claims that share a launch may look for their instances at the same time.
+            condition = ABSENT if after.shares > 1 else {}
+            operations.append(("Put", {"Item": self._row(after), **condition}))
+        return operations
+
+    def _row(self, claim: ClaimRecord) -> Item:
+        return {**key(self._partition, claim.instance_id), "claim": {"S": claim.name}}
+
+
+def _claim_named_in(row: Item) -> str:
+    name: str = row["claim"]["S"]
+    return name
+
+
+# Distributes records over several partitions by their name: one partition serves at most 3,000 read units a second.
+#
+# Five thousand claims are several megabytes, and each full observation reads all of them.
+
+
+SHARDS: Final = 8
+"""Partitions for the records of one type. With more, small clusters would pay for queries that find nothing."""
+
+R = TypeVar("R", bound=Versioned)
+
+
+class ShardedItems(Generic[R]):
+    """The records of one type in `SHARDS` partitions of the table."""
+
+    def __init__(self, table: DynamoTable, cluster: str, kind: str, type_: type[R]) -> None:
+        self._shards = [RecordItems(table, shard, type_) for shard in _partitions(cluster, kind)]
+
+    def all(self) -> tuple[R, ...]:
+        """Return every record, by name."""
+        found = {name: record for shard in self._shards for name, record in shard.named()}
+        return tuple(record for _, record in sorted(found.items()))
+
+    def get(self, name: str) -> R | None:
+        """Return one record, None if there is none."""
+        return self._shard(name).get(name)
+
+    def discard_unreadable(self, name: str) -> None:
+        """Delete the record's row if it cannot be read. Raises ConflictError if it changes meanwhile."""
+        self._shard(name).discard_unreadable(name)
+
+    def item(self, name: str, record: R) -> Item:
+        """Return the item to write for `record`, under its own version."""
+        return self._shard(name).item(name, record)
+
+    def partition(self, name: str) -> str:
+        """Return the key of the partition that holds the record."""
+        return self._shard(name).partition
+
+    def _shard(self, name: str) -> RecordItems[R]:
+        return self._shards[_shard_of(name)]
+
+
+def shard_partition(cluster: str, kind: str, name: str) -> str:
+    """Return the key of the partition that holds the record."""
+    return _partitions(cluster, kind)[_shard_of(name)]
+
+
+def _partitions(cluster: str, kind: str) -> list[str]:
+    return [partition_of(cluster, f"{kind}#{shard}") for shard in range(SHARDS)]
+
+
+def _shard_of(name: str) -> int:
+    return blake2b(name.encode(), digest_size=1).digest()[0] % SHARDS
+
+
+# Counts in DynamoDB what each NodePool's claims hold of its limits, and how many of its claims are leaving.
+#
+# There is one item per NodePool. It changes only in a transaction with the claims that it counts, so the two stay consistent.
+
+
+_RESOURCE: Final = "r:"
+_DISRUPTING: Final = "disrupting"
+_VERSION: Final = "version"
+_NOT_RESOURCES: Final = frozenset({_DISRUPTING, _VERSION})
+
+
+class Moves:
+    """The changes of each NodePool's counters, summed over several claims."""
+
+    def __init__(self, changes: Iterable[ClaimChange] = ()) -> None:
+        self.reserved: dict[str, dict[str, int]] = {}
+        self.disrupting: dict[str, int] = {}
+        for change in changes:
+            self.add(change.before.plan.node_pool, change.before, change.after)
+
+    def add(self, pool: str, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
+        """Count a claim that is added (no `before`), changed, or forgotten (no `after`), if it has a NodePool."""
+        if not pool:
+            return
+        old, new = before.reserved if before else {}, after.reserved if after else {}
+        self.reserved[pool] = quantity.add(self.reserved.get(pool, {}), quantity.subtract(new, old))
+        places = int(after is not None and after.is_disrupting) - int(before is not None and before.is_disrupting)
+        self.disrupting[pool] = self.disrupting.get(pool, 0) + places
+
+    def of(self, pool: str) -> dict[str, int]:
+        """Return attribute → change; unchanged counters are left out."""
+        moves = {_RESOURCE + name: amount for name, amount in sorted(self.reserved[pool].items()) if amount}
+        return moves | ({_DISRUPTING: self.disrupting[pool]} if self.disrupting[pool] else {})
+
+    def pools(self) -> list[str]:
+        """NodePools with a counter that changes, by name."""
+        return [pool for pool in sorted(self.reserved) if self.of(pool)]
+
+
+class UsageItems:
+    """Builds the operations of a transaction on the counters of one cluster's NodePools."""
+
+    def __init__(self, cluster: str) -> None:
+        self.partition = partition_of(cluster, "usage")
+
+    def moved(self, pool: str, moves: Moves, bounds: Mapping[str, int] | None = None) -> Operation | None:
+        """Return the operation that changes a NodePool's counters on condition that each stays within its bound.
+
+        Args:
+            pool: The NodePool.
+            moves: The changes.
+            bounds: Attribute (`limit_bounds`, `place_bound`) → its maximum; only counters that grow are checked.
+
+        Returns:
+            None if the change alone exceeds a bound.
+        """
+        moved = moves.of(pool)
+        limited = {name: bound for name, bound in (bounds or {}).items() if moved.get(name, 0) > 0}
+        if any(moved[name] > bound for name, bound in limited.items()):
+            return None
+        amounts = moved | {_VERSION: 1}
+        names = {f"#c{index}": name for index, name in enumerate(amounts)}
+        values = {f":c{index}": number(amount) for index, amount in enumerate(amounts.values())}
+        conditions = []
+        for index, name in enumerate(amounts):
+            if name in limited:
+                values[f":m{index}"] = number(limited[name] - amounts[name])
+                conditions.append(f"(attribute_not_exists(#c{index}) OR #c{index} <= :m{index})")
+        update: dict[str, Any] = {
+            "Key": key(self.partition, pool),
+            "UpdateExpression": "ADD " + ", ".join(f"#c{index} :c{index}" for index in range(len(amounts))),
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
+        }
+        return "Update", update | ({"ConditionExpression": " AND ".join(conditions)} if conditions else {})
+
+    def item(self, usage: PoolUsage) -> Item:
+        """Return the whole item."""
+        return {
+            **key(self.partition, usage.node_pool),
+            **{_RESOURCE + name: number(amount) for name, amount in sorted(usage.reserved.items())},
+            _DISRUPTING: number(usage.disrupting),
+            _VERSION: number(usage.version),
+        }
+
+
+def limit_bounds(limits: Mapping[str, int]) -> dict[str, int]:
+    """Return a NodePool's limits as bounds of its counters."""
+    return {_RESOURCE + name: limit for name, limit in limits.items()}
+
+
+def place_bound(places: int) -> dict[str, int]:
+    """Return how many of a NodePool's claims may leave at once, as a bound of its counter."""
+    return {_DISRUPTING: places}
+
+
+def usage_of(item: Item) -> PoolUsage:
+    """Return the counters in an item; those that are no whole numbers count as zero and are named in `problem`."""
+    ours = {name: typed for name, typed in sorted(item.items()) if name.startswith(_RESOURCE) or name in _NOT_RESOURCES}
+    counters = {name: amount for name, typed in ours.items() if (amount := _whole(typed)) is not None}
+    malformed = ", ".join(sorted(ours.keys() - counters.keys()))
+    return PoolUsage(
+        node_pool=sort_of(item),
+        reserved={
+            name.removeprefix(_RESOURCE): amount
+            for name, amount in counters.items()
+            if name.startswith(_RESOURCE) and amount
+        },
+        disrupting=counters.get(_DISRUPTING, 0),
+        version=counters.get(_VERSION, 0),
+        problem=f"counters of NodePool {sort_of(item)} are no whole numbers: {malformed}" if malformed else "",
+    )
+
+
+def unchanged(usage: PoolUsage) -> dict[str, Any]:
+    """Condition: the item is still at the version that was read.
+
+    A version that is no number cannot change: the transactions that add to it fail.
+    """
+    if usage.problem and not usage.version:
+        return {
+            "ConditionExpression": "NOT attribute_type(#v, :n)",
+            "ExpressionAttributeNames": {"#v": _VERSION},
+            "ExpressionAttributeValues": {":n": {"S": "N"}},
+        }
+    if not usage.version:
+        return {"ConditionExpression": "attribute_not_exists(#v)", "ExpressionAttributeNames": {"#v": _VERSION}}
+    return at_version(usage.version)
+
+
+def _whole(typed: Mapping[str, str]) -> int | None:
+    """Return the whole number in an attribute, None if it has another type or a fraction."""
+    try:
+        return int(typed["N"])
+    except (KeyError, ValueError):
+        return None
+
+
+# Transactions of claims with the counters of their NodePools: as many claims in each as DynamoDB takes.
+
+
+_CLAIMS_MAX: Final = 40
+"""Claims per transaction; with a lease, a command and at most one counter per claim it stays below DynamoDB's limit of a
+hundred operations."""
 
 _CALL: Final = "dynamodb:TransactWriteItems"
+_T = TypeVar("_T", ClaimRecord, ClaimChange)
+
+
+class ClaimTransactions:
+    """Writes several claims, their counters, a command and the check of a lease at once, or nothing."""
+
+    def __init__(self, table: DynamoTable, cluster: str, items: ShardedItems[ClaimRecord]) -> None:
+        self._table = table
+        self._items = items
+        self._commands = RecordItems(table, partition_of(cluster, COMMANDS), CommandRecord)
+        self._usage = UsageItems(cluster)
+        self._leases = partition_of(cluster, "leases")
+
+    def parts(self, claims: Sequence[tuple[ClaimRecord, _T]]) -> Iterator[list[tuple[_T, Item]]]:
+        """Yield the claims with their items in parts, each as large as one transaction allows."""
+        part: list[tuple[_T, Item]] = []
+        size = 0
+        for record, subject in claims:
+            item = self._items.item(record.name, record)
+            if part and (len(part) == _CLAIMS_MAX or size + size_of(item) > TRANSACTION_BYTES):
+                yield part
+                part, size = [], 0
+            part.append((subject, item))
+            size += size_of(item)
+        if part:
+            yield part
+
+    def request(
+        self, part: Sequence[tuple[ClaimRecord, Item]], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
+    ) -> bool:
+        """Run one transaction; return False if a limit or an existing claim prevents it."""
+        moves = Moves()
+        for claim, _ in part:
+            moves.add(claim.plan.node_pool, None, claim)
+        bounds = {pool: limit_bounds(limits.get(pool, {})) for pool in moves.pools()}
+        counts = {pool: self._usage.moved(pool, moves, bounds[pool]) for pool in moves.pools()}
+        if None in counts.values():
+            return False
+        operations: list[Operation] = [("ConditionCheck", self.holds(lease))] if lease is not None else []
+        operations += [count for count in counts.values() if count is not None]
+        operations += [("Put", {"Item": item, **ABSENT}) for _, item in part]
+        report = self._table.transact(operations)
+        if lease is not None and isinstance(report, Cancelled) and report.failed[0]:
+            raise ConflictError(_CALL, f"the {lease.name} lease is another's by now")
+        return report is None
+
+    def disrupt(
+        self, part: Sequence[tuple[ClaimChange, Item]], bounds: Mapping[str, int], others: Sequence[Operation]
+    ) -> tuple[str, ...]:
+        """Run one transaction; return the NodePools whose budgets are used up, none if it succeeded."""
+        moves = Moves(change for change, _ in part)
+        pools = moves.pools()
+        counts = {
+            pool: self._usage.moved(pool, moves, place_bound(bounds[pool]) if pool in bounds else None)
+            for pool in pools
+        }
+        spent = tuple(pool for pool, count in counts.items() if count is None)
+        if spent:
+            return spent
+        operations = [count for count in counts.values() if count is not None]
+        operations += [("Put", {"Item": item, **at_version(change.before.version)}) for change, item in part]
+        report = self._table.transact([*operations, *others])
+        if report is None:
+            return ()
+        if any(report.failed[len(pools) :]):
+            raise ConflictError(_CALL, "a claim, the command or the lease has changed")
+        return tuple(pool for pool, failed in zip(pools, report.failed, strict=False) if failed)
+
+    def counted(self, moves: Moves) -> list[Operation]:
+        """Return the operations that move the counters of NodePools."""
+        return [count for pool in moves.pools() if (count := self._usage.moved(pool, moves)) is not None]
+
+    def command_change(self, command: CommandChange | None) -> tuple[list[Operation], CommandRecord | None]:
+        """Return the operations that change a command, and the command as it is then stored."""
+        if command is None:
+            return [], None
+        stored = msgspec.structs.replace(command.after, version=command.before.version + 1)
+        item = self._commands.item(stored.id, stored)
+        return [("Put", {"Item": item, **at_version(command.before.version)})], stored
+
+    def holds(self, lease: Lease) -> dict[str, Any]:
+        """Return the check that a lease is still held."""
+        return {
+            "Key": key(self._leases, lease.name),
+            "ConditionExpression": "#f = :f",
+            "ExpressionAttributeNames": {"#f": "fence"},
+            "ExpressionAttributeValues": {":f": number(lease.fence)},
+        }
 
 
 class DynamoClaims:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final
+
 import msgspec
 
-from adapters.aws.dynamodb.records import RecordItems, partition_of
-from adapters.aws.dynamodb.table import ABSENT, DynamoTable, at_version
+from adapters.aws.dynamodb.table import (
+    ABSENT,
+    DynamoTable,
+    Item,
+    RecordItems,
+    at_version,
+    key,
+    number,
+    partition_of,
+    readable_row,
+)
 from adapters.ports import ConflictError
-from adapters.store.unreadable_rows import COMMANDS
+from adapters.store import COMMANDS
+from core.approval.proposal import Proposal
+from core.disruption.target.stored import decode, encode
 from core.lifecycle.records import CommandRecord
+from core.model.plan import StoredTarget
+from installation.wiring import TABLE
 
 
 class DynamoCommands:
@@ -52,3 +68,72 @@ class DynamoCommands:
         except ConflictError:
             if self.get(record.id) is not None:
                 raise
+
+
+# Stores commands that wait for approval in DynamoDB.
+
+
+KEPT_FOR: Final = timedelta(days=7)
+"""How long a row is kept after its proposal ends, so that a late approval gets the outcome as its answer."""
+
+
+class DynamoProposals:
+    """The proposals of one cluster (`adapters.store.ProposalStore`). Nothing is deleted: rows expire."""
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._items = RecordItems(table, partition_of(cluster, "proposals"), Proposal, requires_all=True)
+
+    def all(self) -> tuple[Proposal, ...]:
+        """Return every proposal, by id; also those that have ended.
+
+        Raises:
+            DeniedError: If one cannot be read: a rejected command would be proposed again.
+        """
+        return self._items.all()
+
+    def add(self, proposal: Proposal) -> Proposal:
+        """Store a new proposal. Raises ConflictError if the id is taken."""
+        first = msgspec.structs.replace(proposal, version=1)
+        self._table.put(self._item(first), condition=ABSENT)
+        return first
+
+    def change(self, before: Proposal, after: Proposal) -> Proposal:
+        """Replace `before` by `after`. Raises ConflictError if the stored version is another."""
+        stored = msgspec.structs.replace(after, version=before.version + 1)
+        self._table.put(self._item(stored), condition=at_version(before.version))
+        return stored
+
+    def _item(self, proposal: Proposal) -> Item:
+        expiry = number(int((proposal.expires_at + KEPT_FOR).timestamp()))
+        return {**self._items.item(proposal.id, proposal), TABLE.expiry: expiry}
+
+
+# Stores the current target of the fleet, in one DynamoDB item per cluster.
+
+
+_SORT: Final = "all"
+
+
+class DynamoTargets:
+    """`adapters.store.Targets`. One run of `disrupt` writes at a time, so the last write wins.
+
+    A target takes about 25 bytes for each node to drain: some 60 KB for 2,000. An item may have 400 KB.
+    """
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._partition = partition_of(cluster, "target")
+
+    def read(self) -> StoredTarget | None:
+        """Return the target, None if there is none or another release wrote it."""
+        return readable_row(self._table.get(self._partition, _SORT), _target)
+
+    def write(self, target: StoredTarget | None) -> None:
+        """Replace the target."""
+        body = {"body": {"B": encode(target)}} if target is not None else {}
+        self._table.put({**key(self._partition, _SORT), **body})
+
+
+def _target(item: Item) -> StoredTarget | None:
+    return decode(bytes(item["body"]["B"])) if "body" in item else None

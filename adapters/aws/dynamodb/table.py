@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Final, Self, TypeVar
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from zlib import crc32
 
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
-from adapters.aws.errors import code_of, translate
+from adapters.aws.session import code_of, translate
+from adapters.observability import logger
 from adapters.ports import ConflictError, DeniedError, PortError, TransientError
-from adapters.runtime.clock import pause
-from adapters.runtime.observability import logger
+from adapters.runtime import pause
+from adapters.store import UnreadableRow, UnreadableRowError
 from installation.wiring import TABLE
 
 T = TypeVar("T")
@@ -220,3 +222,265 @@ def at_version(version: int) -> dict[str, Any]:
         "ExpressionAttributeNames": {"#v": "version"},
         "ExpressionAttributeValues": {":v": number(version)},
     }
+
+
+# Reads rows one by one: a row that cannot be read is left out and reported, and all others count.
+#
+# Rows that forbid something, such as a command or a stopped rollout, are not left out: what they forbid would be allowed.
+#
+# People edit rows, restore them from copies and point functions at another table; other releases write them.
+
+
+_MALFORMED: Final = (
+    KeyError,
+    AttributeError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    zlib.error,
+    msgspec.MsgspecError,
+)
+"""What decoding raises for attributes that are missing, of another type or format, or nested too deep."""
+
+
+def decoded(item: Item, read: Callable[[Item], T]) -> T:
+    """Return what `read` makes of the row. Raises UnreadableRowError, which names the row, if it is malformed."""
+    try:
+        return read(item)
+    except _MALFORMED as error:
+        partition, why = item[TABLE.partition_key]["S"], f"{type(error).__name__}: {error}"
+        detail = f"row {sort_of(item)} of partition {partition} cannot be read ({why}); correct or delete it"
+        raise UnreadableRowError("dynamodb:Query", UnreadableRow(partition, sort_of(item), detail)) from error
+
+
+def readable_rows(
+    table: DynamoTable,
+    partition: str,
+    read: Callable[[Item], T],
+    *,
+    is_required: Callable[[str], bool] = lambda _: False,
+) -> dict[str, T]:
+    """Return what `read` makes of each row of the partition, by sort key in order; malformed rows are left out.
+
+    Args:
+        table: The table.
+        partition: The partition key.
+        read: Decodes a row.
+        is_required: Whether the row with a sort key may not be left out.
+
+    Raises:
+        UnreadableRowError: If a required row is malformed; it names the first one.
+    """
+    found: dict[str, T] = {}
+    problems: dict[str, UnreadableRowError] = {}
+    for item in table.query(partition):
+        try:
+            found[sort_of(item)] = decoded(item, read)
+        except UnreadableRowError as error:
+            problems[sort_of(item)] = error
+    table.leave_out(partition, {sort: problem.detail for sort, problem in problems.items()})
+    for sort, problem in problems.items():
+        if is_required(sort):
+            raise problem
+    return found
+
+
+def aware(written: str) -> datetime:
+    """Read a time. Raises ValueError if it is none, or has no zone and cannot be compared with others."""
+    moment = datetime.fromisoformat(written)
+    if moment.tzinfo is None:
+        raise ValueError(f"{written} has no time zone")
+    return moment
+
+
+def readable_row(item: Item | None, read: Callable[[Item], T]) -> T | None:
+    """Return what `read` makes of a row that the next write replaces; None if there is none or it is malformed."""
+    try:
+        return None if item is None else decoded(item, read)
+    except UnreadableRowError as error:
+        logger.warning("row counts as absent", extra={"problem": error.detail})
+        return None
+
+
+class DynamoUnreadableRows:
+    """`adapters.store.UnreadableRows` of the tables that a function reads."""
+
+    def __init__(self, tables: Iterable[DynamoTable]) -> None:
+        self._tables = tuple(tables)
+
+    def all(self) -> tuple[UnreadableRow, ...]:
+        """Return the rows that were left out when their partitions were last read."""
+        found = {
+            UnreadableRow(partition, sort, problem)
+            for table in self._tables
+            for partition, problems in list(table.unreadable.items())
+            for sort, problem in problems.items()
+        }
+        return tuple(sorted(found))
+
+
+# Stores records as items: the record's JSON in `body`, its version in a separate attribute for conditional writes.
+#
+# An item may have 400 KB, and writes are priced per kilobyte; a claim names all suitable types, and a command all pods that
+# move. Long bodies are therefore compressed, to about a tenth of their length.
+
+
+PACKED_FROM: Final = 1024
+"""Bytes from which a body is compressed; shorter ones stay readable in the table.
+
+Writes are priced per kilobyte and a claim's body has more than two: compressed, it costs one write unit and half the read
+units.
+"""
+
+
+READ_AT_MOST: Final = 2_000
+"""The most decoded records of a partition that are cached if a sandbox reads them singly, some kilobytes each; then the cache
+is cleared."""
+
+
+class Versioned(Protocol):
+    """A record with a version that grows with each write."""
+
+    @property
+    def version(self) -> int:
+        """The version; zero before the first write."""
+        ...
+
+
+R = TypeVar("R", bound=Versioned)
+
+
+class _Read(msgspec.Struct, Generic[R], frozen=True):
+    item: Item
+    record: R
+
+
+class RecordItems(Generic[R]):
+    """The records of one type in one partition of the table. Unchanged items are decoded only once."""
+
+    def __init__(self, table: DynamoTable, partition: str, type_: type[R], *, requires_all: bool = False) -> None:
+        """Read the records of the partition; with `requires_all` a list that would lack one is an error."""
+        self.partition = partition
+        self._requires_all = requires_all
+        self._table = table
+        self._decode = msgspec.json.Decoder(type_).decode
+        self._read: dict[str, _Read[R]] = {}
+
+    def all(self) -> tuple[R, ...]:
+        """Return every record, in the order of the sort keys."""
+        return tuple(record for _, record in self.named())
+
+    def readable(self) -> tuple[R, ...]:
+        """Return every record whose row can be read, in the order of the sort keys, even if all are required."""
+        return tuple(record for _, record in self._named(requires_all=False))
+
+    def named(self) -> tuple[tuple[str, R], ...]:
+        """Return every record with its sort key, in the order of the sort keys; rows that cannot be read are left out.
+
+        Raises:
+            UnreadableRowError: If all are required and one cannot be read.
+        """
+        return self._named(requires_all=self._requires_all)
+
+    def _named(self, *, requires_all: bool) -> tuple[tuple[str, R], ...]:
+        known = self._read
+        read = readable_rows(
+            self._table,
+            self.partition,
+            lambda item: self._decoded(item, known.get(sort_of(item))),
+            is_required=lambda _: requires_all,
+        )
+        self._read = dict(read)
+        return tuple((sort, found.record) for sort, found in read.items())
+
+    def get(self, sort: str) -> R | None:
+        """Return one record, None if there is none. Raises UnreadableRowError if its row cannot be read."""
+        item = self._table.get(self.partition, sort)
+        known = self._read.pop(sort, None)
+        if item is None:
+            return None
+        if len(self._read) >= READ_AT_MOST:
+            self._read = {}
+        read = self._read[sort] = decoded(item, lambda item: self._decoded(item, known))
+        return read.record
+
+    def discard_unreadable(self, sort: str) -> None:
+        """Delete a row that cannot be read. Raises ConflictError if it changes meanwhile."""
+        item = self._table.get(self.partition, sort)
+        if item is None:
+            return
+        try:
+            decoded(item, lambda item: self._decoded(item, known=None))
+        except UnreadableRowError:
+            self._table.delete(self.partition, sort, condition=as_read(item))
+
+    def item(self, sort: str, record: R) -> Item:
+        """Return the item to write for `record`, under its own version."""
+        body = packed(msgspec.json.encode(record))
+        return {**key(self.partition, sort), "version": number(record.version), "body": body}
+
+    def _decoded(self, item: Item, known: _Read[R] | None) -> _Read[R]:
+        """Return the item's record; if the item has not changed since the last read, the cached one."""
+        if known is not None and known.item == item:
+            return known
+        body: Any = self._decode(unpacked(item["body"]))
+        record: R = msgspec.structs.replace(body, version=int(item["version"]["N"]))
+        return _Read(item, record)
+
+
+def packed(body: bytes) -> dict[str, Any]:
+    """Return JSON as an attribute value, compressed if it is long."""
+    return {"S": body.decode()} if len(body) < PACKED_FROM else {"B": zlib.compress(body)}
+
+
+def unpacked(attribute: Mapping[str, Any]) -> bytes:
+    """Return the JSON in an attribute that `packed` made."""
+    return attribute["S"].encode() if "S" in attribute else zlib.decompress(attribute["B"])
+
+
+def partition_of(cluster: str, kind: str) -> str:
+    """Return the partition key for one type of item of one cluster."""
+    return f"{cluster}#{kind}"
+
+
+# Tables for code that must not write.
+
+
+class ReadOnlyTable(DynamoTable):
+    """The table for readers: writes are refused before they are sent."""
+
+    def put(self, item: Item, *, condition: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the table's own signature
+        """Refuse. Raises DeniedError."""
+        raise DeniedError("dynamodb:PutItem", "the table is only read here")
+
+    def delete(self, partition: str, sort: str, *, condition: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the table's own signature
+        """Refuse. Raises DeniedError."""
+        raise DeniedError("dynamodb:DeleteItem", "the table is only read here")
+
+    def update(self, partition: str, sort: str, **arguments: Any) -> Item:  # noqa: ARG002 - the table's own signature
+        """Refuse. Raises DeniedError."""
+        raise DeniedError("dynamodb:UpdateItem", "the table is only read here")
+
+    def transact(self, operations: Sequence[tuple[str, Item]]) -> Cancelled | None:  # noqa: ARG002 - the table's own signature
+        """Refuse. Raises DeniedError."""
+        raise DeniedError("dynamodb:TransactWriteItems", "the table is only read here")
+
+
+class EmptyTable(ReadOnlyTable):
+    """A table without rows, for `mode: shadow`, in which no function may access DynamoDB."""
+
+    def __init__(self) -> None:
+        super().__init__(None, "")
+
+    def get(self, partition: str, sort: str) -> Item | None:  # noqa: ARG002 - the table's own signature
+        """There is none."""
+        return None
+
+    def query(self, partition: str) -> Iterator[Item]:  # noqa: ARG002 - the table's own signature
+        """There is none."""
+        return iter(())
+
+    def named(self, name: str) -> Self:  # noqa: ARG002 - the table's own signature
+        """Return this table: there is no other."""
+        return self

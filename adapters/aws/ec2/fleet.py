@@ -2,34 +2,208 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
 
-from adapters.aws.ec2.fleet_errors import failure, has_throttled, refusal, refused_offerings
-from adapters.aws.ec2.instances import Instances, efa_interfaces
-from adapters.aws.ec2.launch_templates import LaunchTemplates
-from adapters.aws.ec2.launch_turns import UNPACED, LaunchTurns
-from adapters.aws.errors import retries_of
-from adapters.aws.service import AwsService
+import msgspec
+
+from adapters.aws.ec2.instances import Instances, LaunchTemplates, LaunchValidator, TypesFor, efa_interfaces, unread
+from adapters.aws.instance_profiles import InstanceProfiles, OwnedProfiles, UnusedProfiles
+from adapters.aws.node_class import CapacityReservations, Images, NetworkSelection, NodeClassResolver, PlacementGroups
+from adapters.aws.services import AwsService, CoalescedCalls, EksCluster
+from adapters.aws.session import meaning_of, retries_of
+from adapters.observability import logger
 from adapters.ports import (
     Clock,
     ConflictError,
     DeniedError,
+    Impairment,
     Instance,
+    InsufficientCapacityError,
     JsonObject,
     LaunchDeniedError,
     Launched,
     NotFoundError,
+    PortError,
     RefusedOffering,
+    ThrottledError,
     TransientError,
+    UnfulfilledError,
 )
+from core import labels
 from core.ami_families.bootstrap import Cluster
-from core.catalogue.node_class import EC2NodeClass
+from core.api.status import is_stale
+from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
-from core.launch.denials.codes import NO_IMAGE_OR_SUBNET, NOT_RENDERED
-from core.launch.render import RenderedLaunch, render_launch
-from core.model.catalogue import Offering
+from core.launch.denials import NO_IMAGE_OR_SUBNET, NOT_RENDERED, OF_CAPACITY, Remembered, rule_of
+from core.launch.request import RenderedLaunch, may_exceed, render_launch, user_data_problem
+from core.model.catalogue import Offering, OfferingKey
 from core.model.launch_order import LaunchOrder
+from core.model.node_pool import NodePool
+from core.model.values.quotas import InstanceEnd
+
+# Interprets the errors of a fleet: which offerings to remember as without capacity, and which error to raise.
+
+
+_NO_SPOT_AT_ALL: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+_SILENCE: Final = "UnfulfillableCapacity"
+"""The assumed code of an answer with neither instances nor errors (Karpenter)."""
+
+_REASONS: Final = (
+    ("ServiceLinkedRoleCreationNotPermitted", "SpotServiceLinkedRoleMissing"),
+    ("Not authorized for images", "ImageNotAuthorized"),
+    ("UnauthorizedOperation", "Unauthorized"),
+    ("AccessDenied", "Unauthorized"),
+    ("AuthFailure", "Unauthorized"),
+    ("belong to different networks", "SecurityGroupSubnetMismatch"),
+    ("Invalid IAM Instance Profile name", "InstanceProfileNotFound"),
+    ("iamInstanceProfile.name is invalid", "InstanceProfileNameInvalid"),
+    ("InvalidLaunchTemplate", "LaunchTemplateNotFound"),
+    ("User data is limited to", "UserDataTooLarge"),
+    ("InvalidAMIID", "ImageNotFound"),
+    ("RequestLimitExceeded", "Throttled"),
+    ("not eligible for Free Tier", "FreeTierOnly"),
+    ("MaxFleetCountExceeded", "FleetQuotaExceeded"),
+    ("PendingVerification", "AccountPendingVerification"),
+    ("MaxSpotInstanceCountExceeded", "SpotQuotaExceeded"),
+    ("VcpuLimitExceeded", "VcpuQuotaExceeded"),
+    ("InsufficientFreeAddressesInSubnet", "SubnetWithoutAddresses"),
+    ("InsufficientCidrBlocks", "SubnetWithoutPrefixes"),
+)
+"""Text in a fleet error's code or message → reason for people; the first match counts (Karpenter's order)."""
+
+
+def refused_offerings(
+    errors: Iterable[Mapping[str, Any]], tried: Sequence[OfferingKey], zone_of_subnet: Mapping[str, str]
+) -> tuple[RefusedOffering, ...]:
+    """Return the offerings that the errors refer to, with EC2's code, in order and each once; transient errors are left out.
+
+    An error about a subnet refers to everything in its zone, a missing service-linked role to all spot.
+    """
+    refused: dict[OfferingKey, RefusedOffering] = {}
+    for error in errors:
+        code, message = str(error.get("ErrorCode", "")), str(error.get("ErrorMessage", ""))
+        if not issubclass(meaning_of(code), TransientError):
+            for key in tried:
+                if _concerns(error, key, zone_of_subnet):
+                    refused.setdefault(key, RefusedOffering(key, code, message, _subnet_of(error)))
+    return tuple(sorted(refused.values()))
+
+
+def failure(
+    call: str, errors: Sequence[Mapping[str, Any]], refused: Sequence[RefusedOffering], tried: Sequence[OfferingKey]
+) -> PortError:
+    """Return the error to raise when a fleet launched nothing.
+
+    If another offering may succeed, the caller plans again without the refused ones; otherwise EC2's code decides between a
+    later retry and giving up. An answer without errors counts as no capacity (Karpenter).
+    """
+    said = "; ".join(dict.fromkeys(describe(error) for error in errors))
+    if not errors:
+        said = "EC2 launched nothing and returned no error"
+        return InsufficientCapacityError(call, said, [RefusedOffering(key, _SILENCE, said) for key in tried])
+    lasting = [error for error in errors if not issubclass(_meaning(error), TransientError)]
+    if not lasting:
+        return UnfulfilledError(call, said)
+    code, message = str(lasting[0].get("ErrorCode", "")), str(lasting[0].get("ErrorMessage", ""))
+    return refusal(call, said, refused or [RefusedOffering(key, code, message) for key in tried])
+
+
+def refusal(call: str, said: str, refused: Sequence[RefusedOffering]) -> PortError:
+    """Return the error for these refusals: no capacity if other offerings may succeed, else a denial."""
+    may_go_elsewhere = any(rule_of(found.code).remembered in OF_CAPACITY for found in refused)
+    return (InsufficientCapacityError if may_go_elsewhere else LaunchDeniedError)(call, said, refused)
+
+
+def has_throttled(answer: Mapping[str, Any]) -> bool:
+    """Whether EC2 throttled the fleet's own requests for instances, whatever else it launched."""
+    return any(_meaning(error) is ThrottledError for error in answer.get("Errors") or ())
+
+
+def describe(error: Mapping[str, Any]) -> str:
+    """Return one fleet error for people: our reason, EC2's code and its message."""
+    code, message = str(error.get("ErrorCode", "")), str(error.get("ErrorMessage", ""))
+    reason = next((reason for text, reason in _REASONS if text in code or text in message), "LaunchFailed")
+    return f"{reason} ({code}: {message})"
+
+
+def _meaning(error: Mapping[str, Any]) -> type[PortError]:
+    return meaning_of(str(error.get("ErrorCode", "")))
+
+
+def _subnet_of(error: Mapping[str, Any]) -> str:
+    override = (error.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
+    return str(override.get("SubnetId") or "")
+
+
+def _concerns(error: Mapping[str, Any], key: OfferingKey, zone_of_subnet: Mapping[str, str]) -> bool:
+    code = error.get("ErrorCode")
+    if code == _NO_SPOT_AT_ALL:
+        return key.capacity_type == labels.SPOT
+    override = (error.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
+    zone = zone_of_subnet.get(override.get("SubnetId", "")) or override.get("AvailabilityZone")
+    if zone is not None and key.zone != zone:
+        return False
+    return rule_of(str(code)).remembered is Remembered.SUBNET or override.get("InstanceType") in (
+        None,
+        key.instance_type,
+    )
+
+
+# Waits for the turn of a launch, and reports to the pace that all sandboxes share when EC2 throttles one.
+
+
+class RequestPace(Protocol):
+    """Assigns the turns of all sandboxes (`adapters.aws.dynamodb.launch_memory`)."""
+
+    def wait(self, now: datetime) -> timedelta:
+        """Take the next turn and return how long to wait for it. Raises ThrottledError where that is too long."""
+        ...
+
+    def slow_down(self, sent: datetime, now: datetime, answers: int) -> None:
+        """Reduce the rate after throttled answers to the request that was sent then. Raises PortError."""
+        ...
+
+
+class LaunchTurns:
+    """Turns of an application that does not launch, or alone in its account: no request waits."""
+
+    def take(self) -> datetime | None:
+        """Wait until EC2 accepts a further launch, and return that moment. Raises ThrottledError."""
+        return None
+
+    def slow_down(self, sent: datetime | None, answers: int) -> None:
+        """Learn how many attempts of the request that was sent then EC2 throttled."""
+
+
+UNPACED: Final = LaunchTurns()
+
+
+class PacedTurns(LaunchTurns):
+    """Turns at the shared pace."""
+
+    def __init__(self, pace: RequestPace, clock: Clock, pause: Callable[[timedelta], None]) -> None:
+        self._pace = pace
+        self._clock = clock
+        self._pause = pause
+
+    def take(self) -> datetime:
+        """Wait until EC2 accepts a further launch, and return that moment. Raises ThrottledError."""
+        wait = self._pace.wait(self._clock.now())
+        if wait:
+            self._pause(wait)
+        return self._clock.now()
+
+    def slow_down(self, sent: datetime | None, answers: int) -> None:
+        """Reduce the pace. If the table does not answer, the next throttled launch does."""
+        if sent is None or not answers:
+            return
+        try:
+            self._pace.slow_down(sent, self._clock.now(), answers)
+        except PortError as error:
+            logger.warning("throttling is not stored", extra={"problem": str(error)})
+
 
 CALL: Final = "ec2:CreateFleet"
 ATTEMPTS_MAX: Final = 2
@@ -207,3 +381,167 @@ def _image_of(choice: Mapping[str, Any], rendered: RenderedLaunch) -> str:
     name = str((choice.get("LaunchTemplateSpecification") or {}).get("LaunchTemplateName"))
     by_name = {template.name: str(template.data["ImageId"]) for template in rendered.templates}
     return by_name.get(name, next(iter(by_name.values())) if len(by_name) == 1 else "")
+
+
+# Reads EC2's status checks: which instances fail them, and since when.
+
+
+_CHECKS: Final = (
+    ("instance", "instance-status.status", "InstanceStatus"),
+    ("system", "system-status.status", "SystemStatus"),
+)
+"""Our name of a check, the filter on its result, and the field of the answer.
+
+EC2 combines filters with AND, so each needs a separate call.
+"""
+
+_PAGE: Final = 1000
+
+
+class InstanceStatuses:
+    """Requests only impaired instances: one page per check in a healthy region."""
+
+    def __init__(self, ec2: AwsService) -> None:
+        self._ec2 = ec2
+
+    def impaired(self) -> tuple[Impairment, ...]:
+        """Return every failed check with the time since which it fails, by instance. Raises PortError.
+
+        EC2 offers no filter by tag here, so instances of other owners are included. The check of attached volumes says nothing
+        about the machine and is not read (Karpenter).
+        """
+        return tuple(sorted(self._failed()))
+
+    def _failed(self) -> Iterator[Impairment]:
+        for check, name, field in _CHECKS:
+            wanted = [{"Name": name, "Values": ["impaired"]}]
+            for status in self._ec2.items(
+                "DescribeInstanceStatus", "InstanceStatuses", Filters=wanted, MaxResults=_PAGE
+            ):
+                yield from _impairments(status, check, field)
+
+
+def _impairments(status: Mapping[str, Any], check: str, field: str) -> Iterator[Impairment]:
+    details = (status.get(field) or {}).get("Details") or ()
+    since = [d["ImpairedSince"] for d in details if d.get("Status") == "failed" and d.get("ImpairedSince")]
+    if since:
+        yield Impairment(status["InstanceId"], check, min(since))
+
+
+# Implements `adapters.ports.CloudProvider` over EC2.
+
+
+class AwsServices(msgspec.Struct, frozen=True):
+    """Clients of the services that launching needs, all of one region."""
+
+    ec2: AwsService
+    ssm: AwsService
+    iam: AwsService
+    eks: AwsService
+    region: str
+
+
+class Ec2Cloud:
+    """Launches, describes and terminates one cluster's instances, and resolves its EC2NodeClasses."""
+
+    def __init__(
+        self,
+        services: AwsServices,
+        *,
+        cluster: str,
+        clock: Clock,
+        uses_reservations: bool = True,
+        turns: LaunchTurns = UNPACED,
+        types_for: TypesFor = unread,
+    ) -> None:
+        """`types_for` returns the types as sized for a class."""
+        self._clock = clock
+        self._cluster = EksCluster(services.eks, cluster, clock)
+        self._statuses = InstanceStatuses(services.ec2)
+        self._instances = Instances(services.ec2, cluster=cluster)
+        self._described = CoalescedCalls(self._instances.some)
+        self._terminated = CoalescedCalls(self._instances.terminate)
+        self._templates = LaunchTemplates(services.ec2, cluster=cluster)
+        self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock, turns)
+        validator = LaunchValidator(
+            services.ec2, self._templates, clock, types_for, uses_reservations=uses_reservations
+        )
+        profiles = InstanceProfiles(services.iam, cluster=cluster, region=services.region, clock=clock)
+        owned = OwnedProfiles(services.iam, cluster=cluster, region=services.region)
+        self._unused_profiles = UnusedProfiles(services.ec2, profiles, owned, clock)
+        self._resolver = NodeClassResolver(
+            self._cluster,
+            NetworkSelection(services.ec2),
+            Images(services.ec2, services.ssm),
+            profiles,
+            PlacementGroups(services.ec2),
+            CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
+            validator.validate,
+            clock,
+        )
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        """Launch the ordered instances, or some of them.
+
+        Raises InsufficientCapacityError, LaunchDeniedError, TransientError, ConflictError.
+        """
+        return self._launcher.launch(order, self._resolved(order), self._cluster.describe().cluster)
+
+    def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
+        """Return all instances of this cluster that are not terminated, by id; with `ids` only those of them."""
+        if not ids:
+            return self._instances.all()
+        return tuple(found for found in self._described(ids) if found.instance_id in ids)
+
+    def end_of(self, instance_id: str) -> InstanceEnd | None:
+        """Return why an instance ended, None where EC2 does not know it any more. Raises ConflictError where it runs."""
+        return self._instances.end_of(instance_id)
+
+    def impaired(self) -> tuple[Impairment, ...]:
+        """Return the instances of the region that fail a status check now, whoever owns them; by id."""
+        return self._statuses.impaired()
+
+    def terminate(self, instance_ids: Sequence[str]) -> None:
+        """Terminate the instances; no error for those already gone."""
+        self._terminated(instance_ids)
+
+    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags of an instance. Raises NotFoundError."""
+        self._instances.tag(instance_id, tags)
+
+    def resolve(self, node_class: JsonObject, node_pools: Sequence[NodePool] = ()) -> JsonObject:
+        """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions.
+
+        The result also has EC2's answer about launches from it as `launchValidation`. `node_pools` are those of the class.
+        """
+        return self._resolver.resolve(node_class, node_pools)
+
+    def user_data_problem(self, node_class: JsonObject, node_pool: NodePool) -> str:
+        """Return why EC2 would not accept the user data of the NodePool's nodes, empty if it would. Raises PortError."""
+        try:
+            read = read_node_class(node_class)
+            if not may_exceed(read, node_pool):
+                return ""
+            return user_data_problem(read, self._cluster.describe().cluster, node_pool)
+        except InvalidInputError:
+            return ""  # the condition of the class reports it, or the launch does
+
+    def prune_templates(self) -> int:
+        """Delete old launch templates and return how many: an account may have 5,000."""
+        return self._templates.prune(self._clock.now())
+
+    def prune_profiles(self, node_classes: Sequence[JsonObject]) -> int:
+        """Delete instance profiles that no instance and none of these classes, which are all, needs; return how many."""
+        return self._unused_profiles.prune(node_classes)
+
+    def _resolved(self, order: LaunchOrder) -> EC2NodeClass:
+        """Return the class with a status, resolved here if none was written yet for its current spec."""
+        manifest = order.node_class
+        try:
+            node_class = read_node_class(manifest)
+            status = node_class.status
+            if status.subnets and status.amis and status.security_groups and not is_stale(manifest):
+                return node_class
+            return read_node_class({**manifest, "status": self._resolver.resolve(manifest, is_validated=False)})
+        except InvalidInputError as error:
+            raise not_rendered(order, error) from error

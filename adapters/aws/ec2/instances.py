@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from adapters.aws.service import AwsService
-from adapters.ports import ConflictError, Instance, JsonObject, NotFoundError
+from adapters.aws.services import AwsService
+from adapters.ports import Clock, ConflictError, DeniedError, Instance, JsonObject, NotFoundError, TransientError
 from core import labels
-from core.catalogue.node_class import CAPACITY_BLOCK, DEFAULT_RESERVATION
-from core.launch.reservation_target import INTERRUPTIBLE, ONLY_RESERVED
-from core.launch.template import tag_list
-from core.model.values.instance_end import InstanceEnd
+from core.ami_families.bootstrap import Cluster
+from core.catalogue.node_class import CAPACITY_BLOCK, DEFAULT_RESERVATION, EC2NodeClass
+from core.launch.request import RenderedLaunch, render_launch
+from core.launch.template import INTERRUPTIBLE, NAME_PREFIX, ONLY_RESERVED, LaunchTemplate, tag_list
+from core.launch.validation import (
+    LaunchValidation,
+    concerns_the_class,
+    next_validation,
+    read_validation,
+    template_fields,
+    validation_orders,
+)
+from core.model.catalogue import InstanceType
+from core.model.node_pool import NodePool
+from core.model.values.quotas import InstanceEnd
 
 _NOT_TERMINATED: Final = ("pending", "running", "shutting-down", "stopped", "stopping")
 _ALIVE: Final = ("pending", "running")
@@ -162,3 +174,215 @@ def _reservation(described: Mapping[str, Any]) -> JsonObject:
 
 def _is_spot(described: Mapping[str, Any]) -> bool:
     return bool(described.get("SpotInstanceRequestId")) or described.get("InstanceLifecycle") == "spot"
+
+
+# Creates launch templates named by a digest of their content, and deletes old ones.
+
+
+KEPT_FOR: Final = timedelta(days=14)
+"""Age at which a template is deleted. One that is still in use is created again by the next launch."""
+
+KEPT_MAX: Final = 1_000
+"""The most templates that a cluster keeps; a region allows 5,000 for all users of the account."""
+
+DELETED_MAX: Final = 200
+"""The most templates that one run deletes, a quarter of a second each; the next run continues."""
+
+
+class LaunchTemplates:
+    """Manages the templates that launches use."""
+
+    def __init__(self, ec2: AwsService, *, cluster: str) -> None:
+        self._ec2 = ec2
+        self._cluster = cluster
+        self._known: set[str] = set()
+
+    def ensure(self, templates: Iterable[LaunchTemplate]) -> None:
+        """Create the templates that do not exist yet; the name determines the content, so an existing one is correct.
+
+        Raises PortError.
+        """
+        for template in templates:
+            if template.name not in self._known:
+                self._create(template)
+                self._known.add(template.name)
+
+    def forget(self, templates: Iterable[LaunchTemplate]) -> None:
+        """Create the templates again next time: one of them was deleted."""
+        self._known.difference_update(template.name for template in templates)
+
+    def prune(self, now: datetime) -> int:
+        """Delete this cluster's templates that are older than `KEPT_FOR`, and the oldest of more than `KEPT_MAX`.
+
+        Returns:
+            How many were deleted.
+
+        Raises:
+            PortError: If they cannot be listed, or one cannot be deleted.
+        """
+        ours = [{"Name": f"tag:{labels.CLUSTER_TAG}", "Values": [self._cluster]}]
+        listed = self._ec2.items("DescribeLaunchTemplates", "LaunchTemplates", Filters=ours, MaxResults=200)
+        by_age = sorted(
+            (template["CreateTime"], template["LaunchTemplateName"])
+            for template in listed
+            if template["LaunchTemplateName"].startswith(NAME_PREFIX)
+        )
+        beyond = len(by_age) - KEPT_MAX
+        ends = [name for place, (made, name) in enumerate(by_age) if place < beyond or now - made > KEPT_FOR]
+        for name in ends[:DELETED_MAX]:
+            self._delete(name)
+        return len(ends[:DELETED_MAX])
+
+    def _create(self, template: LaunchTemplate) -> None:
+        tags = {"ResourceType": "launch-template", "Tags": tag_list(template.tags)}
+        try:
+            self._ec2.call(
+                "CreateLaunchTemplate",
+                LaunchTemplateName=template.name,
+                LaunchTemplateData=template.data,
+                TagSpecifications=[tags],
+            )
+        except ConflictError:
+            return
+
+    def _delete(self, name: str) -> None:
+        self._known.discard(name)
+        try:
+            self._ec2.call("DeleteLaunchTemplate", LaunchTemplateName=name)
+        except NotFoundError:
+            return
+
+
+# Asks EC2 whether it would launch from an EC2NodeClass: CreateLaunchTemplate, then CreateFleet and RunInstances as DryRun.
+#
+# The other two calls need an existing launch template (Karpenter does the same). It is named by its content and pruned like
+# those of launches.
+
+
+TypesFor = Callable[[JsonObject], Iterable[InstanceType]]
+"""Returns the instance types as sized for a resolved EC2NodeClass, none before the market was read."""
+
+_Denied = tuple[str, str, str]
+
+_UNKNOWN_PROFILE: Final = "Invalid IAM Instance Profile name"
+PROFILE_SPREADS: Final = timedelta(minutes=1)
+"""How long EC2 may take to know a new instance profile, mostly seconds. Afterwards, the profile counts as missing."""
+
+
+def unread(_: JsonObject) -> Iterable[InstanceType]:
+    """Return no types: the market was never read."""
+    return ()
+
+
+class LaunchValidator:
+    """Validates changed launches; answers are cached in this sandbox and in the annotation."""
+
+    def __init__(
+        self,
+        ec2: AwsService,
+        templates: LaunchTemplates,
+        clock: Clock,
+        types_for: TypesFor = unread,
+        *,
+        uses_reservations: bool = True,
+    ) -> None:
+        self._ec2 = ec2
+        self._templates = templates
+        self._clock = clock
+        self._types_for = types_for
+        self._uses_reservations = uses_reservations
+        self._known: dict[str, LaunchValidation] = {}
+        self._profile_seen: dict[str, datetime] = {}
+
+    def validate(
+        self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster, node_pools: Sequence[NodePool] = ()
+    ) -> LaunchValidation:
+        """Return EC2's answer about the resolved class with these NodePools. `manifest` has the resolved status.
+
+        Raises:
+            InvalidInputError: If a launch cannot be rendered.
+            TransientError: If EC2 cannot answer now, or does not know a new instance profile yet.
+        """
+        fields, now = template_fields(node_class, cluster), self._clock.now()
+        before = self._before(node_class)
+        if before is not None and before.answers(fields, now):
+            return before
+        launches = self._launches(node_class, manifest, cluster, node_pools)
+        denied = next((found for found in map(self._denied, launches) if found is not None), None)
+        if denied is not None:
+            self._wait_for_profile(node_class, denied)
+        answer = next_validation(before, fields if launches else {}, denied, now)
+        self._known[_key(node_class)] = answer
+        return answer
+
+    def _before(self, node_class: EC2NodeClass) -> LaunchValidation | None:
+        """Return the later answer of the cache and the annotation."""
+        written = read_validation(node_class.metadata.annotations.get(labels.LAUNCH_VALIDATION, ""))
+        found = [known for known in (written, self._known.get(_key(node_class))) if known is not None]
+        return max(found, key=lambda known: known.asked_at, default=None)
+
+    def _wait_for_profile(self, node_class: EC2NodeClass, denied: _Denied) -> None:
+        """Raise TransientError if EC2 may not know the class's newly created profile yet."""
+        call, _, said = denied
+        if not node_class.spec.role or _UNKNOWN_PROFILE not in said:
+            return
+        now, profile = self._clock.now(), node_class.status.instance_profile
+        if now < self._profile_seen.setdefault(profile, now) + PROFILE_SPREADS:
+            raise TransientError(call, f"{said}; a new profile in IAM is visible within seconds")
+
+    def _launches(
+        self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster, node_pools: Sequence[NodePool]
+    ) -> list[RenderedLaunch]:
+        """Return the launches to validate; none if no type has an image and a subnet, so that nothing could be launched."""
+        orders = validation_orders(
+            node_class, manifest, self._types_for(manifest), node_pools, uses_reservations=self._uses_reservations
+        )
+        rendered = [render_launch(order, node_class, cluster) for order in orders]
+        return [launch for launch in rendered if launch.offerings]
+
+    def _denied(self, rendered: RenderedLaunch) -> _Denied | None:
+        """Return the call that EC2 denies, with code and message; None if it allows all."""
+        try:
+            self._templates.ensure(rendered.templates)
+        except DeniedError as error:
+            return error.call, error.code, error.said
+        fleet = {name: value for name, value in rendered.request.items() if name != "ClientToken"}
+        return self._asked("CreateFleet", rendered, **fleet) or self._asked(
+            "RunInstances", rendered, **_one_instance(rendered)
+        )
+
+    def _asked(self, operation: str, rendered: RenderedLaunch, **request: Any) -> _Denied | None:
+        try:
+            self._ec2.call(operation, DryRun=True, **request)
+        except NotFoundError as error:  # the template was deleted concurrently
+            self._templates.forget(rendered.templates)
+            raise TransientError(error.call, error.detail) from error
+        except DeniedError as error:
+            return (error.call, error.code, error.said) if concerns_the_class(error.code) else None
+        return None
+
+
+def _key(node_class: EC2NodeClass) -> str:
+    return node_class.metadata.uid or node_class.name
+
+
+def _one_instance(rendered: RenderedLaunch) -> JsonObject:
+    """Return RunInstances' request for the first offering.
+
+    The subnet is part of the interfaces: EC2 rejects a separate one.
+    """
+    offering, template = rendered.offerings[0], rendered.templates[0]
+    subnet = rendered.subnets[offering.zone]
+    interfaces = [{**interface, "SubnetId": subnet} for interface in template.data["NetworkInterfaces"]]
+    is_spot = offering.capacity_type == labels.SPOT
+    return {
+        **({"InstanceMarketOptions": {"MarketType": labels.SPOT}} if is_spot else {}),
+        "MinCount": 1,
+        "MaxCount": 1,
+        "InstanceType": offering.instance_type,
+        "LaunchTemplate": {"LaunchTemplateName": template.name, "Version": "$Latest"},
+        "NetworkInterfaces": interfaces,
+        "TagSpecifications": [
+            {"ResourceType": kind, "Tags": tag_list(rendered.tags)} for kind in ("instance", "volume")
+        ],
+    }

@@ -13,8 +13,8 @@ from hashlib import blake2b
 from typing import Final
 
 from core import labels
-from core.disruption.candidates.candidate import Candidate
-from core.disruption.candidates.eviction_cost import UNIT, eviction_cost
+from core.disruption.candidate import Candidate
+from core.disruption.deletion_costs import UNIT, eviction_cost
 from core.model.node_pool import NodePool
 from core.model.pod import Pod
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES, Options, Snapshot

@@ -3,20 +3,397 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.realization import Realization
-from core.disruption.target.slot_assignment import SlotAssignment
-from core.disruption.target.target_fleet import TargetFleet
-from core.disruption.target.target_refusals import NO_LIMITS, NO_SLOTS, TOO_DEAR, WaveObjection
-from core.disruption.target.target_search import SMALL
-from core.disruption.target.wave_budgets import WaveBudgets
-from core.disruption.target.wave_commands import components, wave_commands
-from core.model.plan import Command, Move
+import msgspec
+
+from core.disruption.budgets import allowed
+from core.disruption.candidate import Candidate, PoolTotals, rejecting_pool
+from core.disruption.consolidation import ACROSS_DOMAINS, with_domain_change
+from core.disruption.consolidation_nodes import WORTHWHILE
+from core.disruption.disruption_pass import DisruptionPass, short_lived
+from core.disruption.slot_check import slot_is_denied
+from core.disruption.target.fleet import TargetFleet
+from core.disruption.target.realization import Realization, SlotAssignment
+from core.disruption.target.search import (
+    NO_LIMITS,
+    NO_SAVING,
+    NO_SLOTS,
+    SLOT_CHANGED,
+    SLOT_DENIED,
+    SMALL,
+    TOO_DEAR,
+    WaveObjection,
+)
+from core.model.plan import Command, Move, PlannedClaim
+from core.model.values import quantity
 from core.packing.problem import Floats
+from core.pools import pool_types
+from core.reasons.code import TerminationReason
+from core.reasons.nodes import NodeReason
+
+# Checks the commands of a target: those of a small fleet in order, each against the snapshot that the earlier ones leave.
+#
+# A target is valid as a whole and every slot is final. This check adds the rules for single commands: Karpenter's, and those
+# for a cluster that already violates its own rules. For a small fleet it takes milliseconds.
+
+
+def valid_commands(
+    commands: Sequence[Command], disruption_pass: DisruptionPass, *, worthwhile: int
+) -> tuple[list[Command], dict[str, WaveObjection]]:
+    """Return the commands that are valid individually, and node → why it does not go for each node of the others.
+
+    A command that needs a new node of an invalid one is invalid too.
+
+    Args:
+        commands: In their order.
+        disruption_pass: The pass in which they were decided; it is not changed.
+        worthwhile: Nodes are replaced only if that saves at least 1/`worthwhile` of their cost.
+    """
+    fresh = DisruptionPass(disruption_pass.snapshot)
+    for_drift = {
+        claim.name: command.wave
+        for command in commands
+        for claim in command.replacements
+        if command.reason == TerminationReason.DRIFTED
+    }
+
+    def objection(command: Command) -> WaveObjection | None:
+        filled = {move.to for move in command.moves if for_drift.get(move.to) == command.wave}
+        return _objection(command, fresh, worthwhile, filled)
+
+    return _without_denied(commands, objection, fresh.carry_out)
+
+
+def approved_commands(
+    commands: Sequence[Command], disruption_pass: DisruptionPass
+) -> tuple[list[Command], dict[str, WaveObjection]]:
+    """Return the commands of one wave that the policy Balanced approves, and why others stay, as `valid_commands` does.
+
+    The rest of that check is not needed for a fleet of many nodes: validation refuses a command, before it begins, that leaves
+    a pod without a place.
+    """
+    totals = disruption_pass.totals
+    known = {candidate.name: candidate for candidate in disruption_pass.survey.candidates} if totals else {}
+
+    def objection(command: Command) -> WaveObjection | None:
+        by_choice = command.reason == TerminationReason.UNDERUTILIZED
+        return _unbalanced([known[name] for name in command.nodes], command.savings, totals) if by_choice else None
+
+    return _without_denied(commands, objection) if totals else (list(commands), {})
+
+
+def _without_denied(
+    commands: Sequence[Command],
+    objection: Callable[[Command], WaveObjection | None],
+    carry_out: Callable[[Sequence[Command]], None] | None = None,
+) -> tuple[list[Command], dict[str, WaveObjection]]:
+    found: list[Command] = []
+    objections: dict[str, WaveObjection] = {}
+    lost: dict[str, WaveObjection] = {}
+    for command in commands:
+        why = next((lost[move.to] for move in command.moves if move.to in lost), None) or objection(command)
+        if why is not None:
+            objections |= dict.fromkeys(command.nodes, why)
+            lost |= {claim.name: why for claim in command.replacements}
+            continue
+        found.append(command)
+        if carry_out is not None:
+            carry_out([command])
+    return found, objections
+
+
+def _objection(
+    command: Command, fresh: DisruptionPass, worthwhile: int, filled: Collection[str]
+) -> WaveObjection | None:
+    """Why a command is denied; `filled` are the nodes that drift launches in its wave and that it moves pods to."""
+    known = {candidate.name: candidate for candidate in fresh.survey.candidates}
+    going = [known[name] for name in command.nodes if name in known]
+    if len(going) < len(command.nodes):
+        return NO_SAVING
+    by_choice = command.reason == TerminationReason.UNDERUTILIZED
+    planned_moves = () if command.method in ACROSS_DOMAINS else command.moves  # a pod with a slot keeps its domain
+    simulation = fresh.simulate(
+        going,
+        consolidation=by_choice,
+        closed=short_lived(fresh),
+        planned_moves=planned_moves,
+        new_nodes=command.replacements,
+    )
+    if simulation.stranded:
+        return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
+    if len(simulation.claims) > len(command.replacements):
+        return NO_SAVING
+    if slot_is_denied(command, going, fresh):
+        return SLOT_DENIED
+    if not by_choice:
+        return None
+    if any(_rests(name, fresh) for name in filled):
+        return SLOT_CHANGED
+    price = sum(candidate.price for candidate in going)
+    if command.replacements and command.savings * worthwhile < price:
+        return NO_SAVING
+    return _unbalanced(going, command.savings, fresh.totals)
+
+
+def _rests(name: str, fresh: DisruptionPass) -> bool:
+    """Whether a node is there whose consolidateAfter is not over."""
+    context = fresh.planner.context
+    return name in context.positions and context.existing_nodes[context.positions[name]].is_recently_changed
+
+
+def _unbalanced(going: Sequence[Candidate], savings: int, totals: Mapping[str, PoolTotals]) -> WaveObjection | None:
+    pool = rejecting_pool(going, savings, totals)
+    text = f"the policy Balanced of NodePool {pool} asks for more saving per moved pod"
+    return WaveObjection(NodeReason.BALANCED, text) if pool else None
+
+
+# Limits one wave by budgets, PodDisruptionBudgets, evictions per hour, and the NodePool limits for new nodes.
+
+
+class WaveBudgets:
+    """Counters over the waves of one target.
+
+    The first wave may use what remains of the budgets now, a later wave what they allow for the fleet of that time.
+
+    With budgets ignored, they still divide the target into realistic waves, except budgets that let no node go.
+    """
+
+    def __init__(self, disruption_pass: DisruptionPass) -> None:
+        self._pass = disruption_pass
+        self._present = dict(disruption_pass.budgets.node_counts)
+        self._pools = {pool.name: pool for pool in disruption_pass.snapshot.node_pools}
+        self._capacity = self._used_capacity()
+        self._wave = 0
+        self._taken: Counter[str] = Counter()
+        self._going: list[Candidate] = []
+        self._evictions = disruption_pass.budgets.evictions_left()
+        self._rate = disruption_pass.budgets.rate_left()
+
+    def begin(self) -> None:
+        """Begin a wave: the pods of the previous one run again."""
+        self._wave += 1
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Begin the same wave once more, after all its nodes were released."""
+        self._taken.clear()
+        self._rate = self._pass.budgets.rate_left()
+        self._evictions = self._pass.budgets.evictions_left(is_first=self._wave == 1)
+
+    def admits(self, candidate: Candidate, reason: str, *, counts_nodes: bool = True) -> bool:
+        """Whether one more node may go in this wave; records a refusal if a ceiling on evictions keeps it.
+
+        `counts_nodes`: whether the NodePool's budgets limit the wave.
+        """
+        pool = candidate.pool.name
+        top = self._top(pool, reason) if counts_nodes else None
+        if (top is not None and self._taken[pool] >= top) or not self._evictions.allows_together(
+            [candidate.state.pods]
+        ):
+            return False
+        objection = self._rate.objection([candidate])
+        if objection:
+            self._pass.refuse(candidate, NodeReason.EVICTION_RATE, objection)
+        return not objection
+
+    def take(self, candidate: Candidate) -> None:
+        """Count a node that goes."""
+        self._taken[candidate.pool.name] += 1
+        self._evictions.take(candidate.state.pods)
+        self._rate.take(candidate)
+        self._going.append(candidate)
+
+    def release(self, candidate: Candidate) -> None:
+        """Take back a node that does not go after all; its pods still count until the wave begins again."""
+        self._taken[candidate.pool.name] -= 1
+        self._going.remove(candidate)
+
+    def has_room_for(self, claims: Iterable[PlannedClaim], beside: Candidate) -> bool:
+        """Whether the NodePools' limits leave room for new nodes, counting the room that the leaving node `beside` frees.
+
+        Room that other nodes of the wave free does not count: their commands may start later, or never.
+        """
+        wanted: Counter[tuple[str, str]] = Counter()
+        for claim in claims:
+            for name in self._pools[claim.node_pool].limits:
+                wanted[claim.node_pool, name] += self._most(claim, name)
+        for (pool, name), amount in sorted(wanted.items()):
+            freed = 0
+            if beside.pool.name == pool:
+                freed = 1 if name == quantity.NODES else beside.state.capacity.get(name, 0)
+            if self._capacity[pool, name] - freed + amount > self._pools[pool].limits[name]:
+                return False
+        return True
+
+    def launch(self, claim: PlannedClaim) -> None:
+        """Count a new node."""
+        for name in self._pools[claim.node_pool].limits:
+            self._capacity[claim.node_pool, name] += self._most(claim, name)
+        self._present[claim.node_pool] = self._present.get(claim.node_pool, 0) + 1
+
+    def cancel(self, claim: PlannedClaim) -> None:
+        """Take back a new node."""
+        for name in self._pools[claim.node_pool].limits:
+            self._capacity[claim.node_pool, name] -= self._most(claim, name)
+        self._present[claim.node_pool] -= 1
+
+    def end(self) -> None:
+        """End the wave: its nodes are gone."""
+        for pool, count in self._taken.items():
+            self._present[pool] -= count
+        for candidate in self._going:
+            for name, amount in candidate.state.capacity.items():
+                self._capacity[candidate.pool.name, name] -= amount
+            self._capacity[candidate.pool.name, quantity.NODES] -= 1
+        self._going.clear()
+
+    def _top(self, pool: str, reason: str) -> int | None:
+        snapshot = self._pass.snapshot
+        if self._wave == 1 and not snapshot.options.ignore_budgets:
+            return self._pass.budgets.left(pool, reason)
+        top = allowed(self._pools[pool], self._present.get(pool, 0), reason, snapshot.now)
+        return None if top == 0 and snapshot.options.ignore_budgets else top
+
+    def _most(self, claim: PlannedClaim, name: str) -> int:
+        if name == quantity.NODES:
+            return 1
+        types = pool_types(self._pass.snapshot).of(claim.node_pool, claim.node_class.name)
+        return max((t.capacity.get(name, 0) for t in types if t.name in claim.instance_types), default=0)
+
+    def _used_capacity(self) -> Counter[tuple[str, str]]:
+        used: Counter[tuple[str, str]] = Counter()
+        for state in self._pass.states:
+            if state.claim is None or state.is_marked_for_deletion(self._pass.snapshot):
+                continue
+            for name, amount in state.capacity.items():
+                used[state.node_pool, name] += amount
+            used[state.node_pool, quantity.NODES] += 1
+        launched = {state.claim_name for state in self._pass.states}
+        for claim in self._pass.snapshot.node_claims:
+            if claim.name not in launched and claim.deleted_at is None:
+                for name, amount in claim.resources.items():
+                    used[claim.node_pool, name] += amount
+                used[claim.node_pool, quantity.NODES] += 1
+        return used
+
+
+# Groups a wave into commands: nodes that share a new node go together, the others in small groups that fail separately.
+
+
+DELETED_TOGETHER: Final = {TerminationReason.DRIFTED: 1, TerminationReason.UNDERUTILIZED: 10}
+"""Most nodes of a command that launches nothing: if one of them may no longer go, all of them are decided again."""
+
+
+def wave_commands(
+    fleet: TargetFleet,
+    claims: Sequence[PlannedClaim],
+    moves: Mapping[int, Sequence[Move]],
+    used: Mapping[int, Sequence[int]],
+    wave: int,
+) -> list[Command]:
+    """Return the commands: those for drift first, as budgets were counted, and of each reason those with new nodes first.
+
+    Args:
+        fleet: The candidates.
+        claims: The target's new nodes.
+        moves: Row of a node that goes → where its pods go.
+        used: Row of a node that goes → positions of the new nodes that this wave launches for it.
+        wave: Its number.
+    """
+    found: list[Command] = []
+    # A new node that a command of another reason launches is only awaited.
+    groups = [(nodes, positions, set(positions)) for nodes, positions in components(used)]
+    for reason in (TerminationReason.DRIFTED, TerminationReason.UNDERUTILIZED):
+        for nodes, positions, waiting in groups:
+            own = [node for node in nodes if fleet.reason(node) == reason]
+            for part in _parts(own, len(own) if positions else DELETED_TOGETHER[reason]):
+                launching = sorted(waiting.intersection(position for node in part for position in used[node]))
+                found.append(_command(fleet, [claims[position] for position in launching], part, moves, wave))
+                waiting.difference_update(launching)
+    return found
+
+
+def components(used: Mapping[int, Sequence[int]]) -> Iterator[tuple[list[int], list[int]]]:
+    """Return the groups of nodes that share new nodes, with these; then all nodes that use none."""
+    left = {node: set(positions) for node, positions in used.items() if positions}
+    while left:
+        first = next(iter(left))
+        nodes, positions = [first], set(left.pop(first))
+        while joining := [node for node, own in left.items() if own & positions]:
+            for node in joining:
+                positions |= left.pop(node)
+            nodes += joining
+        yield nodes, sorted(positions)
+    alone = [node for node, positions in used.items() if not positions]
+    if alone:
+        yield alone, []
+
+
+def _parts(nodes: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    for start in range(0, len(nodes), max(size, 1)):
+        yield nodes[start : start + size]
+
+
+def _command(
+    fleet: TargetFleet,
+    claims: Sequence[PlannedClaim],
+    nodes: Sequence[int],
+    moves: Mapping[int, Sequence[Move]],
+    wave: int,
+) -> Command:
+    ordered = sorted(nodes, key=lambda node: fleet.candidates[node].name)
+    candidates = [fleet.candidates[node] for node in ordered]
+    arriving: dict[str, list[str]] = {}
+    for node in nodes:
+        for move in moves[node]:
+            arriving.setdefault(move.to, []).append(move.pod)
+    return Command(
+        reason=fleet.reason(nodes[0]),
+        method="drift" if fleet.must_go[nodes[0]] else "repack",
+        nodes=tuple(candidate.name for candidate in candidates),
+        claims=tuple(candidate.claim.name for candidate in candidates),
+        replacements=tuple(_opened(claim, arriving.get(claim.name, []), fleet) for claim in claims),
+        moves=tuple(sorted(move for node in ordered for move in moves[node])),
+        savings=sum(candidate.price for candidate in candidates) - sum(claim.price for claim in claims),
+        wave=wave,
+        awaits=_awaits(claims, candidates, [moves[node] for node in ordered]),
+    )
+
+
+def _awaits(
+    claims: Sequence[PlannedClaim], candidates: Sequence[Candidate], moves: Sequence[Sequence[Move]]
+) -> dict[str, tuple[str, ...]]:
+    """Return node → the command's new nodes to which its pods go; empty if the command has none."""
+    launched = {claim.name for claim in claims}
+    if not launched:
+        return {}
+    return {
+        candidate.name: tuple(sorted({move.to for move in own} & launched))
+        for candidate, own in zip(candidates, moves, strict=True)
+    }
+
+
+def _opened(claim: PlannedClaim, arriving: Sequence[str], fleet: TargetFleet) -> PlannedClaim:
+    """Return a new node with the pods of the wave that launches it. Its types also have room for pods of later waves."""
+    planned = {key for key in claim.pods if key in fleet.rows.row_of_pod}
+    requested = dict(claim.resources)
+    for key in sorted(planned.difference(arriving)):
+        requested = quantity.subtract(requested, _requests(fleet, key))
+    for key in sorted(set(arriving) - planned):
+        requested = quantity.add(requested, _requests(fleet, key))
+    pods = sorted({*arriving, *(key for key in claim.pods if key not in planned)})
+    return msgspec.structs.replace(claim, pods=tuple(pods), resources=requested)
+
+
+def _requests(fleet: TargetFleet, key: str) -> dict[str, int]:
+    """Return what a pod requests; equal for all pods of its item."""
+    rows = fleet.rows
+    return rows.amounts(rows.row_of_pod[key])
+
 
 WAVES_MAX: Final = 400
 """The most waves of one target; a budget of one node lets one go at a time."""
@@ -211,3 +588,109 @@ class WavePlanner:
         needs = self._needs[node]
         worth = float(self._worth[node]) + OPEN_SLOT * (needs & open_slots).total()
         return 1, -worth / (needs.total() + 1)
+
+
+# Chooses the commands of a target that may begin now, or with budgets ignored, all of them.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """A complete target that can be carried out.
+
+    Attributes:
+        fleet: The candidates.
+        realization: The nodes that go, and where the pods go.
+        claims: New nodes under their final names.
+        worth: [node], its price less the cost of its pods elsewhere, in nano-dollars per hour.
+    """
+
+    fleet: TargetFleet
+    realization: Realization
+    claims: tuple[PlannedClaim, ...]
+    worth: Floats
+
+    @property
+    def drains(self) -> frozenset[str]:
+        """The nodes that go."""
+        pairs = zip(self.fleet.candidates, self.realization.keeps, strict=True)
+        return frozenset(candidate.name for candidate, stays in pairs if not stays)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetWaves:
+    """Commands of a target.
+
+    Attributes:
+        commands: In their order.
+        objections: Node → why it does not go, budgets aside.
+        saved: What new nodes in other domains than the target's save, in nano-dollars per hour.
+    """
+
+    commands: list[Command]
+    objections: Mapping[str, WaveObjection]
+    saved: int = 0
+
+    @property
+    def savings(self) -> int:
+        """What the commands save, in nano-dollars per hour."""
+        return sum(command.savings for command in self.commands)
+
+
+def target_waves(target: Target, disruption_pass: DisruptionPass, *, is_gated: bool) -> TargetWaves:
+    """Return the commands of the first wave, or with budgets ignored, of all waves.
+
+    In a small fleet, each command is valid and pays individually. With budgets ignored, nodes that pay in no wave, and if that
+    saves more, all nodes of the target, go together in the first one.
+    """
+    is_whole = disruption_pass.snapshot.options.ignore_budgets
+    waves_max = WAVES_MAX if is_whole else 1
+    if len(target.fleet.candidates) > SMALL:
+        planned = _planned(target, disruption_pass, is_gated=is_gated, waves_max=waves_max)
+        if is_whole:
+            return planned
+        approved, denied = approved_commands(planned.commands, disruption_pass)
+        return TargetWaves(approved, {**planned.objections, **denied})
+    found = _valid(target, disruption_pass, is_gated=is_gated, waves_max=waves_max)
+    if not is_whole:
+        return found
+    left = target.drains.difference(*(command.nodes for command in found.commands))
+    for together in (left, target.drains) if left else ():
+        other = _valid(target, disruption_pass, is_gated=is_gated, waves_max=waves_max, together=together)
+        found = max(found, other, key=lambda waves: waves.savings)
+    return found
+
+
+def _valid(
+    target: Target, disruption_pass: DisruptionPass, *, is_gated: bool, waves_max: int, together: Collection[str] = ()
+) -> TargetWaves:
+    """Return commands that are valid individually.
+
+    One has a cheaper new node in another domain if no node of another has to stay for that.
+    """
+    planned = _planned(
+        target, disruption_pass, is_gated=is_gated, waves_max=waves_max, must_pay=True, together=together
+    )
+    check = partial(valid_commands, disruption_pass=disruption_pass, worthwhile=WORTHWHILE)
+    changed = with_domain_change(planned.commands, disruption_pass)
+    found, denied = check(changed)
+    if changed != planned.commands and denied:
+        without_change = check(planned.commands)
+        if len(without_change[1]) < len(denied):
+            return TargetWaves(without_change[0], {**planned.objections, **without_change[1]})
+    saved = sum(command.savings for command in changed) - planned.savings
+    return TargetWaves(found, {**planned.objections, **denied}, saved)
+
+
+def _planned(
+    target: Target,
+    disruption_pass: DisruptionPass,
+    *,
+    is_gated: bool,
+    waves_max: int,
+    must_pay: bool = False,
+    together: Collection[str] = (),
+) -> TargetWaves:
+    slots = SlotAssignment(target.fleet, target.realization, target.claims, is_gated=is_gated)
+    planner = WavePlanner(disruption_pass, target.fleet, target.realization, slots, target.worth)
+    found = planner.commands(waves_max=waves_max, must_pay=must_pay, together=together)
+    return TargetWaves(found, dict(planner.objections))

@@ -3,22 +3,101 @@
 from __future__ import annotations
 
 from sys import intern
-from typing import Final
+from typing import Any, Final, TypeVar
 
+import msgspec
 from msgspec import field
 
 from core import labels
-from core.manifests.wire.affinity import Affinity
-from core.manifests.wire.cluster import Volume
-from core.manifests.wire.object_metadata import (
+from core.manifests.wire.objects import (
+    IntOrString,
+    NodeSelector,
     Quantities,
     Timestamp,
+    Volume,
     Wire,
+    WireClaimTemplate,
     WireCondition,
     WireLabelSelector,
     WireMetadata,
+    WireNodeSelectorTerm,
 )
-from core.manifests.wire.sharing import shared
+
+# Node affinity and pod affinity on the wire.
+
+
+class PreferredSchedulingTerm(Wire):
+    """A weighted node affinity."""
+
+    weight: int
+    preference: WireNodeSelectorTerm
+
+
+class NodeAffinity(Wire):
+    """`affinity.nodeAffinity`."""
+
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[PreferredSchedulingTerm, ...] = field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class WirePodAffinityTerm(Wire):
+    """One term of a pod affinity or anti-affinity."""
+
+    topology_key: str
+    label_selector: WireLabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: WireLabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WireWeightedPodAffinityTerm(Wire):
+    """A weighted pod affinity term."""
+
+    weight: int
+    pod_affinity_term: WirePodAffinityTerm
+
+
+class PodAffinity(Wire):
+    """`affinity.podAffinity` or `affinity.podAntiAffinity`."""
+
+    required: tuple[WirePodAffinityTerm, ...] = field(default=(), name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[WireWeightedPodAffinityTerm, ...] = field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Wire):
+    """`spec.affinity`."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+# Keeps one object for equal values: most memory of a large cluster would be copies.
+
+
+SHARED_MAX: Final = 16_384
+"""The most shared values, a kilobyte or less each; when there are more, all are dropped."""
+
+T = TypeVar("T")
+
+_SHARED: dict[tuple[type, bytes], Any] = {}
+_canonical: Final = msgspec.msgpack.Encoder().encode
+
+
+def shared(value: T) -> T:
+    """Return the first value seen with the same content, so that equal values are one object."""
+    key = (type(value), _canonical(value))
+    found: T | None = _SHARED.get(key)
+    if found is None:
+        if len(_SHARED) >= SHARED_MAX:
+            _SHARED.clear()
+        _SHARED[key] = found = value
+    return found
 
 
 class Resources(Wire):
@@ -189,3 +268,105 @@ def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
 def _stating_resources(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
     """Return the statuses that state their container's resources."""
     return shared(tuple(found for found in statuses if found.resources is not None or found.allocated_resources))
+
+
+# Workloads on the wire: the kinds that create pods.
+
+
+class Ordinals(Wire):
+    """`spec.ordinals` of a StatefulSet: the first number of its pods."""
+
+    start: int = 0
+
+
+class RollingUpdate(Wire):
+    """`spec.strategy.rollingUpdate` of a Deployment, with Kubernetes' defaults."""
+
+    max_surge: IntOrString = "25%"
+    max_unavailable: IntOrString = "25%"
+
+
+class Strategy(Wire):
+    """`spec.strategy` of a Deployment."""
+
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate = field(default_factory=RollingUpdate)
+
+
+class WorkloadSpec(Wire):
+    """`spec` of a Deployment, ReplicaSet, DaemonSet or StatefulSet; only Deployments have a strategy and can be paused."""
+
+    replicas: int = 1
+    selector: WireLabelSelector | None = None
+    template: PodTemplate = field(default_factory=PodTemplate)
+    volume_claim_templates: tuple[WireClaimTemplate, ...] = ()
+    ordinals: Ordinals = field(default_factory=Ordinals)
+    strategy: Strategy = field(default_factory=Strategy)
+    paused: bool = False
+
+
+class WorkloadStatus(Wire):
+    """The fields of a workload's `status` that describe a rollout."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+
+
+class WireWorkload(Wire):
+    """A Deployment, ReplicaSet, DaemonSet or StatefulSet.
+
+    Attributes:
+        unreadable: Field and problem if a part of a DaemonSet is left out because it cannot be read.
+    """
+
+    metadata: WireMetadata
+    spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = field(default_factory=WorkloadStatus)
+    unreadable: str = ""
+
+
+class ReplicationControllerSpec(Wire):
+    """`spec` of a ReplicationController: its selector is a plain mapping."""
+
+    replicas: int = 1
+    selector: dict[str, str] = {}
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class ReplicationController(Wire):
+    """A ReplicationController."""
+
+    metadata: WireMetadata
+    spec: ReplicationControllerSpec = field(default_factory=ReplicationControllerSpec)
+
+
+class JobSpec(Wire):
+    """`spec` of a Job."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    suspend: bool = False
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class JobStatus(Wire):
+    """`status` of a Job."""
+
+    succeeded: int = 0
+    conditions: tuple[WireCondition, ...] = ()
+
+
+class Job(Wire):
+    """A Job."""
+
+    metadata: WireMetadata
+    spec: JobSpec = field(default_factory=JobSpec)
+    status: JobStatus = field(default_factory=JobStatus)
+
+
+class PodTemplateObject(Wire):
+    """A PodTemplate, the object that a CapacityBuffer may name."""
+
+    metadata: WireMetadata
+    template: PodTemplate = field(default_factory=PodTemplate)

@@ -7,11 +7,47 @@ hour: list prices have six decimals, spot shares and test catalogues up to nine.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
 from functools import lru_cache
 from typing import Final
 
 from core.errors import InvalidInputError
+
+# Parses Go durations, in which Kubernetes objects express spans of time.
+
+
+MICROSECOND: Final = timedelta(microseconds=1)
+HOUR: Final = timedelta(hours=1)
+MICROSECONDS_PER_HOUR: Final = HOUR // MICROSECOND
+"""Prices are per hour; spans are counted in whole microseconds, so that costs stay integers."""
+
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_SECONDS_MAX: Final = 2**63 / 1e9
+"""Go counts nanoseconds in 64 bits, some 292 years; a moment that far in the future can still be written."""
+
+_DIGITS: Final = frozenset("0123456789.")
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """Parse a Go duration such as `1h30m`; None if it is invalid or too long for Go. A bare `0` is zero."""
+    if text == "0":
+        return timedelta(0)
+    sign, rest, total = (-1, text[1:], 0.0) if text.startswith("-") else (1, text.removeprefix("+"), 0.0)
+    position = 0
+    while position < len(rest):
+        end = position
+        while end < len(rest) and rest[end] in _DIGITS:
+            end += 1
+        unit = next((u for u in ("ms", "us", "µs", "ns", "h", "m", "s") if rest.startswith(u, end)), None)
+        number = rest[position:end]
+        if unit is None or number in ("", ".") or number.count(".") > 1:
+            return None
+        total += float(number) * _UNITS[unit]
+        position = end + len(unit)
+    return timedelta(seconds=sign * total) if rest and total < _SECONDS_MAX else None
+
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -86,3 +122,75 @@ def nanodollars(dollars: str | float) -> int:
 def dollars(amount: int) -> float:
     """Return nano-dollars as dollars, for printing only: decisions never see floats."""
     return amount / NANODOLLARS
+
+
+# Resource vectors: a mapping from resource name to a whole amount in the units of `core.model.values.quantity`.
+#
+# A name that is missing counts as zero. Results are plain dictionaries; arguments are never changed.
+
+
+Resources = Mapping[str, int]
+
+
+def parse_resources(raw: Mapping[str, object] | None, *, field: str = "") -> dict[str, int]:
+    """Read a Kubernetes ResourceList.
+
+    Raises:
+        InvalidInputError: If an amount is not a quantity or is negative; the field path names the resource.
+    """
+    result: dict[str, int] = {}
+    for name, text in (raw or {}).items():
+        where = f"{field}.{name}" if field else name
+        if isinstance(text, bool) or not isinstance(text, str | int | float):
+            raise InvalidInputError(f"{text!r} is not a quantity", field=where)
+        try:
+            amount = parse(text, name)
+        except InvalidInputError as error:
+            raise InvalidInputError(error.problem, field=where) from error
+        if amount < 0:
+            raise InvalidInputError(f"{text!r} is negative", field=where)
+        result[name] = amount
+    return result
+
+
+def render_resources(resources: Resources) -> dict[str, str]:
+    """Format a ResourceList, names in order."""
+    return {name: render(resources[name], name) for name in sorted(resources)}
+
+
+def add(*vectors: Resources) -> dict[str, int]:
+    """Return the sum for each name."""
+    total: dict[str, int] = {}
+    for vector in vectors:
+        for name, amount in vector.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def subtract(left: Resources, right: Resources) -> dict[str, int]:
+    """Return `left - right`, which may be negative."""
+    result = dict(left)
+    for name, amount in right.items():
+        result[name] = result.get(name, 0) - amount
+    return result
+
+
+def maximum(vectors: Iterable[Resources]) -> dict[str, int]:
+    """Return the largest amount for each name."""
+    result: dict[str, int] = {}
+    for vector in vectors:
+        for name, amount in vector.items():
+            if amount > result.get(name, 0) or name not in result:
+                result[name] = amount
+    return result
+
+
+def fits(requested: Resources, available: Resources) -> bool:
+    """Whether `available` covers `requested`.
+
+    As in Karpenter: a negative amount in `available` refuses everything, requested or not; a request of zero of an unknown
+    resource is fine.
+    """
+    if any(amount < 0 for amount in available.values()):
+        return False
+    return all(amount <= available.get(name, 0) for name, amount in requested.items())

@@ -9,13 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from core import labels
-from core.scheduling.capacity.claim_draft import ClaimDraft
-from core.scheduling.capacity.in_flight_claim import InFlightClaim
-from core.scheduling.constraints.commitment_charges import TypeCharges
-from core.scheduling.constraints.constraint import Constraint, PlanStart
-from core.scheduling.instance_types.min_values import unmet
-from core.scheduling.primitives.handles import TypeMask
-from core.scheduling.primitives.requirement_table import IMPOSSIBLE
+from core.scheduling.constraints.constraint import Constraint, PlanStart, TypeCharges
+from core.scheduling.instance_types import unmet
+from core.scheduling.new_node import ClaimDraft, InFlightClaim
+from core.scheduling.primitives import IMPOSSIBLE, TypeMask
 
 
 class CoveredDraft(NamedTuple):

@@ -1,34 +1,214 @@
 """Applies EC2's vCPU quotas to a plan that would exceed one.
 
-Most plans are far from every quota and are only compared with them (`core.scheduling.capacity.quota_fit`). If one is exceeded,
-this constraint is part of the plan: each claim has one capacity type, and is charged its largest type.
+Most plans are far from every quota: the finished plan is only compared with them. If it exceeds one, this constraint becomes
+part of the plan: each claim has one capacity type, and is charged its largest type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from core import labels
+from core.commitments import Coverage
+from core.model.catalogue import InstanceType
+from core.model.plan import NodeClaim
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode
 from core.model.values import quantity
+from core.model.values.quantity import subtract
+from core.model.values.quotas import quota_of
 from core.model.values.requirements import Requirement, Requirements
-from core.model.values.vcpu_quotas import quota_of
-from core.reasons.pod import PodReason
-from core.scheduling.capacity.claim_draft import ClaimDraft
-from core.scheduling.capacity.in_flight_claim import InFlightClaim
-from core.scheduling.capacity.quota_accounting import (
-    VCPU,
-    Charge,
-    RemainingQuotas,
-    launch_capacity_type,
-    no_larger_than_cheapest,
-)
-from core.scheduling.capacity.quota_fit import fit
-from core.scheduling.constraints.constraint import Constraint, PlanStart
-from core.scheduling.instance_types.min_values import unmet
-from core.scheduling.primitives.bit_set import positions
-from core.scheduling.primitives.handles import TypeMask
-from core.scheduling.primitives.requirement_table import IMPOSSIBLE
+from core.reasons.pods import PodReason
+from core.scheduling.constraints.constraint import CommitmentCharges, Constraint, PlanStart
+from core.scheduling.constraints.registry import ConstraintTypes
+from core.scheduling.existing_node import ExistingNode
+from core.scheduling.instance_types import TypeFilter, unmet
+from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate, RemainingLimits, used_by_pool
+from core.scheduling.primitives import IMPOSSIBLE, TypeMask, positions
+
+if TYPE_CHECKING:
+    from core.scheduling.addresses import RemainingAddresses
+
+
+# Tracks what EC2's vCPU quotas still allow: all NodePools share them; each capacity type has its own.
+#
+# Amounts are in the unit of `quantity.CPU`; EC2 counts a type's default vCPUs, which are its capacity.
+
+
+VCPU: Final = 1000
+"""One vCPU in the unit of `quantity.CPU`."""
+
+Charge = Mapping[str, int]
+"""Quota code → the most that a claim may use of it."""
+
+
+class RemainingQuotas:
+    """The remaining vCPU quotas of one cluster within one plan.
+
+    Attributes:
+        left: Quota code → the rest of it, negative if usage exceeds it. Other quotas are unknown and limit nothing.
+    """
+
+    def __init__(self, left: Mapping[str, int]) -> None:
+        self.left = dict(left)
+
+    def copy(self) -> RemainingQuotas:
+        """Return an independent copy."""
+        return RemainingQuotas(self.left)
+
+    def mask(self, types: TypeFilter, among: TypeMask, capacity_type: str) -> TypeMask:
+        """Return those of the types of which one more could be launched with a capacity type."""
+        vcpus = types.room.capacities(quantity.CPU)
+        for code, members in types.quota_members(capacity_type).items():
+            if code in self.left:
+                among &= ~members | vcpus.at_most(max(0, self.left[code]))
+        return among
+
+    def charge_of(self, types: TypeFilter, mask: TypeMask, capacity_type: str) -> Charge:
+        """Return the most that a claim of these types may use of each quota."""
+        vcpus = types.room.capacities(quantity.CPU)
+        members = types.quota_members(capacity_type)
+        most = {code: vcpus.largest(mask & members[code]) for code in sorted(self.left) if code in members}
+        return {code: amount for code, amount in most.items() if amount}
+
+    def take(self, charge: Charge) -> None:
+        """Charge a claim."""
+        for code, amount in charge.items():
+            self.left[code] -= amount
+
+    def refund(self, charge: Charge) -> None:
+        """Take a charge back."""
+        for code, amount in charge.items():
+            self.left[code] += amount
+
+
+def launch_capacity_type(claim: InFlightClaim, among: TypeMask) -> str:
+    """Return the capacity type that a claim of these types is requested with.
+
+    It is reserved if the claim holds a reservation, else spot unless on-demand capacity is cheaper (Karpenter's launch filter,
+    which does not apply with minValues).
+    """
+    if claim.reservations:
+        return labels.RESERVED
+    spot, on_demand = (_cheapest(claim, among, capacity_type) for capacity_type in (labels.SPOT, labels.ON_DEMAND))
+    is_spot = spot is not None and (on_demand is None or bool(claim.min_values) or spot <= on_demand)
+    return labels.SPOT if is_spot else labels.ON_DEMAND
+
+
+def _cheapest(claim: InFlightClaim, among: TypeMask, capacity_type: str) -> int | None:
+    types = claim.template.types
+    reqs = types.table.with_value(claim.reqs, labels.CAPACITY_TYPE, capacity_type)
+    return None if reqs == IMPOSSIBLE else types.offerings.cheapest(among, reqs)
+
+
+def no_larger_than_cheapest(claim: InFlightClaim, among: TypeMask, capacity_type: str, *, times: int = 1) -> TypeMask:
+    """Return those of a claim's types that share the quota of its cheapest one and have at most `times` its vCPUs."""
+    types = claim.template.types
+    reqs = types.table.with_value(claim.reqs, labels.CAPACITY_TYPE, capacity_type)
+    cheapest = types.types[next(types.offerings.positions_in_price_order(among, reqs))]
+    code = quota_of(cheapest.name).code(capacity_type)
+    small = types.room.capacities(quantity.CPU).at_most(times * cheapest.capacity.get(quantity.CPU, 0))
+    return among & types.quota_members(capacity_type)[code] & small
+
+
+def quotas_left(
+    quotas: Mapping[str, int],
+    states: Iterable[StateNode],
+    unlaunched: Iterable[NodeClaim],
+    types: Iterable[InstanceType],
+) -> dict[str, int]:
+    """Return quota code → the rest of it after the cluster's nodes and claims.
+
+    Args:
+        quotas: Quota code → vCPUs that the cluster may run.
+        states: Its nodes; leaving ones count until they are gone. Nodes that we do not manage are left out.
+        unlaunched: Claims without an instance; each counts at the largest of its types.
+        types: All instance types.
+    """
+    left = {code: quotas[code] * VCPU for code in sorted(quotas)}
+    vcpus = {found.name: found.capacity.get(quantity.CPU, 0) for found in types}
+    for state in states:
+        if state.is_managed:
+            name = state.labels.get(labels.INSTANCE_TYPE, "")
+            amount = state.capacity.get(quantity.CPU) or vcpus.get(name, 0)
+            _take(left, name, state.labels.get(labels.CAPACITY_TYPE, ""), amount)
+    for claim in unlaunched:
+        admitted = {r.key: r.values for r in claim.requirements if not r.complement}
+        kinds = admitted.get(labels.CAPACITY_TYPE, (labels.ON_DEMAND,))
+        if kinds != (labels.RESERVED,) and admitted.get(labels.INSTANCE_TYPE):
+            amount, largest = max((vcpus.get(name, 0), name) for name in admitted[labels.INSTANCE_TYPE])
+            _take(left, largest, labels.SPOT if labels.SPOT in kinds else labels.ON_DEMAND, amount)
+    return left
+
+
+def _take(left: dict[str, int], instance_type: str, capacity_type: str, amount: int) -> None:
+    """Charge an instance. A capacity reservation counts as a whole when it is created, so its instances add nothing."""
+    code = "" if capacity_type == labels.RESERVED else quota_of(instance_type).code(capacity_type)
+    if code in left:
+        left[code] -= amount
+
+
+# Fits the claims of a plan into EC2's vCPU quotas without planning again: it drops alternatives that could exceed one.
+#
+# A plan rarely comes near a quota. If the largest types of its claims would exceed one, the claims keep only types nearer in
+# size to their cheapest one; if even these exceed it, another plan is needed.
+
+
+TIMES: Final = (8, 4, 2, 1)
+"""Bounds on the vCPUs of a claim's types, as multiples of its cheapest type's: the loosest that fits is used."""
+
+
+class _Open(NamedTuple):
+    """A claim, its remaining types, and the capacity type that it would be requested with."""
+
+    claim: InFlightClaim
+    types: TypeMask
+    capacity_type: str
+
+
+def fit(claims: Sequence[InFlightClaim], quotas: RemainingQuotas) -> bool:
+    """Restrict claims so that all of them fit together, and return whether they do; if not, none is changed."""
+    charged = [one for one in map(_open, claims) if one.capacity_type != labels.RESERVED]
+    exceeded = _exceeded(((one, one.types) for one in charged), quotas)
+    if not exceeded:
+        return True
+    for times in TIMES:
+        kept = [_kept(one, exceeded, times) for one in charged]
+        if not _exceeded(zip(charged, kept, strict=True), quotas):
+            for one, types in zip(charged, kept, strict=True):
+                if types != one.types:
+                    one.claim.allowed &= types
+            return True
+    return False
+
+
+def _open(claim: InFlightClaim) -> _Open:
+    left = claim.fitting_types
+    return _Open(claim, left, launch_capacity_type(claim, left))
+
+
+def _exceeded(claims: Iterable[tuple[_Open, TypeMask]], quotas: RemainingQuotas) -> frozenset[str]:
+    """Return the codes of quotas that the claims may exceed, each at the largest of these types."""
+    after = quotas.copy()
+    charged = set[str]()
+    for one, types in claims:
+        charge = quotas.charge_of(one.claim.template.types, types, one.capacity_type)
+        charged.update(charge)
+        after.take(charge)
+    return frozenset(code for code in charged if after.left[code] < 0)
+
+
+def _kept(one: _Open, exceeded: frozenset[str], times: int) -> TypeMask:
+    """Return the claim's types without those that take too much of an exceeded quota; all of them if minValues need more."""
+    members = one.claim.template.types.quota_members(one.capacity_type)
+    limited = TypeMask(0)
+    for code in sorted(exceeded & members.keys()):
+        limited |= members[code]
+    small = no_larger_than_cheapest(one.claim, one.types, one.capacity_type, times=times)
+    kept = one.types & ~(limited & ~small)
+    return one.types if unmet(one.claim.template.types, kept, one.claim.min_values) else kept
+
 
 _CHARGED: Final = (labels.SPOT, labels.ON_DEMAND)
 """Capacity types with quotas, in the order of preference at equal price; a reservation was charged when it was created."""
@@ -159,3 +339,101 @@ class Ec2Quotas(Constraint):
             quotas.take(self._charge(claim, claim.fitting_types))
         self._quotas = quotas
         return True
+
+
+# What limits outside the nodes leave for a plan: NodePool limits, EC2 quotas, free addresses and commitments.
+
+
+class RemainingCapacity:
+    """What running nodes and claims leave of each limit, counted once for all plans of a snapshot.
+
+    Attributes:
+        quotas: EC2's quota code → vCPUs that nodes and claims leave of it.
+        addresses: The free addresses of subnets; None if all have plenty.
+        charges: How much of commitments launches would use.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        nodes: Sequence[ExistingNode],
+        templates: Sequence[NodeClaimTemplate],
+        coverage: Coverage,
+    ) -> None:
+        self._nodes = nodes
+        self._pools = tuple(template.pool for template in templates)
+        self._coverage = coverage
+        unlaunched = _unlaunched(snapshot, nodes)
+        staying = (node.state for node in nodes if not node.is_leaving)
+        self._used = used_by_pool(staying, self._pools, unlaunched)
+        self.quotas = _quotas(snapshot, nodes, unlaunched)
+        self.addresses = _free_addresses(snapshot, templates)
+        self.charges = CommitmentCharges(coverage.commitments, templates)
+
+    def limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
+        """Return for each template the rest of its NodePool's limits; leaving and vanished nodes use nothing."""
+        freed: dict[str, list[StateNode]] = {}
+        for position in vanished:
+            state = self._nodes[position].state
+            freed.setdefault(state.node_pool, []).append(state)
+        limits = []
+        for pool in self._pools:
+            gone = used_by_pool(freed.get(pool.name, ()), (pool,), ())[pool.name]
+            limits.append(RemainingLimits(pool.limits, subtract(self._used[pool.name], gone)))
+        return tuple(limits)
+
+    def uncommitted(self, vanished: Iterable[int]) -> tuple[int, ...]:
+        """Return for each commitment in force the amount that nodes leave unused; vanished nodes use nothing."""
+        left = self._coverage.without(self._nodes[position].name for position in vanished)
+        return tuple(left[one.name] for one in self._coverage.commitments)
+
+    def committed_worth(self) -> int:
+        """Return the most that commitments can save on new nodes, in nano-dollars per hour."""
+        return sum(self.charges.worth(position, amount) for position, amount in enumerate(self.uncommitted(())))
+
+    def broken_by(self, claims: Sequence[InFlightClaim], constraints: ConstraintTypes) -> ConstraintTypes:
+        """Restrict a plan's claims so that they keep to quotas and free addresses; return the constraints that they break.
+
+        Constraints that the plan already keeps to are not checked again.
+        """
+        # Addresses close zones, and a quota's charge depends on the zones that are left.
+        return (*self._broken_addresses(claims, constraints), *self._broken_quotas(claims, constraints))
+
+    def _broken_quotas(self, claims: Sequence[InFlightClaim], constraints: ConstraintTypes) -> ConstraintTypes:
+        if not self.quotas or Ec2Quotas in constraints:
+            return ()
+        return () if fit(claims, RemainingQuotas(self.quotas)) else (Ec2Quotas,)
+
+    def _broken_addresses(self, claims: Sequence[InFlightClaim], constraints: ConstraintTypes) -> ConstraintTypes:
+        if self.addresses is None:
+            return ()
+        from core.scheduling.addresses import fitted
+        from core.scheduling.constraints.free_addresses import FreeAddresses
+
+        if FreeAddresses in constraints or fitted(claims, self.addresses) is not None:
+            return ()
+        return (FreeAddresses,)
+
+
+def _unlaunched(snapshot: Snapshot, nodes: Sequence[ExistingNode]) -> list[NodeClaim]:
+    """Return the claims without an instance, except leaving ones."""
+    launched = {node.state.claim_name for node in nodes}
+    return [c for c in snapshot.node_claims if c.name not in launched and c.deleted_at is None]
+
+
+def _quotas(snapshot: Snapshot, nodes: Sequence[ExistingNode], unlaunched: Sequence[NodeClaim]) -> dict[str, int]:
+    """Return the rest of each quota. Nodes that a plan removes still count: their replacements launch before they go."""
+    if not snapshot.vcpu_quotas:
+        return {}
+    every = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
+    types = {found.name: found for types in every for found in types}
+    return quotas_left(snapshot.vcpu_quotas, [node.state for node in nodes], unlaunched, types.values())
+
+
+def _free_addresses(snapshot: Snapshot, templates: Sequence[NodeClaimTemplate]) -> RemainingAddresses | None:
+    """Return the free addresses of subnets. Nodes that a plan removes keep theirs until their replacements run."""
+    if not snapshot.subnet_addresses:
+        return None
+    from core.scheduling.addresses import RemainingAddresses
+
+    return RemainingAddresses.of(snapshot, templates)

@@ -1,6 +1,6 @@
 """Applies the free addresses of subnets to a plan that would take more than there are.
 
-Most plans are far from that and are only compared with them (`core.scheduling.capacity.addresses.address_fit`). If one is not,
+Most plans are far from that and are only compared with them (`core.scheduling.addresses`). If one is not,
 this constraint is part of the plan: each claim may be launched in at most one zone with few addresses, and is charged there.
 """
 
@@ -10,12 +10,10 @@ from collections.abc import Sequence
 
 from core import labels
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.pod import PodReason
-from core.scheduling.capacity.addresses.address_accounting import RemainingAddresses
-from core.scheduling.capacity.addresses.address_fit import fitted, in_one_scarce_zone, zones_of
-from core.scheduling.capacity.claim_draft import ClaimDraft
-from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.reasons.pods import PodReason
+from core.scheduling.addresses import RemainingAddresses, fitted, in_one_scarce_zone, zones_of
 from core.scheduling.constraints.constraint import Constraint, PlanStart
+from core.scheduling.new_node import ClaimDraft, InFlightClaim
 
 
 class FreeAddresses(Constraint):

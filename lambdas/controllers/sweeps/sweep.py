@@ -3,18 +3,96 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 import msgspec
 
-from adapters.observation.cluster_state import ClusterState
-from adapters.ports import Clock, Instance, TransientError
+from adapters.brakes import Brakes, skipped
+from adapters.messages import work_on_claim
+from adapters.observation.observer import ClusterState
+from adapters.ports import Clock, Instance, Queue, TransientError
 from adapters.run_report import RunReport
-from core.reasons.code import ReasonCode
-from core.reasons.run import RunReason
+from adapters.store import ClaimStore
+from core.brakes import action_of
+from core.disruption.expiration import objections
+from core.lifecycle.deletion import VOLUNTARY, is_voluntary
+from core.lifecycle.records import ClaimRecord
+from core.reasons.code import ClaimReason, DecisionKind, ReasonCode, TerminationReason
+from core.reasons.nodes import NodeReason
+from core.reasons.runs import RunReason
 from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.budget_places import BudgetPlaces
+from lambdas.controllers.claim_deletion import ClaimDeletion
+
+# Begins the termination of claims for the sweeps, based on the current row instead of the snapshot.
+
+
+class ClaimTerminator:
+    """Begins terminations that brakes and budgets allow."""
+
+    def __init__(self, claims: ClaimStore, deletion: ClaimDeletion, brakes: Brakes, work: Queue, clock: Clock) -> None:
+        self._claims = claims
+        self._deletion = deletion
+        self._brakes = brakes
+        self._work = work
+        self._clock = clock
+
+    def begin(
+        self, name: str, reason: TerminationReason, message: str, report: RunReport, *, ends_at: datetime | None = None
+    ) -> None:
+        """Store that the claim must be removed, and request its next step; no error if it is gone or leaving. Raises PortError.
+
+        A claim whose removal a brake stops is unchanged and reported. `ends_at`: until when the drain may wait for
+        replacements.
+        """
+        record = self._staying(name, reason, report)
+        if record is not None:
+            self._deletion.begin(record, reason, message, report, ends_at=ends_at)
+            self._work.send([work_on_claim(name, self._clock.now())])
+
+    def begin_within(
+        self,
+        name: str,
+        reason: TerminationReason,
+        message: str,
+        places: Callable[[], Mapping[str, int]],
+        report: RunReport,
+        *,
+        ends_at: datetime | None = None,
+    ) -> bool:
+        """As `begin`, if the NodePool's budgets have a place for the claim; False if they have none.
+
+        `places` is asked right before the place is taken, after the calls that read the claim and the brakes: a window may have
+        opened during them.
+        """
+        record = self._staying(name, reason, report)
+        if record is None:
+            return True
+        if not self._deletion.begin_within(record, reason, message, places(), report, ends_at=ends_at):
+            return False
+        self._work.send([work_on_claim(name, self._clock.now())])
+        return True
+
+    def _staying(self, name: str, reason: TerminationReason, report: RunReport) -> ClaimRecord | None:
+        """Return the current claim, None if it is gone or leaving, or a brake stops the removal.
+
+        A voluntarily leaving claim counts as staying if the reason is mandatory.
+        """
+        record = self._claims.get(name)
+        if record is None:
+            return None
+        if record.deletion is not None and (reason in VOLUNTARY or not is_voluntary(record.deletion)):
+            return None
+        brake = self._brakes.engaged().stopping(action_of(reason), record.plan.node_pool)
+        if brake is not None:
+            skipped(brake, name, report)
+            return None
+        return record
+
 
 T = TypeVar("T")
 
@@ -108,3 +186,61 @@ class ReconcileRound:
     def leave(self, subject: str, reason: ReasonCode, message: str) -> None:
         """Report that work was skipped; the sweep then is not clean."""
         self._boundary.leave(subject, reason, message)
+
+
+# Terminates claims for one reason, within what budgets and pods allow.
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetedTermination:
+    """Terminations for one reason.
+
+    Attributes:
+        terminator: Begins each of them.
+        reason: Why the claims are removed.
+        blocked: The decision that is reported for a claim that a pod or an annotation keeps.
+        blocked_count: Name of the count of claims that stay because of pods, annotations or budgets.
+        waits: How long the drain may wait for replacements.
+    """
+
+    terminator: ClaimTerminator
+    reason: TerminationReason
+    blocked: ClaimReason
+    blocked_count: str
+    waits: timedelta
+
+    def begin(
+        self,
+        names: Sequence[str],
+        round_: ReconcileRound,
+        *,
+        message: Callable[[str], str],
+        begun: Callable[[str], None] | None = None,
+    ) -> None:
+        """Begin the terminations that nothing prevents; `begun` is called for each. An error affects one claim only.
+
+        For each NodePool whose budgets keep claims, one line of the report says which nodes use them and when they allow more.
+        """
+        kept = objections(round_.view.snapshot, names)
+        if not names:
+            return
+        places = BudgetPlaces(round_.view, self.reason, round_.clock)
+        waiting = Counter[str]()
+
+        def terminate(name: str) -> None:
+            if name in kept:
+                round_.report.decide(DecisionKind.SKIP, name, self.blocked, kept[name])
+            elif self.terminator.begin_within(
+                name, self.reason, message(name), places.now, round_.report, ends_at=round_.clock.now() + self.waits
+            ):
+                if begun is not None:
+                    begun(name)
+                return
+            else:
+                waiting[round_.view.claims[name].plan.node_pool] += 1
+            round_.report.count(self.blocked_count)
+
+        round_.each(names, terminate, subject=str)
+        for pool, nodes in sorted(waiting.items()):
+            explanation = f"{nodes} nodes wait for their turn: {places.explanation(pool)}"
+            round_.report.decide(DecisionKind.SKIP, pool, NodeReason.BUDGET, explanation)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Final
 
-from simulator.aws.errors import AwsError
+from simulator.aws.queues import AwsError
 
 Value = dict[str, Any]
 Item = dict[str, Value]

@@ -7,25 +7,345 @@ capacity. Ties go by the order of the overrides, so a request has one outcome.
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from ipaddress import IPv4Network
+from itertools import count, islice
 from typing import Any, Final
 
 import msgspec
 
 from core import labels
-from simulator.aws.ec2.filters import tags_of
-from simulator.aws.ec2.instance import Instance, Subnet
-from simulator.aws.ec2.instances import Instances
-from simulator.aws.ec2.launch_checks import LaunchChecks, check_tags
-from simulator.aws.ec2.network import Network
-from simulator.aws.ec2.reservations import BLOCK, INTERRUPTIBLE, Reservations
-from simulator.aws.ec2.templates import Template
-from simulator.aws.errors import AwsError, UnansweredError
-from simulator.aws.exchange import Exchange, Pool
+from core.model.values import quantity
+from core.model.values.quotas import quota_of
+from simulator.aws.ec2.instances import BLOCK, INTERRUPTIBLE, Instance, Instances, Reservations, Subnet
+from simulator.aws.ec2.templates import Images, Template, filtered, of_fields, of_tags, paged, tag_list, tags_of
+from simulator.aws.installation import Exchange, Pool
+from simulator.aws.queues import AwsError, UnansweredError
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
+
+# The embedded account's VPC: subnets and one security group, all discoverable by tag.
+
+
+DISCOVERY: Final = {"karpenter.sh/discovery": "fleetwright"}
+NETWORK: Final = IPv4Network("10.0.0.0/16")
+_FURTHER_NETWORK: Final = IPv4Network("10.128.0.0/9")
+_FURTHER_PREFIX: Final = 16
+"""Subnets besides the first of each zone are of this network and size."""
+
+GROUP_NAME: Final = "fleetwright-nodes"
+_FEWEST_SUBNETS: Final = 8
+_RESERVED: Final = 4
+"""EC2 keeps the first four addresses (and the last) of each subnet for itself."""
+
+_PAGE: Final = 1000
+
+
+class Network:
+    """Subnets and one security group.
+
+    Args:
+        zone_ids: Zone ids by zone name, as far as known.
+    """
+
+    def __init__(
+        self,
+        subnets: Iterable[Subnet],
+        *,
+        vpc_id: str = "",
+        group_id: str = "",
+        zone_ids: Mapping[str, str] | None = None,
+    ) -> None:
+        self._subnets = {subnet.id: subnet for subnet in subnets}
+        self._zone_ids = dict(zone_ids or {})
+        self._created_count = 0
+        self.vpc_id = vpc_id or _id("vpc", GROUP_NAME)
+        self.group_id = group_id or _id("sg", GROUP_NAME)
+
+    @property
+    def subnets(self) -> tuple[Subnet, ...]:
+        """All subnets: the first of each zone in the order of zones, then those created later."""
+        return tuple(self._subnets.values())
+
+    def subnet(self, subnet_id: str) -> Subnet | None:
+        """The subnet of this id."""
+        return self._subnets.get(subnet_id)
+
+    def set_free(self, zone: str, number: int, free: int) -> bool:
+        """Set the free addresses of a zone's subnet, counted from 1. One that does not exist is created.
+
+        Returns:
+            False if there is no such zone.
+        """
+        own = [subnet for subnet in self._subnets.values() if subnet.zone == zone]
+        if not own:
+            return False
+        if number > len(own):
+            own += [self._created(zone, position + 1) for position in range(len(own), number)]
+        own[number - 1].free = free
+        return True
+
+    def _created(self, zone: str, number: int) -> Subnet:
+        block = next(islice(_FURTHER_NETWORK.subnets(new_prefix=_FURTHER_PREFIX), self._created_count, None))
+        self._created_count += 1
+        created = Subnet(_id("subnet", f"{zone}/{number}"), zone, str(block), block.num_addresses - _RESERVED - 1)
+        self._subnets[created.id] = created
+        return created
+
+    def take_address(self, subnet: Subnet) -> str:
+        """Return the next free address of the subnet. The caller checks first that there is one."""
+        block = IPv4Network(subnet.network)
+        size = block.num_addresses - _RESERVED - 1
+        while True:
+            address = str(block[_RESERVED + subnet.handed_out % size])
+            subnet.handed_out += 1
+            if address not in subnet.taken:
+                break
+        subnet.free -= 1
+        subnet.taken.add(address)
+        return address
+
+    def describe_subnets(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DescribeSubnets. Raises AwsError for an unknown id."""
+        asked = request.get("SubnetIds") or list(self._subnets)
+        for unknown in [subnet_id for subnet_id in asked if subnet_id not in self._subnets]:
+            raise AwsError("InvalidSubnetID.NotFound", f"The subnet ID '{unknown}' does not exist")
+        found = filtered((self._subnets[i] for i in asked), request.get("Filters"), self._subnet_values)
+        return paged("Subnets", [self._described(subnet) for subnet in found], request, _PAGE)
+
+    def describe_security_groups(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DescribeSecurityGroups. Raises AwsError for an unknown id."""
+        for unknown in [group for group in request.get("GroupIds") or () if group != self.group_id]:
+            raise AwsError("InvalidGroup.NotFound", f"The security group '{unknown}' does not exist")
+        found = filtered((self.group_id,), request.get("Filters"), self._group_values)
+        described = [
+            {"GroupId": group, "GroupName": GROUP_NAME, "VpcId": self.vpc_id, "Tags": tag_list(DISCOVERY)}
+            for group in found
+        ]
+        return paged("SecurityGroups", described, request, _PAGE)
+
+    def _described(self, subnet: Subnet) -> dict[str, Any]:
+        return {
+            "SubnetId": subnet.id,
+            "VpcId": self.vpc_id,
+            "State": "available",
+            "CidrBlock": subnet.network,
+            "AvailabilityZone": subnet.zone,
+            "AvailabilityZoneId": self._zone_ids.get(subnet.zone, ""),
+            "AvailableIpAddressCount": subnet.free,
+            "Tags": tag_list(DISCOVERY),
+        }
+
+    def _subnet_values(self, subnet: Subnet, name: str) -> tuple[str, ...]:
+        by_tag = of_tags(DISCOVERY, name)
+        if by_tag is not None:
+            return by_tag
+        fields = {"subnet-id": subnet.id, "vpc-id": self.vpc_id, "availability-zone": subnet.zone, "state": "available"}
+        return of_fields(fields, name)
+
+    def _group_values(self, group: str, name: str) -> tuple[str, ...]:
+        by_tag = of_tags(DISCOVERY, name)
+        if by_tag is not None:
+            return by_tag
+        return of_fields({"group-id": group, "group-name": GROUP_NAME, "vpc-id": self.vpc_id}, name)
+
+
+def subnets_in(zones: Iterable[str]) -> tuple[Subnet, ...]:
+    """A subnet for each zone, of the same size."""
+    names = tuple(zones)
+    blocks = NETWORK.subnets(prefixlen_diff=(max(len(names), _FEWEST_SUBNETS) - 1).bit_length())
+    return tuple(
+        Subnet(_id("subnet", zone), zone, str(block), block.num_addresses - _RESERVED - 1)
+        for zone, block in zip(names, blocks, strict=False)
+    )
+
+
+def _id(prefix: str, name: str) -> str:
+    return f"{prefix}-0{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+# The embedded account's placement groups: one of each strategy, named after it.
+
+
+PARTITIONS: Final = 3
+
+
+class PlacementGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """One group; `partitions` is 0 for every strategy but `partition`."""
+
+    id: str
+    name: str
+    strategy: str
+    partitions: int = 0
+    state: str = "available"
+
+
+GROUPS: Final = (
+    PlacementGroup(id="pg-0cluster", name="cluster", strategy="cluster"),
+    PlacementGroup(id="pg-0partition", name="partition", strategy="partition", partitions=PARTITIONS),
+    PlacementGroup(id="pg-0spread", name="spread", strategy="spread"),
+    PlacementGroup(id="pg-0gone", name="gone", strategy="spread", state="deleting"),
+)
+
+
+class PlacementGroups:
+    """Describes the groups, and places instances in them."""
+
+    def __init__(self) -> None:
+        self._launched = count()
+
+    def describe(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DescribePlacementGroups."""
+        return {"PlacementGroups": [_described(one) for one in filtered(GROUPS, request.get("Filters"), _values)]}
+
+    def problem(self, asked: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return the error code and message with which EC2 refuses a launch into a missing group; None for an existing one."""
+        wanted = asked.get("GroupId") or asked.get("GroupName")
+        if not wanted or self._find(wanted) is not None:
+            return None
+        return "InvalidPlacementGroup.Unknown", f"The Placement Group '{wanted}' is unknown."
+
+    def place(self, asked: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the group and the partition of one more instance: EC2 fills partitions evenly if none is requested."""
+        group = self._find(asked.get("GroupId") or asked.get("GroupName") or "")
+        if group is None:
+            return "", 0
+        chosen = next(self._launched) % group.partitions + 1 if group.partitions else 0
+        return group.id, int(asked.get("PartitionNumber") or chosen)
+
+    def _find(self, wanted: str) -> PlacementGroup | None:
+        return next((one for one in GROUPS if wanted in (one.id, one.name) and one.state == "available"), None)
+
+
+def _described(group: PlacementGroup) -> dict[str, Any]:
+    described = {"GroupId": group.id, "GroupName": group.name, "Strategy": group.strategy, "State": group.state}
+    return {**described, "PartitionCount": group.partitions} if group.partitions else described
+
+
+def _values(group: PlacementGroup, name: str) -> tuple[str, ...]:
+    fields = {"group-id": group.id, "group-name": group.name, "strategy": group.strategy, "state": group.state}
+    return of_fields(fields, name)
+
+
+# The embedded account's vCPU quotas: refuses launches beyond them, and answers Service Quotas.
+
+
+SHORT: Final = "VcpuLimitExceeded"
+_QUOTA_PAGE: Final = 100
+
+
+class VcpuQuotas:
+    """Quotas by code; a quota without a limit is not listed and refuses nothing."""
+
+    def __init__(self, limits: Mapping[str, int], exchange: Exchange, instances: Instances) -> None:
+        self._limits = dict(sorted(limits.items()))
+        self._exchange = exchange
+        self._instances = instances
+
+    def refuses(self, pool: Pool) -> tuple[str, str] | None:
+        """The error code and message with which one more instance of a pool is refused; None where it is not."""
+        code = _code(pool)
+        limit = self._limits.get(code)
+        if limit is None or self._used(code) + self._vcpus(pool) <= limit:
+            return None
+        return SHORT, f"Quota {code} allows {limit} vCPUs, and {self._used(code)} run"
+
+    def list_quotas(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer service-quotas:ListServiceQuotas."""
+        listed = [{"ServiceCode": "ec2", "QuotaCode": code, "Value": float(n)} for code, n in self._limits.items()]
+        return paged("Quotas", listed, request, _QUOTA_PAGE)
+
+    def _used(self, code: str) -> int:
+        alive = (found for found in self._instances.all() if found.is_alive and not found.reservation)
+        return sum(self._vcpus(found.pool) for found in alive if _code(found.pool) == code)
+
+    def _vcpus(self, pool: Pool) -> int:
+        found = self._exchange.instance_type(pool.instance_type)
+        return 0 if found is None else found.capacity.get(quantity.CPU, 0) // 1000
+
+
+def _code(pool: Pool) -> str:
+    return quota_of(pool.instance_type).code(labels.SPOT if pool.capacity_type == labels.SPOT else labels.ON_DEMAND)
+
+
+# Checks a launch as EC2 does before it looks for capacity.
+
+
+USER_DATA_MAX: Final = 16384
+"""EC2's limit on user data, in bytes before encoding."""
+
+TAGS_MAX: Final = 50
+"""EC2's limit on a resource's tags."""
+
+_ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+
+
+def check_tags(request: Mapping[str, Any]) -> None:
+    """Raise AwsError if the request gives a resource more tags than EC2 accepts."""
+    for given in request.get("TagSpecifications") or ():
+        if len(given["Tags"]) > TAGS_MAX:
+            raise AwsError("TagLimitExceeded", f"A {given['ResourceType']} may have {TAGS_MAX} tags at most")
+
+
+class LaunchChecks:
+    """Checks a launch and the resources that it refers to.
+
+    Args:
+        profile_arn: Returns the ARN of an instance profile by its name or ARN; empty for none.
+        denies: Returns the error code with which a fault denies a pool, empty for none.
+        placement_groups: The existing groups; None: one of each strategy.
+        quotas: The account's vCPU quotas; None: no limits.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        images: Images,
+        network: Network,
+        profile_arn: Callable[[str], str],
+        denies: Callable[[Pool], str] = lambda _: "",
+        quotas: VcpuQuotas | None = None,
+        placement_groups: PlacementGroups | None = None,
+    ) -> None:
+        self.placement_groups = placement_groups or PlacementGroups()
+        self._exchange = exchange
+        self._images = images
+        self._network = network
+        self.profile_arn = profile_arn
+        self._denies = denies
+        self._quotas = quotas
+
+    def beyond_quota(self, pool: Pool) -> tuple[str, str] | None:
+        """The error code and message with which one more instance of a pool exceeds a quota; None where it does not."""
+        return None if self._quotas is None else self._quotas.refuses(pool)
+
+    def problem(self, template: Template, override: Mapping[str, Any], pool: Pool) -> tuple[str, str] | None:
+        """The error code and message with which EC2 would refuse to launch this here; None where it would not."""
+        denied = self._denies(pool)
+        if denied:
+            return denied, "embedded in a scenario"
+        image_id = override.get("ImageId") or template.image_id
+        image = self._images.find(image_id)
+        if image is None:
+            return "InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist"
+        wanted = self._exchange.architecture(pool.instance_type)
+        if wanted and _ARCHITECTURES.get(image.architecture) != wanted:
+            message = f"The architecture of {pool.instance_type} does not match that of {image_id}"
+            return "InvalidParameterValue", message
+        for group in template.security_groups:
+            if group != self._network.group_id:
+                return "InvalidGroup.NotFound", f"The security group '{group}' does not exist"
+        if unknown := self.placement_groups.problem(template.placement):
+            return unknown
+        if len(template.user_data) * 3 // 4 > USER_DATA_MAX:
+            return "InvalidUserData.Malformed", f"User data is limited to {USER_DATA_MAX} bytes"
+        if template.instance_profile and not self.profile_arn(template.instance_profile):
+            return "InvalidParameterValue", f"Invalid IAM Instance Profile name '{template.instance_profile}'"
+        return None
+
 
 NO_ADDRESSES: Final = "InsufficientFreeAddressesInSubnet"
 TOO_CHEAP: Final = "SpotMaxPriceTooLow"

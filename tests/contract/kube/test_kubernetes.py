@@ -17,9 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from adapters.kube.client import PAGE_SIZE, RESTARTS_MAX, HttpKubernetes
-from adapters.kube.pool import Endpoint
-from adapters.kube.transport import Transport
+from adapters.kube import PAGE_SIZE, RESTARTS_MAX, Endpoint, HttpKubernetes, Transport
 from adapters.ports import (
     ConflictError,
     DeniedError,
@@ -28,7 +26,7 @@ from adapters.ports import (
     NotFoundError,
     TransientError,
 )
-from core.manifests.wire.api_resources import NODE_POOLS, NODES, PODS
+from core.manifests.wire.resources import NODE_POOLS, NODES, PODS
 from core.version import VERSION
 from tests.fakes.api_server import ApiServer, Failure, serving
 

@@ -11,16 +11,10 @@ import msgspec
 
 from adapters.aws.dynamodb.claims import DynamoClaims
 from adapters.aws.dynamodb.commands import DynamoCommands
-from adapters.aws.dynamodb.coordination.changes import DynamoChanges
-from adapters.aws.dynamodb.coordination.leases import DynamoLeases
-from adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
-from adapters.aws.dynamodb.denials import DynamoDenials
-from adapters.aws.dynamodb.pods.moves import DynamoMoves
-from adapters.aws.dynamodb.pods.nominations import DynamoNominations
-from adapters.aws.dynamodb.pods.pod_ends import DynamoPodEnds
-from adapters.aws.dynamodb.readable_rows import DynamoUnreadableRows
-from adapters.aws.dynamodb.table import DynamoTable
-from adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
+from adapters.aws.dynamodb.coordination import DynamoChanges, DynamoLeases, DynamoPodEnds, DynamoSweeps
+from adapters.aws.dynamodb.launch_memory import DynamoDenials, DynamoOfferings
+from adapters.aws.dynamodb.pods import DynamoMoves, DynamoNominations
+from adapters.aws.dynamodb.table import DynamoTable, DynamoUnreadableRows
 from adapters.observation.stores import Stores
 from adapters.store import PLANNER, ClaimChange, Lease, Leases, PoolUsage, SweepLog
 from core.lifecycle.records import ClaimRecord

@@ -7,10 +7,10 @@ from collections import Counter
 import msgspec
 import pytest
 
-from adapters.aws.dynamodb.shards import SHARDS, shard_partition
+from adapters.aws.dynamodb.claims import SHARDS, shard_partition
 from adapters.aws.dynamodb.table import DynamoTable
 from adapters.ports import ConflictError
-from adapters.store.unreadable_rows import CLAIMS
+from adapters.store import CLAIMS
 from core.lifecycle.records import Machine
 from core.model.catalogue import Offering
 from tests.contract.store.stores import Store, claim, dynamo, noise

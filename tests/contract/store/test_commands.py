@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from adapters.aws.dynamodb.proposals import DynamoProposals
+from adapters.aws.dynamodb.commands import DynamoProposals, DynamoTargets
 from adapters.aws.dynamodb.table import DynamoTable
-from adapters.aws.dynamodb.targets import DynamoTargets
 from adapters.ports import ConflictError
 from core.approval.proposal import ProposalVerdict
 from core.model.plan import Move, StoredDrain

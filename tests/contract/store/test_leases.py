@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from adapters.aws.dynamodb.coordination.leases import DynamoLeases
+from adapters.aws.dynamodb.coordination import DynamoLeases
 from adapters.aws.dynamodb.table import DynamoTable
 from adapters.ports import ConflictError
 from adapters.store import PLANNER

@@ -10,9 +10,9 @@ import pytest
 from adapters.ports import ConflictError
 from adapters.store import SweepState
 from core.disruption.move_history import MoveHistory
-from core.launch.denials.denial import LaunchDenial
-from core.model.moved_workload import EvictedNode
+from core.launch.denials import LaunchDenial
 from core.model.plan import Command
+from core.model.snapshot import EvictedNode
 from tests.contract.store.stores import MINUTE, NOW, Store
 
 

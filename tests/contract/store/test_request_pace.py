@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from adapters.aws.dynamodb.request_pace import MILLISECOND, PARTITION, DynamoRequestPace
+from adapters.aws.dynamodb.launch_memory import MILLISECOND, PACE_PARTITION, DynamoRequestPace
 from adapters.aws.dynamodb.table import DynamoTable, key
 from adapters.ports import ThrottledError
-from core.launch.request_pace import AT_ONCE, FASTEST, LONGEST_WAIT, SLOWEST, token_time
+from core.launch.selection import AT_ONCE, FASTEST, LONGEST_WAIT, SLOWEST, token_time
 from tests.contract.store.stores import NOW
 
 MILLISECONDS = int(NOW.timestamp() * 1000)
@@ -50,7 +50,7 @@ def test_a_bucket_that_cannot_be_read_is_full(
     table: DynamoTable, pace: DynamoRequestPace, request: pytest.FixtureRequest, full_at: dict[str, str], at_once: int
 ) -> None:
     """Otherwise, every launch waits for a row that nobody writes again."""
-    table.put({**key(PARTITION, request.node.name), "fullAt": full_at})
+    table.put({**key(PACE_PARTITION, request.node.name), "fullAt": full_at})
     assert [pace.wait(NOW) for _ in range(at_once)] == [timedelta(0)] * at_once
     assert pace.wait(NOW) > timedelta(0)
 
@@ -108,5 +108,5 @@ def test_a_reduced_rate_that_cannot_be_read_stops_nothing(
     table: DynamoTable, pace: DynamoRequestPace, request: pytest.FixtureRequest, wrong: dict[str, dict[str, str]]
 ) -> None:
     slow = {"fullAt": {"N": str(MILLISECONDS)}, "rate": {"N": "33"}, "slowedAt": {"N": str(MILLISECONDS)}}
-    table.put({**key(PARTITION, request.node.name), **slow, **wrong})
+    table.put({**key(PACE_PARTITION, request.node.name), **slow, **wrong})
     assert pace.wait(NOW) == timedelta(0)

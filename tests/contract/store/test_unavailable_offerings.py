@@ -8,8 +8,8 @@ from time import monotonic, sleep
 import msgspec
 import pytest
 
+from adapters.aws.dynamodb.launch_memory import PARTITION, DynamoOfferings
 from adapters.aws.dynamodb.table import DynamoTable
-from adapters.aws.dynamodb.unavailable_offerings import PARTITION, DynamoOfferings
 from tests.contract.store.stores import KEY, MINUTE, NOW, Store, a_table_at
 
 EXPIRY_SECONDS = 120

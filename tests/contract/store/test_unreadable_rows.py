@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
-from adapters.aws.brakes.rows import DynamoBrakes
-from adapters.aws.dynamodb.shards import shard_partition
+from adapters.aws.brakes import DynamoBrakes
+from adapters.aws.dynamodb.claims import shard_partition
 from adapters.aws.dynamodb.table import DynamoTable, Item
 from adapters.ports import ConflictError, DeniedError
 from adapters.run_report import RunReport
-from adapters.store import PLANNER, SweepState
-from adapters.store.unreadable_rows import CLAIMS
-from core.brakes.brake import Brake, BrakeKind
+from adapters.store import CLAIMS, PLANNER, SweepState
+from core.brakes import Brake, BrakeKind
 from core.disruption.move_history import MoveHistory
-from core.launch.denials.denial import LaunchDenial
+from core.launch.denials import LaunchDenial
 from core.lifecycle.records import CommandRecord
 from core.model.plan import Command
 from installation.wiring import TABLE
-from lambdas.controllers.pool_usage import mismatches, recount
+from lambdas.controllers.run_requests import mismatches, recount
 from tests.contract.store.stores import KEY, MINUTE, NOW, Store, claim, counters, dynamo, requested
 from tests.fakes.world import FakeClock
 

@@ -10,10 +10,9 @@ from botocore.awsrequest import AWSPreparedRequest
 from botocore.compat import HTTPHeaders
 from moto.core.models import botocore_stubber
 
-from simulator.aws.errors import AwsError
-from simulator.aws.fault_answers import refusal
-from simulator.invocation import calls
-from simulator.invocation.calls import Call, Fault
+from simulator.aws.queues import AwsError, refusal
+from simulator.invocation import faults
+from simulator.invocation.faults import Call, Fault
 from tests.e2e.cloud.aws_protocol import SignedRequest, answer, signed_request
 from tests.e2e.cloud.raw_errors import RawResponse, error_response
 from tests.e2e.local_server import Handler, LocalServer
@@ -87,13 +86,13 @@ class HttpEndpoint:
         refused = None if fault is None else refusal(call, fault)
         if refused is not None:
             return error_response(request.service, refused.status, refused.code, refused.message, refused.more)
-        if fault is not None and kind == calls.DELAY:
+        if fault is not None and kind == faults.DELAY:
             threading.Event().wait(fault.delay.total_seconds())
-        if kind == calls.CRASH_BEFORE:
+        if kind == faults.CRASH_BEFORE:
             return None
         response = self._perform(request)
         self._tell(self._after, request)
-        return None if kind in (calls.LOST_REPLY, calls.CRASH_AFTER) else response
+        return None if kind in (faults.LOST_REPLY, faults.CRASH_AFTER) else response
 
     def _perform(self, request: SignedRequest) -> RawResponse:
         responder = self._answers.get(request.name)

@@ -12,10 +12,8 @@ from typing import Final, Protocol, Self
 
 from adapters.ports import ConflictError, DeniedError, JsonObject, PortError
 from simulator.aws.ec2.boot import Boot
-from simulator.aws.ec2.instance import Instance
-from simulator.aws.ec2.instances import Instances
-from simulator.aws.exchange import Exchange
-from simulator.aws.region import Region
+from simulator.aws.ec2.instances import Instance, Instances
+from simulator.aws.installation import Exchange, Region
 from tests.e2e.cloud import node_objects
 from tests.e2e.cloud.hollow_kubelets import HollowKubelets
 from tests.e2e.cloud.wall_clock import WallClock

@@ -12,11 +12,10 @@ from moto.ec2.models import EC2Backend
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend, Zone
 
-from simulator.aws.ec2.images import AMAZON, ROOT_DEVICE, Image
-from simulator.aws.ec2.instance import Subnet
-from simulator.aws.ec2.network import DISCOVERY, GROUP_NAME, NETWORK, Network, subnets_in
-from simulator.aws.ec2.templates import Template, read_template
-from simulator.aws.errors import AwsError
+from simulator.aws.ec2.fleet import DISCOVERY, GROUP_NAME, NETWORK, Network, subnets_in
+from simulator.aws.ec2.instances import Subnet
+from simulator.aws.ec2.templates import AMAZON, ROOT_DEVICE, Image, Template, read_template
+from simulator.aws.queues import AwsError
 
 
 def network_in(backend: EC2Backend, zones: Iterable[str]) -> Network:

@@ -24,18 +24,13 @@ from installation import wiring
 from installation.array_threads import ARRAY_THREADS
 from installation.settings import Settings
 from installation.wiring import FunctionSpec
-from simulator.aws.ec2.describe import InstanceCalls
-from simulator.aws.ec2.fleet import Fleets
-from simulator.aws.ec2.images import Images
-from simulator.aws.ec2.instances import Instances
-from simulator.aws.ec2.launch_checks import LaunchChecks
-from simulator.aws.ec2.reservations import Reservations
-from simulator.aws.ec2.vcpu_quotas import VcpuQuotas
-from simulator.aws.errors import AwsError
-from simulator.aws.exchange import Exchange
-from simulator.aws.installation import ACCOUNT_ID, CLUSTER, NODE_ROLE
-from simulator.aws.price_list import PriceListCalls
-from simulator.aws.region import Region, builtin_region
+from simulator.aws.account import PriceListCalls
+from simulator.aws.ec2.fleet import Fleets, LaunchChecks, VcpuQuotas
+from simulator.aws.ec2.instances import Instances, Reservations
+from simulator.aws.ec2.requests import InstanceCalls
+from simulator.aws.ec2.templates import Images
+from simulator.aws.installation import ACCOUNT_ID, CLUSTER, NODE_ROLE, Exchange, Region, builtin_region
+from simulator.aws.queues import AwsError
 from simulator.draws import stream
 from simulator.invocation.faults import Faults
 from simulator.record import Recorder

@@ -12,8 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from installation.wiring import AUDIT_LOG_FILTER
-from simulator.events.event_shapes import control_delivery, log_delivery
-from simulator.events.log_filter import compile_filter
+from simulator.events import compile_filter, control_delivery, log_delivery
 
 BATCH_BYTES: Final = 1024 * 1024
 BATCH_EVENTS: Final = 10_000

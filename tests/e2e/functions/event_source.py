@@ -12,7 +12,7 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from installation.wiring import FunctionSpec, QueueSpec
-from simulator.events.event_shapes import QueuedMessage, queue_event
+from simulator.events import QueuedMessage, queue_event
 from tests.e2e.functions.account import Functions
 from tests.e2e.functions.sandbox import OK
 

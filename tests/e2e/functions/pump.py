@@ -13,8 +13,7 @@ import msgspec
 
 from installation import wiring
 from installation.wiring import FunctionSpec
-from simulator.events.event_rules import matches
-from simulator.events.event_shapes import bus_event, scheduled_event
+from simulator.events import bus_event, matches, scheduled_event
 from tests.e2e.cloud.aws_protocol import SignedRequest
 from tests.e2e.functions.account import Functions
 from tests.e2e.functions.event_source import EventSource

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from installation.wiring import FunctionSpec
-from simulator.events.event_shapes import ACCOUNT, REGION
+from simulator.events import ACCOUNT, REGION
 from tests.e2e.functions.package import Package
 from tests.e2e.functions.runtime_api import Answer, Order, RuntimeApi
 from tests.e2e.parts.processes import Part, Processes

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from simulator.aws.cron import next_fire
+from simulator.aws.session import next_fire
 from tests.e2e.functions.timers import Timers
 
 POLL_INTERVAL: Final = timedelta(seconds=5)

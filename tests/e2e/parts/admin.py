@@ -12,9 +12,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from adapters.kube import errors
-from adapters.kube.pool import Endpoint
-from adapters.kube.transport import Transport
+from adapters import kube
+from adapters.kube import Endpoint, Transport
 from adapters.ports import EvictionBlockedError, JsonObject, LostReplyError, NotFoundError, PortError
 
 OK: Final = 200
@@ -202,7 +201,7 @@ class Admin:
         content = None if body is None else msgspec.json.encode(body)
         status, answer, _ = self._transport.send(call, method, path, content, content_type=content_type)
         if not 200 <= status < 300:
-            raise errors.of_answer(call, status, answer, is_eviction=verb == "evict")
+            raise kube.of_answer(call, status, answer, is_eviction=verb == "evict")
         return msgspec.json.decode(answer, type=dict[str, Any])
 
 

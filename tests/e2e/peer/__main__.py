@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from adapters.ports import PortError
-from simulator.aws.region import builtin_region
+from simulator.aws.installation import builtin_region
 from tests.e2e.cloud.server import ZONES, in_zones
 from tests.e2e.parts import builds, toolchain
 from tests.e2e.parts.processes import PartError

@@ -20,18 +20,18 @@ from typing import Any, Final
 import boto3
 import msgspec
 
-from adapters.aws.service import AwsService
-from adapters.composition.adapters import Adapters
-from adapters.kube.client import HttpKubernetes
+from adapters.aws.services import AwsService
+from adapters.composition.functions import Adapters
+from adapters.kube import HttpKubernetes
 from adapters.ports import Instance, Listing, PortError
-from adapters.runtime.clock import SystemClock
-from cli.takeover.directions import adoption, release
+from adapters.runtime import SystemClock
 from cli.takeover.environment import TakeoverEnvironment
+from cli.takeover.steps import adoption, release
 from core import labels
 from core.api.crds import definitions
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import resources
+from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
 from tests.e2e.parts import toolchain
 from tests.e2e.parts.admin import until
@@ -293,10 +293,10 @@ def _all_have(side: KarpenterSide, finalizer: str) -> None:
 
 
 def _on_ec2(resource: Resource, item: Any) -> Any:
-    if resource not in (kinds.NODE_CLAIMS, kinds.NODE_POOLS):
+    if resource not in (resources.NODE_CLAIMS, resources.NODE_POOLS):
         return item
     spec = item["spec"]
-    if resource == kinds.NODE_CLAIMS:
+    if resource == resources.NODE_CLAIMS:
         return {**item, "spec": {**spec, "nodeClassRef": EC2}}
     template = {**spec["template"], "spec": {**spec["template"]["spec"], "nodeClassRef": EC2}}
     return {**item, "spec": {**spec, "template": template}}

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from simulator.aws.region import builtin_region
+from simulator.aws.installation import builtin_region
 from tests.e2e.audit_record import AuditRecord
 from tests.e2e.cloud.server import ZONES, in_zones
 from tests.e2e.parts import builds

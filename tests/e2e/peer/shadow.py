@@ -29,7 +29,7 @@ from core.api.crds import definitions
 from core.api.objects import JsonObject
 from core.model.catalogue import Catalogue, InstanceType
 from installation.cluster_roles import SHADOW_RULES_OF
-from simulator.aws.region import builtin_region
+from simulator.aws.installation import builtin_region
 from tests.e2e.audit_record import AuditRecord
 from tests.e2e.cloud.server import ZONES, in_zones
 from tests.e2e.ledger import save

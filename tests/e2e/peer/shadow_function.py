@@ -8,10 +8,10 @@ from typing import Any, Final
 import boto3
 import msgspec
 
-from adapters.composition.adapters import Adapters
-from adapters.kube.client import HttpKubernetes
+from adapters.composition.functions import Adapters
+from adapters.kube import HttpKubernetes
 from adapters.run_report import RunReport
-from adapters.runtime.clock import SystemClock
+from adapters.runtime import SystemClock
 from core.api.objects import JsonObject
 from core.model.catalogue import Catalogue
 from installation import cluster_roles

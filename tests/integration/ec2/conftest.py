@@ -13,10 +13,9 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.ec2.models import ec2_backends
 from moto.ssm.models import Parameter, ssm_backends
 
-from adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
-from adapters.aws.ec2.launch_turns import UNPACED, LaunchTurns
-from adapters.aws.ec2.launch_validator import TypesFor, unread
-from adapters.aws.service import PATIENT, AwsService
+from adapters.aws.ec2.fleet import UNPACED, AwsServices, Ec2Cloud, LaunchTurns
+from adapters.aws.ec2.instances import TypesFor, unread
+from adapters.aws.services import PATIENT, AwsService
 from adapters.ports import JsonObject
 from core.model.catalogue import InstanceType
 from core.model.launch_order import LaunchOrder

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from adapters.aws.ec2 import launch_templates
-from adapters.aws.ec2.launch_templates import KEPT_FOR
-from adapters.aws.ec2.launch_turns import LaunchTurns
+from adapters.aws.ec2 import instances
+from adapters.aws.ec2.fleet import LaunchTurns
+from adapters.aws.ec2.instances import KEPT_FOR
 from adapters.ports import (
     ConflictError,
     DeniedError,
@@ -24,7 +24,7 @@ from adapters.ports import (
     ThrottledError,
     UnfulfilledError,
 )
-from core.launch.denials.codes import NO_IMAGE_OR_SUBNET
+from core.launch.denials import NO_IMAGE_OR_SUBNET
 from core.launch.template import NAME_PREFIX
 from core.model.catalogue import OfferingKey
 from tests.builders import a_type
@@ -176,7 +176,7 @@ def test_only_a_missing_template_is_asked_for_twice(code: str, calls: int, accou
 
 def test_the_oldest_of_too_many_templates_are_deleted(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that makes a thousand within days would take the room that all clusters of the region share."""
-    monkeypatch.setattr(launch_templates, "KEPT_MAX", 2)
+    monkeypatch.setattr(instances, "KEPT_MAX", 2)
     for number in range(4):
         order = an_order(claim=f"general-{number}")
         account.cloud.launch(msgspec.structs.replace(order, node_labels={"number": str(number)}))

@@ -12,16 +12,14 @@ import msgspec
 import pytest
 from moto import mock_aws
 
-from adapters.aws.market import PRICES_FRESH_FOR, SHAPES_FRESH_FOR, AwsMarket, pricing_region
-from adapters.aws.s3_catalogue import S3CatalogueStore
-from adapters.aws.service import AwsService
+from adapters.aws.market import PRICES_FRESH_FOR, SHAPES_FRESH_FOR, AwsMarket, S3CatalogueStore, pricing_region
+from adapters.aws.services import AwsService
 from adapters.ports import JsonObject, NotFoundError, PortError, TransientError
 from adapters.run_report import RunReport
-from core.catalogue.facts import PRICES_STALE_AFTER, SHAPES_STALE_AFTER, MarketFacts
+from core.catalogue.build import PRICES_STALE_AFTER, SHAPES_STALE_AFTER, MarketFacts
 from core.model.catalogue import Catalogue
-from core.price_terms.term_prices import TermPrices
-from core.price_terms.terms import Discount, PriceTerms
-from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
+from core.price_terms import Discount, PriceTerms, TermPrices
+from lambdas.controllers.refresh import CatalogueRefresh
 from simulator.market.embedded import builtin_shapes
 from tests.builders import NOW
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from core.disruption.budgets.window_schedules import window_schedules
+from core.disruption.budget_windows import window_schedules
 from core.model.node_pool import Budget, Disruption
 from tests.builders import a_pool
 

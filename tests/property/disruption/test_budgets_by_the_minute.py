@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from core.disruption.budgets.cron import MACROS
-from core.disruption.budgets.next_change import next_change
-from core.disruption.budgets.node_pool_budgets import allowed, next_edge
+from core.disruption.budgets import allowed, next_change, next_edge
+from core.disruption.cron import MACROS
 from core.model.node_pool import Budget, Disruption, NodePool
-from core.reasons.termination import BUDGETED
+from core.reasons.code import BUDGETED
 from tests.builders import a_pool
 from tests.property.disruption.test_budget_windows import START, Calendar, a_budget, in_force
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from core.disruption import disrupt
-from core.disruption.commands.apply_command import carried_out
-from core.model.node_claim import NodeClaim
+from core.disruption.command import carried_out
+from core.model.plan import NodeClaim
 from core.model.snapshot import Snapshot
 from core.model.values.commitment import Commitment, CommittedRate, ReservedInstances, SavingsPlan
 from tests.property.naive.commitments import DOLLAR, charged, running

@@ -19,27 +19,23 @@ import pytest
 
 from core import labels
 from core.disruption import disrupt, expired
-from core.disruption.budgets.budget_explanation import budget_explanation
-from core.disruption.budgets.budget_openings import PoolNodes, may_any_go, wakes_at
-from core.disruption.budgets.closed_budgets import closed_for_long
-from core.disruption.budgets.next_change import next_change
-from core.disruption.budgets.window_schedules import window_schedules
-from core.disruption.candidates.deletion_costs import deletion_cost_changes, nodes_going_next
-from core.disruption.commands.apply_command import carried_out
-from core.disruption.conditions.expiration import objections
+from core.disruption.budget_openings import PoolNodes, budget_explanation, closed_for_long, may_any_go, wakes_at
+from core.disruption.budget_windows import window_schedules
+from core.disruption.budgets import next_change
+from core.disruption.command import carried_out
 from core.disruption.decision import startable
+from core.disruption.deletion_costs import deletion_cost_changes, nodes_going_next
+from core.disruption.expiration import objections
+from core.disruption.move_history import rollouts
 from core.disruption.resync import may_skip, next_known_moment, next_run_at
-from core.disruption.rollouts import rollouts
-from core.disruption.static_capacity.replicas import static_claims, surplus
-from core.disruption.stored_targets import after_commands, decode, digest, encode
-from core.disruption.validation.validation import Validation
+from core.disruption.static_capacity import static_claims, surplus
+from core.disruption.target.stored import after_commands, decode, digest, encode
+from core.disruption.validation import Validation
 from core.model.catalogue import Offering
-from core.model.moved_workload import EvictedNode, MovedWorkload
 from core.model.node_pool import Budget, NodeClass, RolloutGate
 from core.model.plan import Command, DisruptionPlan
-from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES, Snapshot
-from core.reasons.refusal import Refusal
-from core.reasons.termination import BUDGETED
+from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES, EvictedNode, MovedWorkload, Snapshot
+from core.reasons.code import BUDGETED, Refusal
 from tests.expected import Expected
 from tests.property.naive_disruption.judge import expiry_violations, violations
 from tests.property.naive_disruption.worlds import random_world, under_both_policies

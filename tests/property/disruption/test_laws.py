@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 
 from core import labels
 from core.disruption import Validation, disrupt, startable
-from core.disruption.budgets.node_pool_budgets import places, remaining
-from core.disruption.commands.apply_command import carried_out
-from core.disruption.stored_targets import after_commands
-from core.disruption.validation.validation import ValidCommand
+from core.disruption.budgets import places, remaining
+from core.disruption.command import carried_out
+from core.disruption.target.stored import after_commands
+from core.disruption.validation import ValidCommand
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
-from core.pods.disposition import is_reschedulable
-from core.reasons.node import NodeReason
-from core.reasons.refusal import Refusal
-from core.reasons.termination import BUDGETED, TerminationReason
+from core.pods import is_reschedulable
+from core.reasons.code import BUDGETED, Refusal, TerminationReason
+from core.reasons.nodes import NodeReason
 from tests.property.disruption.worlds import worlds
 
 ROUNDS_MAX = 8

@@ -8,11 +8,9 @@ import pytest
 from core import labels
 from core.disruption import disrupt
 from core.model.catalogue import Catalogue
-from core.model.node import Node
-from core.model.node_claim import NodeClaim
-from core.model.plan import Command
+from core.model.plan import Command, NodeClaim
 from core.model.pod import NodeSelectorTerm, PodAffinityTerm
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Node, Snapshot
 from core.model.values.requirements import Requirement
 from tests.builders import a_node_of, a_selector, a_type
 from tests.property.naive_disruption.judge import violations

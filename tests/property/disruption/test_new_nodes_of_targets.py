@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from core.disruption import disrupt
-from core.disruption.commands.apply_command import carried_out
-from core.packing.search_budget import SearchBudget
-from core.scheduling.greedy.solution import Solution
+from core.disruption.command import carried_out
+from core.packing.settings import SearchBudget
+from core.scheduling.claim_search import Solution
 from core.scheduling.optimization.repacker import Repacker
 from tests.property.naive_disruption.worlds import random_world, under_both_policies
 

@@ -13,12 +13,10 @@ import pytest
 from core import labels
 from core.codec import encode_disruption_plan
 from core.disruption import disrupt, expired
-from core.disruption.target import target_waves
-from core.model.node_claim import Hold
+from core.disruption.target import waves
 from core.model.node_pool import Budget, Disruption, NodePool
-from core.model.plan import Command, DisruptionPlan
-from core.model.policy import PodDisruptionBudget
-from core.model.snapshot import Snapshot
+from core.model.plan import Command, DisruptionPlan, Hold
+from core.model.snapshot import PodDisruptionBudget, Snapshot
 from tests.builders import a_selector
 from tests.hash_seeds import lines_that_differ
 from tests.property.naive_disruption.fuzz import METHODS, check
@@ -297,6 +295,6 @@ def test_the_judge_sees_nodes_that_expire_too_late_or_too_early() -> None:
 @pytest.mark.parametrize("seed", [268, 645])
 def test_policy_balanced_is_asked_for_each_command_of_a_large_fleet(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the target as a whole was: a command saved less per moved pod than the policy allows."""
-    monkeypatch.setattr(target_waves, "SMALL", 0)
+    monkeypatch.setattr(waves, "SMALL", 0)
     snapshot = under_both_policies(random_world(seed))[0]
     assert violations(snapshot, disrupt(snapshot)) == []

@@ -14,9 +14,9 @@ from benchmarks.files import written
 from benchmarks.measure import decoded
 from benchmarks.workloads.ec2 import ec2_catalogue
 from core.disruption import disrupt
-from core.disruption.commands.apply_command import carried_out
-from core.disruption.fleet_cost import fleet_price
-from core.disruption.stored_targets import after_commands
+from core.disruption.command import carried_out
+from core.disruption.disruption_pass import fleet_price
+from core.disruption.target.stored import after_commands
 from core.model.snapshot import Snapshot
 
 _ROUNDS_MAX: Final = 40

@@ -8,12 +8,10 @@ import msgspec
 from hypothesis import strategies as st
 
 from core import labels
-from core.model.node import Node
-from core.model.node_claim import DRIFTED, Condition, NodeClaim
 from core.model.node_pool import BALANCED, WHEN_EMPTY, WHEN_EMPTY_OR_UNDERUTILIZED, Budget, Disruption, NodePool
+from core.model.plan import DRIFTED, Condition, NodeClaim
 from core.model.pod import Owner, Pod
-from core.model.policy import PodDisruptionBudget
-from core.model.snapshot import Options, Snapshot
+from core.model.snapshot import Node, Options, PodDisruptionBudget, Snapshot
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 
 TYPES = tuple(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from core import labels
 from core.catalogue.node_class import read_node_class
 from core.errors import InvalidInputError
-from core.launch.render import RenderedLaunch, render_launch
+from core.launch.request import RenderedLaunch, render_launch
 from core.model.launch_order import LaunchOrder
 from tests.builders import a_type
 from tests.property.hostile.test_objects import CLASS, CLUSTER

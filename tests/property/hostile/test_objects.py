@@ -16,16 +16,15 @@ from core.ami_families.bootstrap import Cluster
 from core.ami_families.registry import FAMILIES
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
-from core.launch.render import render_launch
-from core.lifecycle.mirror.hand_made_claim import hand_made_plan
+from core.launch.request import render_launch
+from core.lifecycle.node_claim_objects import hand_made_plan
 from core.manifests.assemble import assemble
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
+from core.manifests.wire import decoding, resources
 from core.model.catalogue import Catalogue
 from core.model.launch_order import LaunchOrder
 from core.model.plan import Plan, PlannedClaim
 from core.model.snapshot import Snapshot
-from core.model.values.label_syntax import is_label_key, is_label_value
+from core.model.values.requirements import is_label_key, is_label_value
 from core.model.values.taints import Taint
 from core.scheduling import Planner
 from tests.builders import NOW, ZONES, a_class_manifest, a_type
@@ -174,10 +173,10 @@ def seen(pod: dict[str, Any], pool: dict[str, Any]) -> Snapshot:
     """The snapshot that `provision` builds from the bytes that the API server sends."""
     raw = msgspec.json.encode({"items": [pod], "metadata": {}})
     objects = {
-        kinds.PODS: wire.decode_page(kinds.PODS, raw).items,
-        kinds.NODE_POOLS: (pool,),
-        kinds.EC2_NODE_CLASSES: (CLASS,),
-        kinds.STORAGE_CLASSES: (wire.from_object(kinds.STORAGE_CLASSES, STORAGE),),
+        resources.PODS: decoding.decode_page(resources.PODS, raw).items,
+        resources.NODE_POOLS: (pool,),
+        resources.EC2_NODE_CLASSES: (CLASS,),
+        resources.STORAGE_CLASSES: (decoding.from_object(resources.STORAGE_CLASSES, STORAGE),),
     }
     snapshot, _ = assemble(objects, now=NOW, catalogue=Catalogue(default=TYPES), is_live=True)
     return snapshot

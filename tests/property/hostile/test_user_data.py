@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.ami_families.al2 import AL2
 from core.ami_families.al2023 import AL2023
 from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
+from core.ami_families.bootstrap_scripts import AL2
 from core.ami_families.bottlerocket import BOTTLEROCKET
 from core.ami_families.registry import FAMILIES
 from core.errors import InvalidInputError

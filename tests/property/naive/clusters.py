@@ -12,13 +12,10 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import Catalogue, InstanceType, Offering
-from core.model.node import Node
-from core.model.node_claim import INITIALIZED, LAUNCHED, REGISTERED, Condition, NodeClaim, ObjectRef
 from core.model.node_pool import NodePool
-from core.model.pod import HostPort, Owner, Pod, PodSpec
-from core.model.policy import DaemonSet, Namespace
-from core.model.snapshot import BEST_EFFORT, IGNORE, RESPECT, STRICT, Options, Snapshot
-from core.model.storage import PersistentVolume, VolumeAttachment
+from core.model.plan import INITIALIZED, LAUNCHED, REGISTERED, Condition, NodeClaim, ObjectRef
+from core.model.pod import HostPort, Owner, PersistentVolume, Pod, PodSpec, VolumeAttachment
+from core.model.snapshot import BEST_EFFORT, IGNORE, RESPECT, STRICT, DaemonSet, Namespace, Node, Options, Snapshot
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from tests.builders import NOW

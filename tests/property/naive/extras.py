@@ -13,8 +13,6 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import Catalogue, InstanceType, Offering
-from core.model.feature_gates import FeatureGates
-from core.model.overlay import CapacityBuffer, NodeOverlay
 from core.model.pod import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -25,8 +23,17 @@ from core.model.pod import (
     PodSpec,
     TopologySpread,
 )
-from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget, Service, WorkloadSelector
-from core.model.snapshot import Options, Snapshot
+from core.model.snapshot import (
+    ALWAYS_ALLOW,
+    CapacityBuffer,
+    FeatureGates,
+    NodeOverlay,
+    Options,
+    PodDisruptionBudget,
+    Service,
+    Snapshot,
+    WorkloadSelector,
+)
 from core.model.values.requirements import Requirement
 from tests.builders import NOW
 from tests.property.naive.clusters import random_cluster

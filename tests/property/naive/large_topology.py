@@ -12,7 +12,7 @@ from random import Random
 
 from core import labels
 from core.model.pod import Pod, PodAffinityTerm, TopologySpread
-from core.model.policy import Namespace
+from core.model.snapshot import Namespace
 from tests.property.naive.reading import spread_selects, term_selects
 
 _SHUFFLES = 3

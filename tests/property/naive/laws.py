@@ -6,11 +6,9 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import Catalogue
-from core.model.node import Node
-from core.model.node_claim import INITIALIZED, LAUNCHED, REGISTERED, Condition, NodeClaim
-from core.model.plan import Plan, PlannedClaim
+from core.model.plan import INITIALIZED, LAUNCHED, REGISTERED, Condition, NodeClaim, Plan, PlannedClaim
 from core.model.pod import Pod
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Node, Snapshot
 from tests.property.naive.market import places_left, types_by_pool
 from tests.property.naive.node_rules import EBS
 from tests.property.naive.places import faces_of_claim

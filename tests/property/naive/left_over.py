@@ -15,8 +15,7 @@ from core.model.catalogue import InstanceType
 from core.model.node_pool import NodePool
 from core.model.plan import Plan
 from core.model.pod import Pod, TopologySpread
-from core.model.policy import DaemonSet
-from core.model.snapshot import Snapshot
+from core.model.snapshot import DaemonSet, Snapshot
 from core.model.values.requirements import Requirement
 from tests.property.naive.market import places_left, types_of
 from tests.property.naive.node_rules import face_problems, is_overfull, volume_fault

@@ -9,9 +9,8 @@ import msgspec
 from core import labels
 from core.model.catalogue import InstanceType, Offering
 from core.model.node_pool import NodePool
-from core.model.overlay import NodeOverlay
 from core.model.plan import Plan, PlannedClaim
-from core.model.snapshot import Snapshot
+from core.model.snapshot import NodeOverlay, Snapshot
 from tests.property.naive.reading import meets_all
 
 

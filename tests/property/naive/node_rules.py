@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from core import labels
-from core.model.pod import HostPort, Pod, VolumeUse
+from core.model.pod import HostPort, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeUse
 from core.model.snapshot import Snapshot
-from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from tests.property.naive.places import Face, Place
 from tests.property.naive.reading import Labels, meets_all, tolerates, wants_node
 

@@ -11,12 +11,9 @@ from itertools import product
 
 from core import labels
 from core.model.catalogue import InstanceType, Offering
-from core.model.node import Node
-from core.model.node_claim import NodeClaim
-from core.model.plan import Plan, PlannedClaim
+from core.model.plan import NodeClaim, Plan, PlannedClaim
 from core.model.pod import Pod, PodSpec
-from core.model.policy import DaemonSet
-from core.model.snapshot import Snapshot
+from core.model.snapshot import DaemonSet, Node, Snapshot
 from core.model.values.taints import Taint
 from tests.property.naive.market import types_by_pool
 from tests.property.naive.reading import is_protected, meets_all, selects, tolerates, wants_node

@@ -10,8 +10,7 @@ import msgspec
 
 from core import labels as keys
 from core.model.pod import LabelSelector, Pod, PodAffinityTerm, PodSpec, TopologySpread
-from core.model.policy import Namespace
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Namespace, Snapshot
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint, Toleration
 

@@ -9,9 +9,8 @@ from random import Random
 
 from core import labels
 from core.model.catalogue import Catalogue, InstanceType
-from core.model.node import Node
 from core.model.pod import DO_NOT_SCHEDULE, LabelSelector, Pod, PodAffinityTerm, PodSpec, TopologySpread
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Node, Snapshot
 from core.model.values.requirements import Requirement
 from tests.builders import NOW, a_pool, a_type
 from tests.property.naive.vocabulary import GIB, chance, some_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final, TypeVar
 
-from core.model.node_claim import ObjectRef
+from core.model.plan import ObjectRef
 
 T = TypeVar("T")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from core import labels
-from core.model.pod import NodeSelectorTerm
-from core.model.storage import (
+from core.model.pod import (
     IMMEDIATE,
     WAIT_FOR_FIRST_CONSUMER,
+    NodeSelectorTerm,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,

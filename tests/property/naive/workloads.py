@@ -8,7 +8,6 @@ from random import Random
 import msgspec
 
 from core import labels
-from core.model.node import Node
 from core.model.pod import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -16,6 +15,7 @@ from core.model.pod import (
     LabelSelector,
     NodeSelectorTerm,
     Owner,
+    PersistentVolumeClaim,
     Pod,
     PodAffinityTerm,
     PodSpec,
@@ -24,7 +24,7 @@ from core.model.pod import (
     VolumeUse,
     WeightedPodAffinityTerm,
 )
-from core.model.storage import PersistentVolumeClaim
+from core.model.snapshot import Node
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
 from tests.builders import NOW

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from core.model.node_claim import NodeClaim
 from core.model.node_pool import Budget, NodePool
-from core.model.plan import DisruptionPlan
+from core.model.plan import DisruptionPlan, NodeClaim
 from core.model.snapshot import Snapshot
 from tests.property.naive_disruption.illness import is_ill
 from tests.property.naive_disruption.protection import evictions_allowed, guards, is_going, pods_on

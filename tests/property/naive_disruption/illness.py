@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from core import labels
-from core.model.node import Node
-from core.model.node_claim import NodeClaim
-from core.model.snapshot import Snapshot
+from core.model.plan import NodeClaim
+from core.model.snapshot import Node, Snapshot
 
 _PATIENCE = {
     ("Ready", "False"): 30, ("Ready", "Unknown"): 30, ("AcceleratedHardwareReady", "False"): 10, ("StorageReady", "False"): 30,

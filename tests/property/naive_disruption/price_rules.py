@@ -9,9 +9,8 @@ from itertools import combinations
 import msgspec
 
 from core import labels
-from core.model.node import Node
 from core.model.plan import Command, DisruptionPlan, PlannedClaim
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Node, Snapshot
 from core.scheduling import schedule
 from tests.property.naive.market import types_by_pool
 from tests.property.naive.promises import cheapest

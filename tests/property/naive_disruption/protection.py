@@ -8,13 +8,11 @@ from datetime import timedelta
 import msgspec
 
 from core import labels
-from core.model.node import Node
-from core.model.node_claim import INSTANCE_TERMINATING, NodeClaim
 from core.model.node_pool import NodePool
+from core.model.plan import INSTANCE_TERMINATING, NodeClaim
 from core.model.pod import Pod
-from core.model.policy import PodDisruptionBudget
-from core.model.snapshot import Snapshot
-from core.model.values.duration import parse_duration
+from core.model.snapshot import Node, PodDisruptionBudget, Snapshot
+from core.model.values.quantity import parse_duration
 from core.model.values.taints import Taint
 from tests.property.naive.reading import is_protected, selects, tolerates
 

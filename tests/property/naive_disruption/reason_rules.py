@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from core import labels
-from core.model.node import Node
-from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodePool
-from core.model.plan import Command
+from core.model.plan import Command, NodeClaim
 from core.model.pod import Pod
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Node, Snapshot
 from tests.property.naive.places import must_move
 from tests.property.naive.reading import meets_all
 from tests.property.naive_disruption.illness import are_many_ill, is_ill

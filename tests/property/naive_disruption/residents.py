@@ -10,11 +10,18 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import InstanceType
-from core.model.node import Node
 from core.model.node_pool import NodePool
-from core.model.pod import LabelSelector, NodeSelectorTerm, Owner, Pod, PodSpec, VolumeUse
-from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget
-from core.model.storage import PersistentVolume, PersistentVolumeClaim
+from core.model.pod import (
+    LabelSelector,
+    NodeSelectorTerm,
+    Owner,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodSpec,
+    VolumeUse,
+)
+from core.model.snapshot import ALWAYS_ALLOW, Node, PodDisruptionBudget
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
 from tests.builders import NOW

@@ -16,21 +16,10 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import Catalogue, InstanceType, Offering
-from core.model.feature_gates import FeatureGates
-from core.model.node import Node, NodeCondition
-from core.model.node_claim import (
-    DRIFTED,
-    INITIALIZED,
-    INSTANCE_TERMINATING,
-    LAUNCHED,
-    REGISTERED,
-    Condition,
-    Hold,
-    NodeClaim,
-)
 from core.model.node_pool import BALANCED, WHEN_EMPTY, WHEN_EMPTY_OR_UNDERUTILIZED, Budget, Disruption, NodePool
+from core.model.plan import DRIFTED, INITIALIZED, INSTANCE_TERMINATING, LAUNCHED, REGISTERED, Condition, Hold, NodeClaim
 from core.model.pod import Pod
-from core.model.snapshot import Options, Snapshot
+from core.model.snapshot import FeatureGates, Node, NodeCondition, Options, Snapshot
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
 from tests.builders import NOW

@@ -11,15 +11,12 @@ import msgspec
 
 from core.api.objects import JsonObject
 from core.manifests.assemble import ObjectProblem, assemble
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
-from core.manifests.wire.api_resources import Resource
-from core.model.node import Node
-from core.model.node_claim import NodeClaim
+from core.manifests.wire import decoding, resources
+from core.manifests.wire.resources import Resource
 from core.model.node_pool import NodePool
-from core.model.policy import DaemonSet, PodDisruptionBudget
-from core.model.snapshot import Snapshot
-from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from core.model.plan import NodeClaim
+from core.model.pod import PersistentVolume, PersistentVolumeClaim, StorageClass
+from core.model.snapshot import DaemonSet, Node, PodDisruptionBudget, Snapshot
 from core.model.values.taints import Taint
 from tests.property.naive_manifests.pod_writing import PodWriter, expression, node_expression
 
@@ -31,22 +28,22 @@ def written(snapshot: Snapshot, draw: Random, *, defaulted: bool) -> Objects:
     pods = PodWriter(draw, defaulted=defaulted)
     csi = [_csi_node(node) for node in snapshot.nodes if node.attach_limits]
     return {
-        kinds.PODS: [pods.pod(pod) for pod in snapshot.pods],
-        kinds.NODES: [_node(node) for node in snapshot.nodes],
-        kinds.CSI_NODES: csi,
-        kinds.NODE_CLAIMS: [_node_claim(claim) for claim in snapshot.node_claims],
-        kinds.NODE_POOLS: [_node_pool(pool) for pool in snapshot.node_pools],
-        kinds.DAEMON_SETS: [_daemon_set(daemon, pods) for daemon in snapshot.daemon_sets],
-        kinds.PERSISTENT_VOLUMES: [_volume(volume) for volume in snapshot.volumes],
-        kinds.PERSISTENT_VOLUME_CLAIMS: [_volume_claim(claim) for claim in snapshot.volume_claims],
-        kinds.STORAGE_CLASSES: [_storage_class(found) for found in snapshot.storage_classes],
-        kinds.VOLUME_ATTACHMENTS: [
+        resources.PODS: [pods.pod(pod) for pod in snapshot.pods],
+        resources.NODES: [_node(node) for node in snapshot.nodes],
+        resources.CSI_NODES: csi,
+        resources.NODE_CLAIMS: [_node_claim(claim) for claim in snapshot.node_claims],
+        resources.NODE_POOLS: [_node_pool(pool) for pool in snapshot.node_pools],
+        resources.DAEMON_SETS: [_daemon_set(daemon, pods) for daemon in snapshot.daemon_sets],
+        resources.PERSISTENT_VOLUMES: [_volume(volume) for volume in snapshot.volumes],
+        resources.PERSISTENT_VOLUME_CLAIMS: [_volume_claim(claim) for claim in snapshot.volume_claims],
+        resources.STORAGE_CLASSES: [_storage_class(found) for found in snapshot.storage_classes],
+        resources.VOLUME_ATTACHMENTS: [
             {"metadata": {"name": a.name},
              "spec": {"nodeName": a.node_name, "source": {"persistentVolumeName": a.volume_name}}}
             for a in snapshot.attachments
         ],
-        kinds.NAMESPACES: [{"metadata": {"name": n.name, "labels": n.labels}} for n in snapshot.namespaces],
-        kinds.POD_DISRUPTION_BUDGETS: [_budget(budget, pods) for budget in snapshot.budgets],
+        resources.NAMESPACES: [{"metadata": {"name": n.name, "labels": n.labels}} for n in snapshot.namespaces],
+        resources.POD_DISRUPTION_BUDGETS: [_budget(budget, pods) for budget in snapshot.budgets],
     }  # fmt: skip
 
 
@@ -56,9 +53,9 @@ def read(objects: Objects, like: Snapshot, *, pages: bool) -> tuple[Snapshot, tu
     for resource, items in objects.items():
         if pages:
             page = json.dumps({"kind": "List", "items": items}).encode()
-            found[resource] = list(wire.decode_page(resource, page).items)
+            found[resource] = list(decoding.decode_page(resource, page).items)
         else:
-            found[resource] = [wire.from_object(resource, item) for item in items]
+            found[resource] = [decoding.from_object(resource, item) for item in items]
     snapshot, problems = assemble(
         found, now=like.now, catalogue=like.catalogue, options=like.options, cluster=like.cluster
     )

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from core.codec import encode_plan
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
-from core.packing.search_settings import DEFAULT_SETTINGS
+from core.packing.settings import DEFAULT_SETTINGS
 from core.scheduling import schedule
 from core.scheduling.planner import Planner
 from tests.hash_seeds import outputs_of

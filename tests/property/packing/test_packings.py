@@ -6,17 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.packing.optimize import improve
-from core.packing.relaxation.preparation import prepared
-from core.packing.search_budget import SearchBudget
+from core.packing.relaxation import prepared
+from core.packing.settings import SearchBudget
 from tests.hash_seeds import outputs_of
 from tests.unit.packing.problems import SETTINGS, one_pod_per_machine, with_large_pods
 
 SEEDS = st.integers(0, 2**32)
 
 PRINT_PACKINGS = """
-from core.packing.search_budget import SearchBudget
+from core.packing.settings import SearchBudget
 from core.packing.optimize import improve
-from core.packing.relaxation.preparation import prepared
+from core.packing.relaxation import prepared
 from tests.unit.packing.problems import SETTINGS, one_pod_per_machine, with_large_pods
 for seed in range(3):
     problem = with_large_pods(seed)

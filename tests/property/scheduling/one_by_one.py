@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from core.model.values.taints import first_untolerated
-from core.scheduling.capacity.claim_profile import ClaimProfiles
-from core.scheduling.capacity.in_flight_claim import InFlightClaim
-from core.scheduling.greedy.existing_node_search import ExistingNodeSearch
-from core.scheduling.greedy.new_claims import NewClaims, PodPlacement
-from core.scheduling.greedy.open_claim_search import OpenClaimSearch
-from core.scheduling.greedy.plan_state import PlanState
-from core.scheduling.greedy.scheduler import GreedyScheduler
-from core.scheduling.pods.pod_group import PendingGroup, PodGroup, PodSignature, RelaxationStep, TopologyRule
-from core.scheduling.primitives.bit_set import positions
-from core.scheduling.primitives.handles import NO_CLAIMS, ClaimMask
-from core.scheduling.primitives.requirement_table import IMPOSSIBLE
-from core.scheduling.primitives.resource_vector import Vector, plus, within
-from core.scheduling.topology.domain_choice import ClaimDraft, DomainChoice
-from core.scheduling.topology.topology_group import AFFINITY, INVERSE, SPREAD
+from core.scheduling.claim_search import NewClaims, OpenClaimSearch, PlanState, PodPlacement
+from core.scheduling.new_node import ClaimProfiles, InFlightClaim
+from core.scheduling.pods import PendingGroup, PodGroup, PodSignature, RelaxationStep, TopologyRule
+from core.scheduling.primitives import IMPOSSIBLE, NO_CLAIMS, ClaimMask, Vector, plus, positions, within
+from core.scheduling.scheduler import ExistingNodeSearch, GreedyScheduler
+from core.scheduling.topology.domains import ClaimDraft, DomainChoice
+from core.scheduling.topology.groups import AFFINITY, INVERSE, SPREAD
 
 
 class OneByOne(GreedyScheduler):

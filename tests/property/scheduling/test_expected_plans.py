@@ -21,7 +21,7 @@ from core.model.plan import Plan, PlannedClaim
 from core.model.pod import Pod, PodSpec
 from core.model.snapshot import Snapshot
 from core.scheduling import Planner, schedule
-from core.scheduling.plan_output import SchedulingResults
+from core.scheduling.planner import SchedulingResults
 from tests.expected import Expected
 from tests.property.naive.addresses import address_violations, with_addresses
 from tests.property.naive.commitments import coverage_violations, with_commitments

@@ -19,8 +19,7 @@ from core import labels
 from core.model.plan import Plan, PlannedClaim
 from core.model.pod import TopologySpread
 from core.model.snapshot import Snapshot
-from core.packing.search_settings import DEFAULT_SETTINGS
-from core.packing.size_settings import LargeZoneSettings
+from core.packing.settings import DEFAULT_SETTINGS, LargeZoneSettings
 from core.scheduling.planner import Planner
 from tests.builders import a_pod, a_selector, a_type
 from tests.expected import Expected

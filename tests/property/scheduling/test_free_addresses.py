@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from core.model.snapshot import Snapshot
-from core.reasons.pod import PodReason
+from core.reasons.pods import PodReason
 from core.scheduling import schedule
 from core.scheduling.planner import Planner
 from tests.property.naive.addresses import address_violations, with_addresses

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from core.model.plan import Plan
 from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PreferredTerm
 from core.model.snapshot import Snapshot
@@ -151,7 +151,7 @@ def test_the_judge_sees_a_part_of_a_pod_that_is_not_read(part: str) -> None:
     for seed in range(40):
         truth = cluster(seed, HOSTILE)
         objects = written(truth, Random(seed), defaulted=False)  # noqa: S311 - a test's dice
-        held = [pod for pod in objects[kinds.PODS] if pod["spec"].pop(part, None)]
+        held = [pod for pod in objects[resources.PODS] if pod["spec"].pop(part, None)]
         snapshot, _ = read(objects, truth, pages=False)
         if held and violations(truth, schedule(snapshot)):
             return

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from core.model.plan import Plan
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
-from core.pods.disposition import is_reschedulable
+from core.pods import is_reschedulable
 from core.scheduling import Planner, schedule
+from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext
-from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.scheduler import GreedyScheduler
-from core.scheduling.greedy.solution import Solution
+from core.scheduling.scheduler import GreedyScheduler, queue_of
 from tests.property.naive.clusters import random_cluster
 from tests.property.naive.extras import rich_cluster
 

@@ -7,15 +7,8 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.model.node import Node
-from core.model.pod import (
-    HostPort,
-    NodeSelectorTerm,
-    PodAffinityTerm,
-    TopologySpread,
-)
-from core.model.policy import DaemonSet
-from core.model.snapshot import Snapshot
+from core.model.pod import HostPort, NodeSelectorTerm, PodAffinityTerm, TopologySpread
+from core.model.snapshot import DaemonSet, Node, Snapshot
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
 from core.scheduling import schedule

@@ -14,10 +14,9 @@ from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 from core.scheduling.context import SchedulingContext
-from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.scheduler import GreedyScheduler
-from core.scheduling.primitives.bit_set import positions
-from core.scheduling.topology.hostname_counts import HostnameCounts
+from core.scheduling.primitives import positions
+from core.scheduling.scheduler import GreedyScheduler, queue_of
+from core.scheduling.topology.domains import HostnameCounts
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.property.naive.clusters import random_cluster
 from tests.property.naive.extras import rich_cluster

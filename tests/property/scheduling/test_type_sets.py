@@ -8,12 +8,16 @@ from hypothesis import strategies as st
 from core import labels
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement, Requirements
-from core.scheduling.instance_types.type_filter import TypeFilter
-from core.scheduling.instance_types.type_index import TypeIndex, index_of
-from core.scheduling.primitives.bit_set import positions
-from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
-from core.scheduling.primitives.resource_vector import ResourceAxis, pareto, within
-from core.scheduling.primitives.threshold_index import ThresholdIndex
+from core.scheduling.instance_types import TypeFilter, TypeIndex, index_of
+from core.scheduling.primitives import (
+    IMPOSSIBLE,
+    RequirementTable,
+    ResourceAxis,
+    ThresholdIndex,
+    pareto,
+    positions,
+    within,
+)
 from tests.builders import ZONES, a_type
 
 AMOUNTS = st.lists(st.integers(-5, 20), min_size=1, max_size=12)

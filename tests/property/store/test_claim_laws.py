@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.aws.dynamodb.claims import DynamoClaims
-from adapters.aws.dynamodb.coordination.leases import DynamoLeases
+from adapters.aws.dynamodb.coordination import DynamoLeases
 from adapters.aws.dynamodb.table import DynamoTable
 from adapters.ports import ConflictError
 from adapters.store import PLANNER, ClaimChange, ClaimStore, Leases

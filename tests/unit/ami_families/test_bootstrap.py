@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from core import labels
-from core.ami_families.al2 import AL2
 from core.ami_families.bootstrap import read_taint, registered_labels, registered_taints
+from core.ami_families.bootstrap_scripts import AL2
 from core.ami_families.bottlerocket import BOTTLEROCKET
 from core.ami_families.family import AmiFamily
 from core.ami_families.registry import BY_ALIAS

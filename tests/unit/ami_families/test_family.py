@@ -5,13 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from core.ami_families.custom import CUSTOM
-from core.ami_families.family import USER_DATA_BYTES_MAX, KubernetesVersion
-from core.ami_families.registry import FAMILIES
+from core.ami_families.family import NEURON, NVIDIA, STANDARD, USER_DATA_BYTES_MAX, KubernetesVersion
+from core.ami_families.registry import CUSTOM, FAMILIES
 from core.errors import InvalidInputError
-from tests.unit.ami_families.nodes import (
-    changed,
-)
+from tests.unit.ami_families.nodes import changed
 
 
 def test_user_data_that_ec2_would_refuse_is_refused_early() -> None:
@@ -92,3 +89,16 @@ def test_images_are_published_from_one_kubernetes_until_another(
 ) -> None:
     family = msgspec.structs.replace(CUSTOM, kubernetes_from=begins, kubernetes_until=until)
     assert family.why_not_published(version) == said
+
+
+# Which instance types the published images are for.
+
+
+def test_no_instance_type_is_served_by_two_kinds_of_image() -> None:
+    """Otherwise, a GPU node boots without its driver, by the order in which images are listed."""
+    operators = [{entry["key"]: entry["operator"] for entry in kind} for kind in (STANDARD, NVIDIA, NEURON)]
+    plain, nvidia, neuron = operators
+    assert set(plain) == {*nvidia, *neuron}
+    assert set(plain.values()) == {"DoesNotExist"}
+    assert {*nvidia.values(), *neuron.values()} == {"Exists"}
+    assert not set(nvidia) & set(neuron)

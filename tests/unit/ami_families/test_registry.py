@@ -8,13 +8,20 @@ from pathlib import Path
 import pytest
 
 from core.ami_families.bootstrap import Bootstrap, Cluster
-from core.ami_families.custom import CUSTOM
-from core.ami_families.family import AmiFamily
-from core.ami_families.image_parameters import NEURON, NVIDIA, STANDARD
-from core.ami_families.registry import BY_ALIAS, FAMILIES, family_of
+from core.ami_families.family import NEURON, NVIDIA, STANDARD, AmiFamily
+from core.ami_families.registry import BY_ALIAS, CUSTOM, FAMILIES, family_of
+from tests.unit.ami_families.nodes import changed
+
+# What a node of a user's own image reads when it starts.
+
+
+def test_custom_user_data_is_left_alone() -> None:
+    """Custom images are bootstrapped by the user alone."""
+    assert CUSTOM.user_data(changed(user_data="anything")) == "anything"
+
 
 ROOT = Path(__file__).parents[3]
-OLD_VERSIONS = {"core/api/v1beta1.py", "core/api/v1alpha5.py"}
+OLD_VERSIONS = {"core/api/older_versions.py"}
 """Instance types that older families support."""
 
 NODE = Bootstrap(

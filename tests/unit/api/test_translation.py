@@ -8,15 +8,282 @@ from typing import Any
 import pytest
 
 from core import api, labels
+from core.api.schemas.ec2_node_class import EC2NodeClassSpec
+from core.api.schemas.fields import examined
+from core.api.schemas.node_pool import Template
+from core.api.translation import node_class_of, of_template
+from core.catalogue.free_addresses import written_reading
+from core.catalogue.node_class import AddressReading
+from core.catalogue.node_memory import written_group
+from core.catalogue.reservations import written_upcoming
 from core.errors import InvalidInputError
-from core.model.node_claim import Condition, NodeClaim, ObjectRef
-from core.model.node_pool import Budget, Disruption, NodePool
-from core.model.overlay import NodeOverlay
+from core.model.node_pool import Budget, Disruption, NodeClass, NodePool
+from core.model.plan import Condition, NodeClaim, ObjectRef
+from core.model.snapshot import NodeOverlay
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 from tests.unit.api.objects import ABSENT, NODE_CLAIM, NODE_CLASS, NODE_OVERLAY, NODE_POOL, changed
 
+# Hashes change when nodes must be replaced, and only then.
+
+
 TEMPLATE = "spec.template.spec"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("spec.template.metadata.labels.team", "b"),
+        ("spec.template.metadata.annotations", {"a": "b"}),
+        ("spec.template.metadata.labels.lone", ""),
+        (f"{TEMPLATE}.taints", []),
+        (f"{TEMPLATE}.startupTaints.0.effect", "NoSchedule"),
+        (f"{TEMPLATE}.nodeClassRef.name", "other"),
+        (f"{TEMPLATE}.expireAfter", "1h"),
+        (f"{TEMPLATE}.expireAfter", "Never"),
+        (f"{TEMPLATE}.terminationGracePeriod", "1h"),
+    ],
+)
+def test_a_changed_template_changes_the_hash(path: str, value: Any) -> None:
+    """Otherwise, nodes of an outdated template stay forever."""
+    assert api.node_pool(changed(NODE_POOL, path, value)).template_hash != api.node_pool(NODE_POOL).template_hash
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (f"{TEMPLATE}.requirements", []),
+        ("spec.weight", 9),
+        ("spec.limits", ABSENT),
+        ("spec.disruption", ABSENT),
+        ("metadata.name", "other"),
+        (f"{TEMPLATE}.expireAfter", "720h"),
+        (f"{TEMPLATE}.expireAfter", "43200m"),
+        (f"{TEMPLATE}.unknown", "x"),
+    ],
+)
+def test_fields_that_do_not_concern_nodes_keep_the_hash(path: str, value: Any) -> None:
+    """Otherwise, a raised limit replaces the whole pool."""
+    assert api.node_pool(changed(NODE_POOL, path, value)).template_hash == api.node_pool(NODE_POOL).template_hash
+
+
+def test_the_order_of_taints_does_not_matter() -> None:
+    taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoSchedule"}]
+    one, other = (api.node_pool(changed(NODE_POOL, f"{TEMPLATE}.taints", order)) for order in (taints, taints[::-1]))
+    assert one.template_hash == other.template_hash
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("spec.role", "other"),
+        ("spec.userData", "#!/bin/sh"),
+        ("spec.tags", {"a": "b"}),
+        ("spec.kubelet", {"maxPods": 20}),
+        ("spec.amiFamily", "Custom"),
+        ("spec.blockDeviceMappings", [{"ebs": {"volumeSize": "10Gi"}}]),
+        ("spec.metadataOptions", {"httpTokens": "optional"}),
+        ("spec.detailedMonitoring", True),
+        ("spec.placementGroupSelector", {"name": "x"}),
+        ("spec.associatePublicIPAddress", True),
+        ("spec.context", "x"),
+        ("spec.associatePublicIPAddress", False),
+        ("spec.tags", {"batch": ""}),
+    ],
+)
+def test_a_changed_class_changes_the_hash(path: str, value: Any) -> None:
+    assert api.node_class(changed(NODE_CLASS, path, value)).spec_hash != api.node_class(NODE_CLASS).spec_hash
+
+
+@pytest.mark.parametrize("field", ["encrypted", "deleteOnTermination"])
+def test_an_explicit_false_of_a_volume_differs_from_no_value(field: str) -> None:
+    """The account's default may be true; old nodes would keep volumes that contradict the class."""
+    left, forbidden = ([{"ebs": {"volumeSize": "10Gi", **more}}] for more in ({}, {field: False}))
+    one, other = (api.node_class(changed(NODE_CLASS, "spec.blockDeviceMappings", way)) for way in (left, forbidden))
+    assert one.spec_hash != other.spec_hash
+
+
+@pytest.mark.parametrize(("size", "same"), [("1024Gi", "1Ti"), ("1000G", "1T")])
+def test_another_notation_of_a_volume_size_replaces_no_node(size: str, same: str) -> None:
+    """Tidying a manifest must not replace the whole cluster."""
+    ways = ([{"ebs": {"volumeSize": written}}] for written in (size, same))
+    one, other = (api.node_class(changed(NODE_CLASS, "spec.blockDeviceMappings", way)) for way in ways)
+    assert one.spec_hash == other.spec_hash
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("spec.subnetSelectorTerms", [{"id": "subnet-1"}]),
+        ("spec.securityGroupSelectorTerms", [{"id": "sg-1"}]),
+        ("spec.amiSelectorTerms", [{"alias": "al2023@v20240625"}]),
+        ("spec.amiFamily", "AL2023"),
+        ("spec.ipPrefixCount", 2),
+        ("spec.detailedMonitoring", False),
+        ("spec.metadataOptions", {"httpPutResponseHopLimit": 1}),
+        ("spec.tags", {}),
+        ("spec.cpuOptions", {}),
+        ("spec.networkInterfaces", []),
+    ],
+)
+def test_resolved_and_defaulted_fields_keep_the_hash(path: str, value: Any) -> None:
+    assert api.node_class(changed(NODE_CLASS, path, value)).spec_hash == api.node_class(NODE_CLASS).spec_hash
+
+
+def test_hashes_are_stable_between_releases() -> None:
+    """They are stored on nodes: another hash for the same object replaces every node."""
+    assert api.node_pool(NODE_POOL).template_hash == "74fd90cab2611f22"
+    assert api.node_class(NODE_CLASS).spec_hash == "7ead897523f7be95"
+
+
+def test_a_hash_is_short_and_names_no_order_of_keys() -> None:
+    """It goes into a label, and an API server may give the fields back in another order."""
+    written = NODE_POOL["spec"]["template"]
+    backwards = dict(reversed(written.items()))
+    found = of_template(Template.model_validate(written))
+    assert found == of_template(Template.model_validate(backwards))
+    assert len(found) <= 63
+
+
+def test_text_of_any_script_has_the_hash_of_earlier_releases() -> None:
+    """It is hashed as UTF-8; written otherwise, each class with an umlaut in a tag would replace its nodes."""
+    spoken = changed(NODE_CLASS, "spec.tags", {"owner": "Zo\u00eb", "team": "\u00fc"})
+    assert api.node_class(spoken).spec_hash == "292fe9f7338f79bb"
+    noted = changed(NODE_POOL, "spec.template.metadata.annotations", {"a": "\u00fc"})
+    assert api.node_pool(noted).template_hash == "5e9456e179678ad8"
+
+
+def test_the_order_of_kubelet_settings_does_not_matter() -> None:
+    settings = {"maxPods": 20, "clusterDNS": ["10.0.0.1"]}
+    ways = (settings, dict(reversed(settings.items())))
+    assert {api.node_class(changed(NODE_CLASS, "spec.kubelet", way)).spec_hash for way in ways} == {"b834d8129957d1ff"}
+
+
+@pytest.mark.parametrize("device", [{"deviceName": "/dev/xvda"}, {"ebs": {"snapshotID": "snap-1"}}])
+def test_a_device_without_a_size_has_a_hash(device: dict[str, Any]) -> None:
+    """A volume of a snapshot has the snapshot's size, and a device may have no volume."""
+    one = api.node_class(changed(NODE_CLASS, "spec.blockDeviceMappings", [device])).spec_hash
+    assert len(one) == 16
+    assert one != api.node_class(NODE_CLASS).spec_hash
+
+
+# An EC2NodeClass in the model, with what its status resolves it to.
+
+
+AT = datetime(2026, 11, 20, 1, 2, 3, tzinfo=UTC)
+SUBNETS = [{"id": "subnet-1", "zone": "us-east-1a", "zoneID": "use1-az1"}, {"id": "subnet-2"}]
+
+
+def translated(status: Any = None, **spec: Any) -> NodeClass:
+    written = {**NODE_CLASS["spec"], **spec}
+    read, _ = examined(EC2NodeClassSpec, written)
+    assert read is not None
+    return node_class_of(read, {**NODE_CLASS, "spec": written, **({} if status is None else {"status": status})})
+
+
+def test_a_class_that_was_never_resolved_has_nothing() -> None:
+    found = translated()
+    assert (found.name, found.amis, found.subnets, found.security_groups) == ("default", (), (), ())
+    assert (found.reservations, found.placement_group, found.addresses_per_node) == (None, "", 1)
+
+
+def test_the_status_says_what_the_selectors_have_found() -> None:
+    arm = {"key": labels.ARCH, "operator": "In", "values": ["arm64"]}
+    amis = [{"id": "ami-1", "requirements": [arm]}]
+    found = translated(
+        {"subnets": SUBNETS, "securityGroups": [{"id": "sg-1"}], "amis": amis, "capacityReservations": []}
+    )
+    assert found.subnets == (("subnet-1", "us-east-1a"), ("subnet-2", ""))
+    assert found.zone_ids == {"use1-az1": "us-east-1a"}
+    assert (found.security_groups, found.reservations) == (("sg-1",), ())
+    assert found.amis == (("ami-1", (Requirement.one_of(labels.ARCH, "arm64"),)),)
+
+
+@pytest.mark.parametrize("status", ["broken", [], {"subnets": "x", "amis": {"id": 1}}, {"subnets": [7, {"zone": "a"}]}])
+def test_a_status_that_something_else_wrote_is_taken_for_empty(status: Any) -> None:
+    """Others may write it, and a class must not stop every plan."""
+    found = translated(status)
+    assert (found.subnets, found.amis) == ((), ())
+
+
+def test_another_spec_has_another_hash() -> None:
+    assert translated().spec_hash == translated({"subnets": SUBNETS}).spec_hash
+    assert translated().spec_hash != translated(userData="#!/bin/sh").spec_hash
+
+
+def annotated(**annotations: str) -> dict[str, Any]:
+    metadata = {"name": "c", "uid": "u-1", "deletionTimestamp": "2026-11-20T01:02:03Z", "annotations": annotations}
+    return {**NODE_CLASS, "metadata": metadata}
+
+
+BLOCK = {"instanceType": "p5.48xlarge", "reservationType": "capacity-block", "endTime": "2026-11-21T00:00:00Z"}
+BOOKED = {"state": "scheduled", "startTime": "2026-11-20T10:00:00Z", **BLOCK}
+
+
+def test_a_class_is_translated_whole() -> None:
+    """Each field of the model has a value of its own, so that one that is lost or mixed up is noticed."""
+    texts = {
+        labels.PLACEMENT_GROUP: written_group({"id": "pg-1", "name": "g", "strategy": "spread"}),
+        labels.UPCOMING_RESERVATIONS: written_upcoming([{"id": "cr-3", **BOOKED}, {"id": "cr-4", "state": "delayed"}])
+        or "",
+        labels.SUBNET_ADDRESSES: written_reading(AddressReading(read_at=AT, per_node=3, free={"subnet-1": 1}), "")
+        or "",
+    }
+    status = {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "subnets": [
+            SUBNETS[0],
+            {"id": "subnet-3", "zone": "us-east-1c"},
+        ],
+        "securityGroups": [{"id": "sg-1"}, {"id": "sg-2"}],
+        "amis": [{"id": "ami-1"}],
+        "capacityReservations": [{"id": "cr-1", **BLOCK}, {"id": "cr-2"}],
+    }
+    present = annotated(**texts)
+    present = {**present, "spec": {**NODE_CLASS["spec"], "placementGroupSelector": {"name": "g"}}, "status": status}
+    read, _ = examined(EC2NodeClassSpec, present["spec"])
+    assert read is not None
+    found = node_class_of(read, present)
+    leaves = datetime(2026, 11, 20, 23, 20, tzinfo=UTC)
+    assert found == NodeClass(
+        name="c",
+        uid="u-1",
+        deleted_at=AT,
+        is_ready=True,
+        amis=(("ami-1", ()),),
+        security_groups=("sg-1", "sg-2"),
+        subnets=(("subnet-1", "us-east-1a"), ("subnet-3", "us-east-1c")),
+        reservations=("cr-1", "cr-2", "cr-3", "cr-4"),
+        reservation_begins={"cr-3": datetime(2026, 11, 20, 10, tzinfo=UTC)},
+        reservation_ends={"cr-1": leaves, "cr-3": leaves},
+        placement_group="pg-1",
+        addresses_per_node=3,
+        zone_ids={"use1-az1": "us-east-1a"},
+        own_annotations=texts,
+        spec_hash=found.spec_hash,
+    )
+    assert len(found.spec_hash) == 16
+
+
+def test_a_status_that_cannot_be_read_resolves_nothing() -> None:
+    """Its ids are shown, but no end, no group and no addresses."""
+    found = translated({"capacityReservations": [{"id": "cr-1", **BLOCK, "places": "x"}]})
+    assert found.reservations == ("cr-1",)
+    assert (found.reservation_ends, found.reservation_begins, found.placement_group) == ({}, {}, "")
+    assert found.addresses_per_node == 1
+
+
+def test_only_a_subnet_with_both_names_of_its_zone_tells_one_from_the_other() -> None:
+    """A volume names its zone by either."""
+    subnets = [
+        *SUBNETS,
+        {"id": "subnet-3", "zone": "us-east-1c"},
+        {"id": "subnet-4", "zoneID": "use1-az4"},
+        {"zone": "us-east-1e", "zoneID": "use1-az5"},
+    ]
+    found = translated({"subnets": subnets})
+    assert found.zone_ids == {"use1-az1": "us-east-1a"}
+    assert found.subnets == (("subnet-1", "us-east-1a"), ("subnet-2", ""), ("subnet-3", "us-east-1c"), ("subnet-4", ""))
 
 
 def test_a_pool_is_read_whole() -> None:

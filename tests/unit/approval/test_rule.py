@@ -8,7 +8,7 @@ import pytest
 from core.approval.rule import ApprovalRule, rule_from
 from core.errors import InvalidInputError
 from core.model.plan import Command, Move
-from core.reasons.termination import TerminationReason
+from core.reasons.code import TerminationReason
 from tests.unit.lifecycle.records_for_tests import a_plan
 
 COMMAND = Command(

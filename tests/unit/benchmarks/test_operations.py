@@ -14,7 +14,7 @@ import pytest
 from benchmarks.operations import bill, clusters
 from benchmarks.operations.cost_page import GOALS, costs, total
 from benchmarks.operations.pictures import PERIOD, in_periods, with_gaps
-from simulator.scenario.scenario import read_scenario
+from simulator.scenario import read_scenario
 from tests.builders import NOW
 from tests.figures import DOCS
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.disruption.week import is_open, played, scenario, summary
 from benchmarks.disruption.week_picture import WeekHour, picture
-from simulator.scenario.scenario import read_scenario
+from simulator.scenario import read_scenario
 
 WEEK = [WeekHour(hour, 9 if hour < 150 else 4, 2.0, 1.0, 5 if is_open(hour) else 0) for hour in range(1, 169)]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.catalogue.build import build_catalogue
-from core.catalogue.market import Market
-from core.catalogue.shape import Shape, read_shape
+from core.catalogue.document import Market, Shape, read_shape
 
 M5: dict[str, Any] = {
     "InstanceType": "m5.large",

@@ -7,7 +7,7 @@ from typing import Any
 
 from core.catalogue.build import build_catalogue, instance_types
 from core.model.catalogue import InstanceType
-from core.model.values.sizing_settings import SizingSettings
+from core.model.values.quotas import SizingSettings
 from simulator.market.embedded import builtin_market, builtin_shapes
 
 MIB = 2**20

@@ -10,19 +10,24 @@ from core import labels
 from core.ami_families.registry import FAMILIES
 from core.catalogue.build import build_catalogue
 from core.catalogue.capacity import attach_limit, capacity
-from core.catalogue.kubelet import KubeletSettings
+from core.catalogue.kubelet import KubeletSettings, Sizing
 from core.catalogue.node_class import NetworkInterface
-from core.catalogue.sizing import Sizing
 from core.labels import PREFIX_DELEGATION
-from core.model.values.sizing_settings import SizingSettings, settings_from
+from core.model.values.quotas import SizingSettings, settings_from
 from simulator.market.embedded import builtin_market, builtin_shapes
 from tests.unit.catalogue.one_type import shape
-from tests.unit.catalogue.sized_types import (
-    MIB,
-    a_class,
-    default_types,
-    one_type,
+from tests.unit.catalogue.sized_types import MIB, a_class, default_types, one_type
+
+# Pods with their own security groups.
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("m5.large", 9), ("c5.18xlarge", 107), ("p4d.24xlarge", None), ("t3.large", 0)]
 )
+def test_pods_with_their_own_security_groups_are_counted(name: str, limit: int | None) -> None:
+    """Such pods request a branch interface each, and would find no node without it."""
+    found = default_types()[name].capacity.get("vpc.amazonaws.com/pod-eni", 0)
+    assert found == limit if limit is not None else found > 0
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,13 @@ import pytest
 
 from core import labels
 from core.catalogue import document
+from core.catalogue.build import instance_types
+from core.catalogue.document import Shape, estimated_price, estimated_prices, read_shape
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue, Offering
 from tests.builders import a_type
+from tests.unit.catalogue.one_type import M5, MARKET, offered
+from tests.unit.catalogue.one_type import shape as shape_shape
 
 
 def a_written_type(**changes: Any) -> dict[str, Any]:
@@ -176,3 +180,197 @@ def test_old_names_of_labels_are_read_by_the_new_ones() -> None:
 
 def test_a_document_may_have_256_mebibytes() -> None:
     assert document.DECOMPRESSED_MAX == 256 * 2**20
+
+
+# Which types are sold in which zones, and at which prices.
+
+
+def test_spot_is_sold_only_where_it_has_a_price() -> None:
+    """Otherwise, a launch is planned at a price that does not exist."""
+    assert offered(MARKET) == [
+        ("a", "on-demand", 96_000_000, True),
+        ("a", "spot", 30_000_000, True),
+        ("b", "on-demand", 96_000_000, True),
+    ]
+
+
+def test_before_the_first_spot_prices_the_on_demand_price_is_used() -> None:
+    """Otherwise, a new installation cannot launch spot at all."""
+    assert ("b", "spot", 96_000_000, True) in offered(msgspec.structs.replace(MARKET, spot=None))
+
+
+# Prices where no price list can be read.
+
+
+def shape(cpus: int, gib: int, *, name: str = "x.large", **more: Any) -> Shape:
+    return read_shape(
+        {
+            "InstanceType": name,
+            "ProcessorInfo": {},
+            "VCpuInfo": {"DefaultVCpus": cpus},
+            "MemoryInfo": {"SizeInMiB": gib * 1024},
+            "NetworkInfo": {},
+            **more,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gib", "listed"), [(2, 4, 89_250_000), (2, 8, 100_800_000), (2, 16, 132_300_000), (96, 384, 4_838_400_000)]
+)
+def test_an_estimate_is_near_the_list_price(cpus: int, gib: int, listed: int) -> None:
+    """c7i, m7i and r7i in us-east-1: with wrong estimates, plans prefer the wrong family."""
+    assert abs(estimated_price(shape(cpus, gib)) - listed) * 10 <= listed
+
+
+def test_an_accelerator_has_a_price() -> None:
+    """Otherwise, pods that need no accelerator run on the most expensive machines."""
+    with_gpu = shape(4, 16, GpuInfo={"Gpus": [{"Name": "T4", "Count": 1}]})
+    assert estimated_price(with_gpu) > estimated_price(shape(8, 32))
+
+
+def test_what_a_list_lacks_is_estimated_at_the_level_of_its_region() -> None:
+    """In a region half again as dear, new types would be launched first wherever the list is older than they are."""
+    old, new = shape(2, 8, name="old.large"), shape(4, 16, name="new.xlarge")
+    listed = {"old.large": estimated_price(old) * 3 // 2}
+    found = estimated_prices([old, new], listed, region="eu-west-1")
+    assert found["old.large"] == listed["old.large"]
+    assert abs(found["new.xlarge"] - 2 * listed["old.large"]) <= 1_000_000
+    assert estimated_prices([new], {}, region="us-iso-east-1") == {"new.xlarge": estimated_price(new)}
+
+
+def test_estimates_in_china_are_in_yuan_as_its_spot_prices() -> None:
+    """Read as dollars, every spot price would exceed the price on demand."""
+    large = shape(2, 8, name="m5.large")
+    listed = 1_013_000_000
+    (found,) = estimated_prices([large], {}, region="cn-north-1").values()
+    assert abs(found - listed) * 20 <= listed
+
+
+@pytest.mark.parametrize(
+    ("cpus", "mib", "price"),
+    [
+        (1, 0, 39_000_000),
+        (0, 1024, 2_900_000),
+        (0, 1, 2832),
+        (3, 2048, 122_800_000),
+        (448, 4096 * 1024, 29_350_400_000),
+    ],
+)
+def test_a_machine_costs_39_thousandths_a_vcpu_and_29_ten_thousandths_a_gibibyte(
+    cpus: int, mib: int, price: int
+) -> None:
+    described = shape(cpus, 0, MemoryInfo={"SizeInMiB": mib})
+    assert estimated_price(described) == price
+
+
+@pytest.mark.parametrize(
+    ("devices", "count"),
+    [
+        ({}, 0),
+        ({"GpuInfo": {"Gpus": [{"Count": 2}, {"Count": 1}]}}, 3),
+        ({"InferenceAcceleratorInfo": {"Accelerators": [{"Count": 4}, {"Count": 1}]}}, 5),
+        ({"NeuronInfo": {"NeuronDevices": [{"Count": 16}, {"Count": 1}]}}, 17),
+        (
+            {
+                "GpuInfo": {"Gpus": [{"Count": 2}]},
+                "InferenceAcceleratorInfo": {"Accelerators": [{"Count": 4}]},
+                "NeuronInfo": {"NeuronDevices": [{"Count": 16}]},
+            },
+            22,
+        ),
+    ],
+)
+def test_every_accelerator_costs_four_tenths_whatever_it_is(devices: dict[str, Any], count: int) -> None:
+    assert estimated_price(shape(2, 8, **devices)) - estimated_price(shape(2, 8)) == count * 400_000_000
+
+
+def test_the_level_of_a_region_is_the_median_of_its_listed_types() -> None:
+    """A single odd price moves nothing; of an even count, the upper of the middle two counts."""
+    shapes = [shape(2, 8, name=name) for name in "abcdef"]
+    (estimate,) = {estimated_price(one) for one in shapes}
+
+    def level(*thousandths: int) -> int:
+        listed = {name: -(-estimate * share // 1000) for name, share in zip("abcde", thousandths, strict=False)}
+        return estimated_prices(shapes, listed, region="eu-west-1")["f"] * 1000 // estimate
+
+    assert level(1500) == 1500
+    assert level(1100, 1300) == 1300
+    assert level(9000, 1200, 1100) == 1200
+    assert level(1100, 1200, 1300, 1, 9000) == 1200
+    assert level() == 1000
+
+
+def test_the_level_of_china_is_ten() -> None:
+    """Where a price is listed, its region's level is known from it."""
+    one, other = shape(2, 8, name="a"), shape(4, 16, name="b")
+    estimate = estimated_price(one)
+    assert estimated_prices([one], {}, region="cn-northwest-1") == {"a": 10 * estimate}
+    assert estimated_prices([one, other], {"a": estimate}, region="cn-north-1") == {
+        "a": estimate,
+        "b": estimated_price(other),
+    }
+    assert estimated_prices([one], {}, region="us-cn-1") == {"a": estimate}
+
+
+# Instance types as EC2 describes them.
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"SupportedVirtualizationTypes": ["paravirtual"]},
+        {"ProcessorInfo": {"SupportedArchitectures": ["arm64_mac"]}},
+        {"InstanceType": "m5.unsold"},
+    ],
+)
+def test_machines_that_cannot_be_nodes_are_left_out(changes: dict[str, Any]) -> None:
+    """Examples: a Mac, a paravirtual type, a type that the region does not sell."""
+    assert instance_types([shape_shape(**changes)], MARKET) == ()
+
+
+def test_an_incomplete_description_names_the_type_and_the_field() -> None:
+    """An operator must find out which type EC2 describes in a new way."""
+    with pytest.raises(InvalidInputError, match=r"m5\.large.*VCpuInfo"):
+        read_shape({k: v for k, v in M5.items() if k != "VCpuInfo"})
+
+
+def test_what_a_description_leaves_out_is_not_there() -> None:
+    """EC2 omits what a type does not have: counts are then zero, and nothing is supported."""
+    structs = [
+        found for found in vars(document).values() if isinstance(found, type) and issubclass(found, msgspec.Struct)
+    ]
+    defaults = [
+        (struct.__name__, field.name, field.default)
+        for struct in structs
+        for field in msgspec.structs.fields(struct)
+        if field.default is not msgspec.NODEFAULT and isinstance(field.default, int | float)
+    ]
+    assert len(defaults) > 15
+    assert [one for one in defaults if one[2]] == []
+
+
+def test_a_shape_is_written_as_ec2_describes_it() -> None:
+    """Stored shapes are read as descriptions; fields that are not there are left out."""
+    least = {**M5, "NetworkInfo": {"MaximumNetworkInterfaces": 3, "Ipv4AddressesPerInterface": 10}}
+    assert msgspec.json.decode(msgspec.json.encode(read_shape(M5))) == least
+
+
+@pytest.mark.parametrize(("default", "interfaces"), [(0, 5), (1, 7), (2, 99)])
+def test_pods_addresses_come_from_the_default_card(default: int, interfaces: int) -> None:
+    """Where EC2 describes no such card, its figure of the whole type counts."""
+    cards = [{"NetworkCardIndex": index, "MaximumNetworkInterfaces": count} for index, count in ((0, 5), (1, 7))]
+    network = {"DefaultNetworkCardIndex": default, "MaximumNetworkInterfaces": 99, "NetworkCards": cards}
+    assert shape_shape(NetworkInfo=network).network_info.default_card.maximum_network_interfaces == interfaces
+
+
+@pytest.mark.parametrize(
+    ("architectures", "name"),
+    [
+        (["x86_64"], "amd64"), (["arm64"], "arm64"), (["i386", "x86_64"], "amd64"), (["x86_64", "arm64"], "amd64"),
+        (["arm64_mac"], ""), ([], ""),
+    ],
+)  # fmt: skip
+def test_the_first_architecture_that_kubernetes_knows_counts(architectures: list[str], name: str) -> None:
+    found = shape_shape(ProcessorInfo={"SupportedArchitectures": architectures})
+    assert (found.architecture, found.can_run_nodes) == (name, bool(name))

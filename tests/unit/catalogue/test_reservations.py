@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,11 +10,187 @@ import msgspec
 import pytest
 
 from core import labels
-from core.catalogue.discovered.reservation_end import LEAVES_BEFORE, RECLAIMED_BEFORE, SERVES_LEAST
-from core.catalogue.discovered.upcoming_reservations import written_upcoming
-from core.catalogue.reservations import PRICE_SHARE, paid_for, selects_reservations, with_reservations, written_places
+from core.catalogue.node_class import (
+    CAPACITY_BLOCK,
+    DEFAULT_RESERVATION,
+    CapacityReservation,
+    EC2NodeClass,
+    read_node_class,
+)
+from core.catalogue.reservations import (
+    LEAVES_BEFORE,
+    PRICE_SHARE,
+    RECLAIMED_BEFORE,
+    SERVES_LEAST,
+    begins_at,
+    ends_at,
+    has_begun,
+    leaves_at,
+    paid_for,
+    read_upcoming,
+    reclaimed_before,
+    selects_reservations,
+    takes_instances,
+    upcoming_message,
+    upcoming_of,
+    with_reservations,
+    written_places,
+    written_upcoming,
+)
 from core.model.catalogue import Catalogue, Offering
 from tests.builders import NOW, a_class_manifest, a_type
+
+# When nodes leave a reservation, and until when it takes new ones.
+
+
+SECOND = timedelta(seconds=1)
+
+
+def reservation(
+    end: datetime | str = NOW, *, kind: str = CAPACITY_BLOCK, instance_type: str = "p5.48xlarge"
+) -> CapacityReservation:
+    written = end if isinstance(end, str) else end.isoformat()
+    return CapacityReservation(id="cr-1", instance_type=instance_type, reservation_type=kind, end_time=written)
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "minutes"),
+    [("p5.48xlarge", 40), ("trn2.48xlarge", 40), ("trn2u.48xlarge", 70), ("p6e-gb200.36xlarge", 70)],
+)
+def test_nodes_of_a_block_leave_ten_minutes_before_ec2_takes_them(instance_type: str, minutes: int) -> None:
+    """EC2 begins half an hour before the end, with UltraServers an hour; without these minutes they ended without a drain."""
+    assert leaves_at(reservation(instance_type=instance_type)) == NOW - timedelta(minutes=minutes)
+
+
+def test_instances_of_other_reservations_stay_until_the_end() -> None:
+    assert leaves_at(reservation(kind=DEFAULT_RESERVATION)) == NOW
+
+
+@pytest.mark.parametrize("written", ["", "soon"])
+def test_an_end_that_nobody_can_read_is_none(written: str) -> None:
+    assert leaves_at(reservation(written)) is None
+    assert takes_instances(reservation(written), NOW)
+
+
+def test_a_time_without_a_zone_is_in_utc() -> None:
+    """Others may write the status; comparing such a time with ours raised a TypeError, and nothing was planned."""
+    assert ends_at(reservation("2026-11-20T00:00:00")) == NOW
+
+
+@pytest.mark.parametrize(("kind", "least"), [(CAPACITY_BLOCK, SERVES_LEAST), (DEFAULT_RESERVATION, timedelta(0))])
+def test_a_block_takes_a_node_only_if_that_can_stay_a_while(kind: str, least: timedelta) -> None:
+    """A node that leaves a minute after its launch costs its pods a restart and serves nobody."""
+    found = reservation(NOW + timedelta(hours=1), kind=kind)
+    leaves = leaves_at(found)
+    assert leaves is not None
+    assert takes_instances(found, leaves - least - SECOND)
+    assert not takes_instances(found, leaves - least)
+
+
+@pytest.mark.parametrize(
+    ("written", "moment"),
+    [
+        ("2026-11-20T02:00:00+02:00", NOW),
+        ("2026-11-19T16:00:00-08:00", NOW),
+        ("2026-11-20T00:00:00Z", NOW),
+        ("2026-11-20", NOW),
+        ("", None),
+        ("5", None),
+    ],
+)
+def test_a_time_with_a_zone_is_that_moment(written: str, moment: datetime | None) -> None:
+    assert ends_at(reservation(written)) == moment
+
+
+def test_only_instances_of_blocks_are_taken_before_the_end() -> None:
+    found = [reclaimed_before(reservation(kind=kind)) for kind in (CAPACITY_BLOCK, DEFAULT_RESERVATION, "")]
+    assert found == [timedelta(minutes=30), timedelta(0), timedelta(0)]
+    assert timedelta(minutes=10) == SERVES_LEAST
+
+
+# Reservations that have not begun: kept in an annotation, which anybody may write, and open from their start.
+
+
+def an_entry(identity: str = "cr-1", state: str = "scheduled", **changes: Any) -> dict[str, Any]:
+    usual = {
+        "id": identity, "instanceType": "p5.48xlarge", "availabilityZone": "us-east-1a", "state": state,
+        "reservationType": "capacity-block", "startTime": "2026-11-21T11:30:00Z", "places": 2,
+    }  # fmt: skip
+    return {**usual, **changes}
+
+
+def a_class(text: str, *begun: dict[str, Any]) -> EC2NodeClass:
+    annotations = {labels.UPCOMING_RESERVATIONS: text}
+    status = {"capacityReservations": list(begun)}
+    return read_node_class(a_class_manifest(metadata={"annotations": annotations}, status=status))
+
+
+def booked(state: str, start: str = NOW.isoformat()) -> CapacityReservation:
+    return CapacityReservation(id="cr-1", state=state, start_time=start)
+
+
+@pytest.mark.parametrize(
+    ("state", "start", "begun"),
+    [
+        ("scheduled", NOW, True),
+        ("scheduled", NOW + SECOND, False),
+        ("payment-pending", NOW - SECOND, False),
+        ("delayed", NOW - SECOND, False),
+        ("active", NOW + SECOND, True),
+        ("expiring", NOW, True),
+    ],
+)
+def test_what_is_paid_begins_at_its_time_and_all_else_when_ec2_says_so(state: str, start: Any, *, begun: bool) -> None:
+    """The reading is minutes old: without the time, a paid block would stand idle until the next one."""
+    assert has_begun(booked(state, start.isoformat()), NOW) is begun
+
+
+def test_only_what_has_not_begun_has_a_start() -> None:
+    assert begins_at(booked("scheduled")) == NOW
+    assert begins_at(booked("active")) is None
+    assert begins_at(booked("scheduled", "soon")) is None
+    assert not has_begun(booked("scheduled", "soon"), NOW)
+
+
+def test_it_is_read_as_it_was_written() -> None:
+    text = written_upcoming([an_entry(), an_entry("cr-2")])
+    assert text is not None
+    assert [one.id for one in upcoming_of(a_class(text))] == ["cr-1", "cr-2"]
+    assert written_upcoming([]) is None
+
+
+def test_what_the_status_lists_has_begun_and_each_counts_once() -> None:
+    """Two offerings with the same places would plan each place twice."""
+    text = json.dumps([an_entry(), an_entry("cr-2"), an_entry("cr-2"), an_entry("cr-3", state="active")])
+    begun = {"id": "cr-1", "state": "active"}
+    assert [one.id for one in upcoming_of(a_class(text, begun))] == ["cr-2"]
+
+
+@pytest.mark.parametrize("text", ["", "x", "{}", "[1]", '[{"id": 1}]', "[" * 100_000, '"\ud800"', '[{"places": -1.5}]'])
+def test_what_is_no_list_of_reservations_is_none(text: str) -> None:
+    assert read_upcoming(text) is None
+    assert upcoming_of(a_class(text)) == ()
+
+
+def test_the_message_names_what_begins_when() -> None:
+    """The status of Karpenter's definition has no field for it."""
+    entries = [an_entry("cr-9", state="delayed"), an_entry("cr-2", "payment-pending", reservationType="default")]
+    assert upcoming_message([*entries, an_entry(startTime="2026-11-20T11:30:00Z")]) == (
+        "capacity block cr-1 (2 p5.48xlarge in us-east-1a) begins at 2026-11-20T11:30:00Z; "
+        "capacity reservation cr-2 (2 p5.48xlarge in us-east-1a) is not paid for yet and would begin at "
+        "2026-11-21T11:30:00Z; "
+        "capacity block cr-9 (2 p5.48xlarge in us-east-1a) is delayed and was to begin at 2026-11-21T11:30:00Z"
+    )
+    assert upcoming_message([an_entry(f"cr-{number}") for number in range(7)]).endswith("; and 2 more")
+
+
+def test_five_are_named_and_more_are_counted() -> None:
+    """A message has room for few."""
+    messages = [upcoming_message([an_entry(f"cr-{number}") for number in range(count)]) for count in (0, 1, 5, 6)]
+    assert [message.count("capacity block cr-") for message in messages] == [0, 1, 5, 5]
+    assert [message.endswith("; and 1 more") for message in messages] == [False, False, False, True]
+    assert messages[0] == ""
+
 
 SUBNETS = [{"id": "subnet-1", "zone": "us-east-1a"}]
 ENTRY = {

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from adapters.ports import JsonObject, TransientError
-from cli.cluster.installation import Installation
+from cli.cluster.own_state import Installation
 from cli.errors import InputError
-from cli.removal.owned_resources import OwnedResources
+from cli.removal import OwnedResources
 from cli.takeover.environment import TakeoverEnvironment
 from core import labels
 from tests.fakes.lab import Lab, LabAdapters, a_pending_pod
@@ -34,10 +34,10 @@ class SimulatedInstallation:
         self.lab, self.switch = Lab(kill_switch_parameter="/mode", **settings), "stop"
         self.lab.kubernetes.put(*(a_pending_pod(f"web-{number}", cpu="3") for number in range(nodes)))
         self.lab.settle()
-        monkeypatch.setattr("cli.cluster.installation.find_installation", self._find)
+        monkeypatch.setattr("cli.cluster.own_state.find_installation", self._find)
         monkeypatch.setattr("cli.takeover.environment.open_environment", self._for_takeover)
-        monkeypatch.setattr("cli.removal.owned_resources.open_owned_resources", self._for_removal)
-        monkeypatch.setattr("cli.cluster.proposals.Adapters", lambda *_: LabAdapters(self.lab))
+        monkeypatch.setattr("cli.removal.open_owned_resources", self._for_removal)
+        monkeypatch.setattr("cli.cluster.own_state.Adapters", lambda *_: LabAdapters(self.lab))
 
     def _find(self, cluster: str, **place: Any) -> Installation:
         if (cluster, place) != ("prod", {"region": "eu-west-1", "profile": "mine", "stack": "s"}):

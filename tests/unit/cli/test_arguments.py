@@ -10,8 +10,7 @@ import pytest
 
 from cli.arguments import add_decision, add_files, add_output, feature_gates, moment, options_of, refuse_empty
 from cli.errors import InputError
-from core.model.feature_gates import FeatureGates
-from core.model.snapshot import Options
+from core.model.snapshot import FeatureGates, Options
 
 
 def parsed(*arguments: str) -> argparse.Namespace:

@@ -11,8 +11,8 @@ from cli.errors import InputError
 from cli.explain_targets import NamedTarget, explain_code
 from core.model.pod import Owner, Pod
 from core.reasons.code import PAGE
-from core.reasons.node import NodeReason
-from core.reasons.pod import PodReason
+from core.reasons.nodes import NodeReason
+from core.reasons.pods import PodReason
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 
 TYPE = a_type("m5.large")

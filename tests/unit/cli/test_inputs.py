@@ -17,9 +17,9 @@ from cli import inputs
 from cli.cluster import own_state
 from cli.errors import InputError
 from cli.inputs import builtin_or_given, read_catalogue, read_inputs, region_of
-from cli.manifests.document import Document
+from cli.manifests.inventory import Document
 from core import labels
-from core.catalogue.facts import StalePart
+from core.catalogue.build import StalePart
 from core.model.snapshot import Options
 from tests.builders import NOW, a_class_manifest, a_snapshot
 from tests.unit.cli.conftest import CATALOG, MANIFESTS
@@ -255,7 +255,7 @@ def test_the_installation_is_found_by_all_that_is_said_of_it(monkeypatch: pytest
         found.append((name, words))
         return cluster.installation
 
-    monkeypatch.setattr("cli.cluster.installation.find_installation", find)
+    monkeypatch.setattr("cli.cluster.own_state.find_installation", find)
     words = {"region": "eu-west-1", "profile": "mine", "stack": "s"}
     assert read_inputs(given(cluster="prod", context=None, **words)).own is cluster.own
     assert found == [("prod", words)]

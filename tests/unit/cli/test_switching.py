@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-import cli.cluster.installation
+import cli.cluster.own_state
 from cli.__main__ import main
-from cli.cluster import region_search
-from cli.cluster.kill_switch import KillSwitches, switch_of
+from cli.cluster import organisation
+from cli.cluster.own_state import KillSwitches, switch_of
 from cli.errors import InputError
 from cli.switching import NOTICED, switch_table, switch_to
-from core.brakes.brake import STOPS, BrakeKind
-from core.brakes.kill_switch import Mode
+from core.brakes import STOPS, BrakeKind, Mode
 from tests.shown import is_told, shown
 from tests.unit.cli.cluster.switches import Parameters, switch
 
@@ -36,8 +35,8 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Parameters:
         settings = SimpleNamespace(kill_switch_parameter=switch(cluster))
         return SimpleNamespace(settings=settings, stack=f"fleetwright-{cluster}", session=session, cluster=cluster)
 
-    monkeypatch.setattr(cli.cluster.installation, "_session", lambda *_: session)
-    monkeypatch.setattr(cli.cluster.installation, "find_installation", found)
+    monkeypatch.setattr(cli.cluster.own_state, "_session", lambda *_: session)
+    monkeypatch.setattr(cli.cluster.own_state, "find_installation", found)
     return session
 
 
@@ -183,8 +182,8 @@ def test_the_page_shows_clusters_of_one_name_and_an_account_that_refuses(
         own.region_name = "eu-west-1"
         return own
 
-    monkeypatch.setattr(cli.cluster.installation, "_session", lambda *_: Parameters({}))
-    monkeypatch.setattr(region_search, "_assumed", assumed)
+    monkeypatch.setattr(cli.cluster.own_state, "_session", lambda *_: Parameters({}))
+    monkeypatch.setattr(organisation, "_assumed", assumed)
     assert main([*PAUSED.split(), "-o", "table"]) == 1
     printed = capsys.readouterr().out
     assert is_told(shown("several-clusters", PAUSED), printed), printed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core import labels
 from core.counterfactual.overrides import Overrides
 from core.model.catalogue import Catalogue
-from core.model.policy import PodDisruptionBudget
+from core.model.snapshot import PodDisruptionBudget
 from tests.builders import a_pool, a_selector, a_snapshot, a_type
 
 RECORDED = a_snapshot(types=(a_type("m"),), node_pools=(a_pool("b"), a_pool("c", weight=1)))

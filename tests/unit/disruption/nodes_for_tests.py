@@ -8,15 +8,13 @@ from typing import Any
 import msgspec
 
 from core import labels
-from core.disruption.validation.validation import Validation
-from core.model.node import Node
-from core.model.node_claim import DRIFTED, Condition, NodeClaim
+from core.disruption.validation import Validation
 from core.model.node_pool import Budget, Disruption
-from core.model.plan import Command, DisruptionPlan
+from core.model.plan import DRIFTED, Command, Condition, DisruptionPlan, NodeClaim
 from core.model.pod import Owner, Pod
-from core.model.snapshot import Options, Snapshot
+from core.model.snapshot import Node, Options, Snapshot
 from core.model.values.requirements import Requirement
-from core.reasons.refusal import Refusal
+from core.reasons.code import Refusal
 from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
 
 SMALL, MIDDLE, LARGE = (a_type(f"t-{cpu}", cpu=str(cpu), price=cpu / 20) for cpu in (1, 4, 16))

@@ -9,9 +9,8 @@ import pytest
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.fleet_floor import fleet_floor
-from core.model.feature_gates import FeatureGates
 from core.model.node_pool import Budget, Disruption
-from core.model.snapshot import Options
+from core.model.snapshot import FeatureGates, Options
 from tests.builders import a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, SMALL, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY

@@ -8,8 +8,8 @@ import msgspec
 
 from core import labels
 from core.disruption.resync import PERIOD_MAX, PERIOD_MIN, may_skip, next_known_moment, next_period, next_run_at
-from core.model.node_claim import Hold
 from core.model.node_pool import Disruption
+from core.model.plan import Hold
 from core.model.pod import Owner
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 

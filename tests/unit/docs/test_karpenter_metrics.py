@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from core.reasons.decision import DecisionKind
+from core.reasons.code import DecisionKind
 from installation import metric_names
 
 ROOT: Final = Path(__file__).parents[3]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.validation.kubernetes_fields import KUBERNETES_FIELDS, written_fields
-from core.model.feature_gates import GATES, FeatureGates
+from cli.validation.formats import KUBERNETES_FIELDS, written_fields
+from core.model.snapshot import GATES, FeatureGates
 from installation.settings import Settings
 from installation.wiring import FUNCTIONS
 from tests import figures, reference

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.manifests.wire.api_resources import NODES
+from core.manifests.wire.resources import NODES
 from tests.e2e.parts.admin import Admin
 from tests.fakes.api_server import ApiServer, Failure, serving
 

@@ -19,18 +19,17 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 from botocore.loaders import Loader
 
-from adapters.composition.adapters import Adapters
-from adapters.kube.token import EksToken, presigner
+from adapters.composition.functions import Adapters
+from adapters.kube import EksToken, presigner
 from adapters.run_report import RunReport
-from adapters.runtime.clock import SystemClock
+from adapters.runtime import SystemClock
 from installation import wiring
 from installation.array_threads import ARRAY_THREADS
 from installation.settings import Settings
 from installation.wiring import BY_NAME
 from lambdas.application.controllers import Application
-from simulator.aws.exchange import NO_CAPACITY, Selection
-from simulator.aws.region import builtin_region
-from simulator.invocation.calls import LOST_REPLY, THROTTLE, Fault
+from simulator.aws.installation import NO_CAPACITY, Selection, builtin_region
+from simulator.invocation.faults import LOST_REPLY, THROTTLE, Fault
 from tests.e2e.cloud import http_endpoint
 from tests.e2e.cloud.authenticator import Authenticator
 from tests.e2e.cloud.aws_protocol import SignedRequest

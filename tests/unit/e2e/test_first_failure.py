@@ -17,10 +17,8 @@ from tests.e2e.play import Outcome
 
 LATE = "TimeoutError: burst of 1,000 pods: 12 pods wait after 300 s"
 NOT_UP = "tests.e2e.parts.processes.PartError: etcd was not ready after 60 s; read build/e2e/1/etcd.log"
-NO_ANSWER = (
-    "adapters.ports.errors.LostReplyError: kube:apply /api/v1/nodes/a: Pool(): Read timed out. (read timeout=20.0)"
-)
-CUT_OFF = "adapters.ports.errors.LostReplyError: kube:apply /api/v1/nodes/a: ('Connection aborted.', None)"
+NO_ANSWER = "adapters.ports.LostReplyError: kube:apply /api/v1/nodes/a: Pool(): Read timed out. (read timeout=20.0)"
+CUT_OFF = "adapters.ports.LostReplyError: kube:apply /api/v1/nodes/a: ('Connection aborted.', None)"
 BROKEN = "AssertionError: assert ['claim a has 2 instances'] == []"
 
 

@@ -14,10 +14,8 @@ import pytest
 from adapters.ports import ConflictError, DeniedError, JsonObject, PortError, TransientError
 from core import labels
 from core.ami_families.al2023 import AL2023
-from simulator.aws.ec2.instance import RUNNING, Instance, Subnet
-from simulator.aws.ec2.instances import Instances
-from simulator.aws.exchange import Exchange, Pool
-from simulator.aws.region import Region
+from simulator.aws.ec2.instances import RUNNING, Instance, Instances, Subnet
+from simulator.aws.installation import Exchange, Pool, Region
 from simulator.draws import stream
 from simulator.record import Recorder
 from tests.builders import a_type

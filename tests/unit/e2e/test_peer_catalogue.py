@@ -9,7 +9,7 @@ import pytest
 from core import labels
 from core.model.catalogue import InstanceType
 from core.model.values.quantity import nanodollars, parse
-from simulator.aws.region import builtin_region
+from simulator.aws.installation import builtin_region
 from tests.builders import a_type
 from tests.e2e.cloud.server import ZONES, in_zones
 from tests.e2e.peer import catalogue, objects

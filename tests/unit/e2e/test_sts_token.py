@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import boto3
 import pytest
 
-from adapters.kube.token import PREFIX, EksToken, presigner
+from adapters.kube import PREFIX, EksToken, presigner
 from tests.e2e.cloud.identities import Caller
 from tests.e2e.cloud.sts_token import TokenError, caller_of
 

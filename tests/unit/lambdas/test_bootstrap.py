@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from botocore.retries.standard import ExponentialBackoff
 
-from adapters.brakes.brake_reader import Panel
-from core.brakes.brake import Action, Brake, BrakeKind
+from adapters.brakes import Panel
+from core.brakes import Action, Brake, BrakeKind
 from infra.packaging.start import ENVIRONMENT
 from lambdas import bootstrap
 from lambdas.application.controllers import Application

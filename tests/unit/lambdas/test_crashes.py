@@ -11,7 +11,7 @@ import pytest
 from adapters.messages import deleted_node_claim, made_node_claim
 from core import labels
 from core.lifecycle.records import ClaimPhase
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
 
@@ -76,11 +76,13 @@ def schedules_alone(lab: Lab, rounds: int) -> None:
 
 
 def bind_where_possible(lab: Lab) -> None:
-    free = [n for n in lab.kubernetes.names(kinds.NODES) if not lab.kubernetes.raw(kinds.NODES, n)["spec"]["taints"]]
-    for pod in lab.kubernetes.names(kinds.PODS):
-        if free and not lab.kubernetes.raw(kinds.PODS, pod, "default")["spec"].get("nodeName"):
+    free = [
+        n for n in lab.kubernetes.names(resources.NODES) if not lab.kubernetes.raw(resources.NODES, n)["spec"]["taints"]
+    ]
+    for pod in lab.kubernetes.names(resources.PODS):
+        if free and not lab.kubernetes.raw(resources.PODS, pod, "default")["spec"].get("nodeName"):
             body = {"spec": {"nodeName": free[0]}, "status": {"phase": "Running", "conditions": []}}
-            lab.kubernetes.amend(kinds.PODS, pod, body, namespace="default")
+            lab.kubernetes.amend(resources.PODS, pod, body, namespace="default")
 
 
 def launch(lab: Lab) -> None:
@@ -107,8 +109,8 @@ def crashes_at_every_call(act: Callable[[Lab], None], *, after: bool) -> Iterato
         lab.kubernetes.put(a_pending_pod("p0"), a_pending_pod("p1"))
         if act is empty:
             lab.settle()
-            lab.kubernetes.drop(kinds.PODS, "p0", "default")
-            lab.kubernetes.drop(kinds.PODS, "p1", "default")
+            lab.kubernetes.drop(resources.PODS, "p0", "default")
+            lab.kubernetes.drop(resources.PODS, "p1", "default")
         crash = CrashingCall(lab, at=number, after=after)
         crashed = crash.during(lab, act)
         total = max(total, crash.calls)
@@ -127,7 +129,7 @@ def test_a_crash_while_launching_loses_no_instance_and_no_pod(*, after: bool) ->
         schedules_alone(lab, rounds=3)
         assert [claim.phase for claim in lab.claims] == [ClaimPhase.INITIALIZED]
         assert [found.tags[labels.CLAIM] for found in lab.cloud.instances()] == [lab.claim.name]
-        assert lab.claim.provider_id == lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["spec"]["providerID"]
+        assert lab.claim.provider_id == lab.kubernetes.raw(resources.NODES, lab.claim.node_name)["spec"]["providerID"]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -137,7 +139,7 @@ def test_a_crash_while_removing_leaves_neither_instance_nor_node_nor_claim(*, af
         schedules_alone(lab, rounds=4)
         assert lab.claims == ()
         assert lab.cloud.instances() == ()
-        assert lab.kubernetes.names(kinds.NODES) == []
+        assert lab.kubernetes.names(resources.NODES) == []
         assert lab.app.adapters.stores.commands.all() == ()
 
 
@@ -169,7 +171,7 @@ def test_a_crash_while_a_node_claim_made_by_hand_is_taken_on_launches_it_once() 
             order_by_hand(lab)
         assert [(claim.name, claim.phase) for claim in lab.claims] == [("mine", ClaimPhase.LAUNCHED)], number
         assert [found.tags[labels.MADE_BY_HAND] for found in lab.cloud.instances()] == ["uid-mine"]
-        metadata = lab.kubernetes.raw(kinds.NODE_CLAIMS, "mine")["metadata"]
+        metadata = lab.kubernetes.raw(resources.NODE_CLAIMS, "mine")["metadata"]
         assert (metadata["finalizers"], metadata["annotations"][labels.CLAIM]) == (
             [labels.TERMINATION_FINALIZER],
             "mine",
@@ -193,7 +195,7 @@ def test_one_that_is_deleted_while_it_is_taken_on_leaves_nothing() -> None:
             lab.tick(2)
         lab.clock.advance(minutes=7)
         lab.reconcile()
-        left = lab.kubernetes.names(kinds.NODE_CLAIMS)
+        left = lab.kubernetes.names(resources.NODE_CLAIMS)
         assert (lab.claims, lab.cloud.instances(), left) == ((), (), []), number
         number += 1
     assert total > 4
@@ -201,8 +203,8 @@ def test_one_that_is_deleted_while_it_is_taken_on_leaves_nothing() -> None:
 
 def _delete(lab: Lab, name: str) -> None:
     """As a user would: what nobody holds vanishes."""
-    obj = lab.kubernetes.raw(kinds.NODE_CLAIMS, name)
+    obj = lab.kubernetes.raw(resources.NODE_CLAIMS, name)
     if not obj["metadata"].get("finalizers"):
-        lab.kubernetes.drop(kinds.NODE_CLAIMS, name)
+        lab.kubernetes.drop(resources.NODE_CLAIMS, name)
     else:
-        lab.kubernetes.amend(kinds.NODE_CLAIMS, name, {"metadata": {"deletionTimestamp": "2026-11-23T00:00:00Z"}})
+        lab.kubernetes.amend(resources.NODE_CLAIMS, name, {"metadata": {"deletionTimestamp": "2026-11-23T00:00:00Z"}})

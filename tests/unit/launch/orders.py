@@ -7,7 +7,7 @@ from typing import Any
 from core import labels
 from core.ami_families.bootstrap import Cluster
 from core.catalogue.node_class import EC2NodeClass, read_node_class
-from core.launch.render import RenderedLaunch, render_launch
+from core.launch.request import RenderedLaunch, render_launch
 from core.model.catalogue import InstanceType
 from core.model.launch_order import LaunchOrder
 

@@ -2,26 +2,164 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import msgspec
 import pytest
 from backports import zstd
 from backports.zstd import CompressionParameter
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core import codec
+from core.disruption import disrupt
 from core.errors import InvalidInputError
-from core.ledger.bases import decode_base, encode_base, needed_base
-from core.ledger.digests import catalogue_digest, decision_id, digest_of
-from core.ledger.encoding.compression import compressed
-from core.ledger.entry import PROVISION, LedgerDocuments, LedgerEntry, decode_documents, decode_entry, encode_entry
-from core.ledger.object_keys import base_key
-from core.ledger.outcome import decode_outcomes
-from core.ledger.reading import BASES_KEPT, CHAIN_MAX, LedgerReader
-from core.ledger.replaying import decided_again, differences
-from core.ledger.written_form import encode_catalogue, written_form
+from core.ledger.compression import compressed
+from core.ledger.encoding import encode_catalogue, written_form
+from core.ledger.entry import (
+    DISRUPT,
+    PROVISION,
+    LedgerDocuments,
+    LedgerEntry,
+    decode_documents,
+    decode_entry,
+    encode_entry,
+)
+from core.ledger.outcome import catalogue_digest, decision_id, decode_outcomes, digest_of
+from core.ledger.reading import (
+    BASES_KEPT,
+    CHAIN_MAX,
+    DIFFERENCES_SHOWN,
+    LedgerReader,
+    base_key,
+    days,
+    decided_again,
+    decision_key,
+    decode_base,
+    differences,
+    encode_base,
+    encode_decision_base,
+    needed_base,
+    outcome_key,
+    pointer_key,
+    read_decision_key,
+)
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
+from tests.builders import NOW as REPLAYING_NOW
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
+
+# Documents of the ledger, complete and as differences.
+
+
+BASE = b"pods: " + bytes(range(256)) * 8
+NEXT = BASE + b"one more"
+
+
+def test_a_complete_document_needs_no_other() -> None:
+    written = encode_base(BASE)
+    assert (needed_base(written), decode_base(written)) == ("", BASE)
+
+
+def test_a_difference_names_its_base_and_is_small() -> None:
+    written = encode_base(NEXT, BASE)
+    assert (needed_base(written), decode_base(written, BASE)) == (digest_of(BASE), NEXT)
+    assert len(written) < len(encode_base(NEXT))
+
+
+@pytest.mark.parametrize("against", [b"", NEXT])
+def test_another_base_is_refused(against: bytes) -> None:
+    """Otherwise, a decision would be repeated with the pods of another day."""
+    with pytest.raises(InvalidInputError):
+        decode_base(encode_base(NEXT, BASE), against)
+
+
+def test_a_base_of_decisions_is_a_difference_by_elements() -> None:
+    written = encode_decision_base(NEXT, BASE)
+    assert (needed_base(written), decode_base(written, BASE)) == (digest_of(BASE), NEXT)
+
+
+# Keys of the ledger's objects hold time, function and id, in order of time.
+
+
+MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - Hypothesis takes naive bounds
+NOW = datetime(2026, 11, 22, 5, 31, tzinfo=UTC)
+
+
+@given(at=MOMENTS)
+def test_a_key_round_trips(at: datetime) -> None:
+    found = read_decision_key(decision_key("prod-1", at, "disrupt", "7f3a9c01de"))
+    assert found is not None
+    assert (found.at, found.function, found.id) == (at, "disrupt", "7f3a9c01de")
+
+
+@given(first=MOMENTS, second=MOMENTS)
+def test_keys_sort_by_time(first: datetime, second: datetime) -> None:
+    """Otherwise, a listing must be read completely to find the last day."""
+    names = [decision_key("c", at, "provision", "0") for at in (first, second)]
+    assert (names[0] < names[1]) == (first < second)
+
+
+@pytest.mark.parametrize(
+    "key", ["decisions/c/of-disrupt", "bases/c/0f", "outcomes/c/2026/11/22/x-y-z", "decisions/a/b/c/d/e"]
+)
+def test_other_objects_are_not_decisions(key: str) -> None:
+    assert read_decision_key(key) is None
+
+
+def test_days_cover_the_span() -> None:
+    assert [day.day for day in days(NOW - timedelta(days=2), NOW)] == [20, 21, 22]
+    assert [day.day for day in days(NOW, NOW)] == [22]
+    midnight = NOW.replace(hour=0, minute=0)
+    assert [day.day for day in days(NOW - timedelta(days=1), midnight)] == [21, 22]
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "count"),
+    [
+        (datetime(2026, 11, 22, tzinfo=UTC), datetime(2026, 11, 22, tzinfo=UTC), 1),
+        (datetime(2026, 11, 22, tzinfo=UTC), datetime(2026, 11, 24, tzinfo=UTC), 3),
+        (datetime(2026, 11, 22, 23, 59, 59, 999999, tzinfo=UTC), datetime(2026, 11, 23, tzinfo=UTC), 2),
+        (datetime(2026, 11, 22, 12, tzinfo=UTC), datetime(2026, 11, 23, 11, tzinfo=UTC), 2),
+    ],
+)
+def test_the_day_that_begins_with_the_last_moment_is_one_of_them(since: datetime, until: datetime, count: int) -> None:
+    found = days(since, until)
+    assert len(found) == count
+    assert [(day.date(), day.time()) for day in found] == [
+        (since.date() + timedelta(days=number), datetime.min.time()) for number in range(count)
+    ]
+
+
+def test_keys_are_what_releases_have_written() -> None:
+    """An object under another key is lost to the reader, and to the rules that delete old ones."""
+    assert decision_key("prod", NOW, "disrupt", "7f3a9c01de") == (
+        "decisions/prod/2026/11/22/053100.000000Z-disrupt-7f3a9c01de"
+    )
+    assert outcome_key("prod", NOW, "execute", "0f") == "outcomes/prod/2026/11/22/053100.000000Z-execute-0f"
+    assert base_key("prod", "0f") == "bases/prod/0f"
+    assert pointer_key("prod", "disrupt") == "bases/prod/of-disrupt"
+    found = read_decision_key(decision_key("prod", NOW, "disrupt", "7f3a9c01de"))
+    assert found is not None
+    assert found.cluster == "prod"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "outcomes/c/2026/11/22/053100.000000Z-disrupt-0f",
+        "decisions/c/2026/11/22/053100.000000Z-disrupt-0f/more",
+        "decisions/c/2026/11/22",
+        "",
+    ],
+)
+def test_a_key_is_a_decisions_by_folder_and_depth(key: str) -> None:
+    """Outcomes are stored under keys of the same form."""
+    assert read_decision_key(key) is None
+
 
 SECRET = "hunter2-in-an-annotation"
 
@@ -232,3 +370,56 @@ def test_the_bases_that_were_used_last_are_kept() -> None:
     assert read(BASES_KEPT)
     assert not read(0)
     assert read(1)
+
+
+# A decision is repeated by the function that made it, and a difference is named by its field.
+
+
+TYPE = a_type("m5.large")
+CLAIM, NODE = a_node_of(TYPE)
+WORLD = a_snapshot(types=(TYPE,), pods=(a_pod("a"),), nodes=(NODE,), node_claims=(CLAIM,))
+
+
+def entry(function: str, **changes: Any) -> LedgerEntry:
+    fixed = {
+        "cluster": "c",
+        "version": "1",
+        "catalogue": "d",
+        "base": "b",
+        "plan_digest": "p",
+        "what": "",
+        "reason": "",
+    }
+    return LedgerEntry(id="i", at=REPLAYING_NOW, function=function, **{**fixed, "improve_iterations": 3, **changes})
+
+
+def test_each_function_decides_again_under_the_recorded_bound() -> None:
+    bounded = msgspec.structs.replace(WORLD, options=msgspec.structs.replace(WORLD.options, improve_iterations=3))
+    assert decided_again(entry(PROVISION), WORLD) == codec.encode_plan(schedule(bounded))
+    assert decided_again(entry(DISRUPT), WORLD) == codec.encode_disruption_plan(disrupt(bounded))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, ["a.b[1]: 2 became 3"]),
+        ({"a": [1]}, {"a": [1, 2]}, ["a: 1 elements became 2"]),
+        ({"a": [{"b": 1}, 2]}, {"a": [{"b": 2}]}, ["a: 2 elements became 1", "a[0].b: 1 became 2"]),
+        ({"a": [1]}, {"a": {"b": 1}}, ['a: [1] became {"b": 1}']),
+        ({"a": {"b": 1}}, {"a": [1]}, ['a: {"b": 1} became [1]']),
+        ({"a": [1]}, {"a": "x"}, ['a: [1] became "x"']),
+        ({"a": [1]}, {"a": "xy"}, ['a: [1] became "xy"']),
+        ({"a": 1, "b": 1}, {"b": 2, "c": 3}, ["a: 1 became null", "b: 1 became 2", "c: null became 3"]),
+        ({"a": "x" * 118}, {"a": 1}, [f'a: "{"x" * 118}" became 1']),
+        ({"a": "x" * 119}, {"a": 1}, [f'a: "{"x" * 119}… became 1']),
+    ],
+)
+def test_differences_are_named_by_their_path(before: object, after: object, found: list[str]) -> None:
+    assert differences(json.dumps(before).encode(), json.dumps(after).encode()) == found
+
+
+def test_only_the_first_differences_are_shown() -> None:
+    before, after = ({f"k{number}": value for number in range(9)} for value in (1, 2))
+    shown = differences(json.dumps(before).encode(), json.dumps(after).encode())
+    assert shown == [f"k{number}: 1 became 2" for number in range(DIFFERENCES_SHOWN)]

@@ -6,17 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 from core import labels
-from core.lifecycle.records import (
-    ClaimPhase,
-    ClaimRecord,
-    CommandPhase,
-    CommandRecord,
-    Deletion,
-    Machine,
-)
+from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandPhase, CommandRecord, Deletion, Machine
 from core.model.catalogue import Offering
-from core.model.node import Node
 from core.model.plan import Command, PlannedClaim
+from core.model.snapshot import Node
 from core.model.values.taints import DISRUPTED, UNREGISTERED
 from tests.builders import CLASS_REF, NOW
 

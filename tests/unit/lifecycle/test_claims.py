@@ -1,33 +1,48 @@
 """The next step of a claim, from its request to a working node."""
 
+from __future__ import annotations
+
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
+from core import labels
+from core.catalogue.free_addresses import written_reading
+from core.catalogue.node_class import AddressReading
 from core.lifecycle import steps
-from core.lifecycle.binding.eligibility import SEEN_WITHIN, SETTLES_WITHIN
+from core.lifecycle.binding import SEEN_WITHIN, SETTLES_WITHIN
 from core.lifecycle.claims import (
     BOOT_AT_LEAST,
     BOOT_RECHECKED,
     BOOT_RECHECKED_FOR,
+    COUNTED_FOR,
     INITIALIZATION_TIMEOUT,
     LAUNCH_TIMEOUT,
     REGISTRATION_TIMEOUT,
+    addresses_left,
+    held_places,
     is_late_to_initialize,
     may_have_joined,
     needs_instance,
     next_claim_step,
+    node_claim,
+    requested_claim,
+    shortfall,
 )
-from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
-from core.lifecycle.facts import INSTANCE_CHECK_AFTER, ClaimFacts
+from core.lifecycle.draining import REASON_ANNOTATION
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Moments
 from core.lifecycle.registration import registration_of
-from core.model.node import Node
+from core.lifecycle.steps import INSTANCE_CHECK_AFTER, ClaimFacts
+from core.model.catalogue import Offering
+from core.model.plan import CONSOLIDATABLE, INITIALIZED, INSTANCE_TERMINATING, LAUNCHED, REGISTERED, Hold, NodeClaim
 from core.model.pod import Owner, Pod
-from core.model.values.taints import DISRUPTED, HELD
-from core.reasons.claim import ClaimReason
-from tests.builders import NOW, a_pod
+from core.model.snapshot import Node
+from core.model.values.requirements import Requirement
+from core.model.values.taints import DISRUPTED, HELD, Taint
+from core.reasons.code import ClaimReason
+from tests.builders import NOW, a_class_manifest, a_pod
 from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
 
 MINUTE = timedelta(minutes=1)
@@ -354,3 +369,268 @@ def test_a_held_node_without_planned_pods_opens_as_one_whose_pods_are_bound() ->
     assert next_claim_step(bare, ClaimFacts(nodes=(held,)), NOW, binds=True) == steps.MarkInitialized("n")
     planned = a_record(ClaimPhase.REGISTERED)
     assert next_claim_step(planned, ClaimFacts(nodes=(held,)), NOW, binds=True) == steps.NoteUsable("n")
+
+
+# Whether a node has the resources of its type.
+
+
+@pytest.mark.parametrize(
+    ("expected", "has", "told"),
+    [
+        (2000, 1800, ""),
+        (2000, 1799, "node n has 1799m of cpu where 2 was expected"),
+        (0, 0, ""),
+    ],
+)
+def test_nine_tenths_of_a_requested_resource_are_enough(expected: int, has: int, told: str) -> None:
+    record = a_record()
+    assert record.machine is not None
+    machine = msgspec.structs.replace(record.machine, capacity={"cpu": expected, "memory": 2**30})
+    record = msgspec.structs.replace(record, machine=machine, plan=a_plan(resources={"cpu": 1000}))
+    assert shortfall(record, a_node(capacity={"cpu": has})) == told
+
+
+def test_what_was_not_requested_may_be_short() -> None:
+    record = a_record()
+    assert record.machine is not None
+    machine = msgspec.structs.replace(record.machine, capacity={"cpu": 4000, "memory": 2**30, "pods": 9})
+    record = msgspec.structs.replace(record, machine=machine, plan=a_plan(resources={"cpu": 0, "memory": 1}))
+    assert shortfall(record, a_node(capacity={"memory": 2**20})) == "node n has 1Mi of memory where 1Gi was expected"
+
+
+def test_a_claim_whose_instance_is_not_known_misses_nothing() -> None:
+    record = a_record(machine=None)
+    assert shortfall(record, a_node(capacity={"cpu": 1})) == ""
+
+
+# Addresses that launches in flight take.
+
+
+READ_AT = NOW - timedelta(minutes=4)
+SUBNETS = [
+    {"id": "subnet-1", "zone": "zone-a"},
+    {"id": "subnet-2", "zone": "zone-a"},
+    {"id": "subnet-3", "zone": "zone-b"},
+]
+
+
+def a_class(name: str = "default", per_node: int = 1, read_at: Any = READ_AT, **free: int) -> dict[str, Any]:
+    known = {key.replace("_", "-"): amount for key, amount in free.items()}
+    text = written_reading(AddressReading(read_at=read_at, per_node=per_node, free=known), "")
+    manifest = a_class_manifest(name, metadata={"annotations": {labels.SUBNET_ADDRESSES: text}})
+    return {**manifest, "status": {"subnets": SUBNETS}}
+
+
+def launched(subnet: str, ago: timedelta) -> ClaimRecord:
+    record = a_record(ClaimPhase.LAUNCHED, moments=Moments(launched_at=NOW - ago))
+    assert record.machine is not None
+    return msgspec.structs.replace(record, machine=msgspec.structs.replace(record.machine, subnet_id=subnet))
+
+
+def requested(*zones: str, **changes: Any) -> ClaimRecord:
+    offerings = tuple(Offering("m5.large", zone, labels.SPOT, 1) for zone in zones)
+    return a_record(ClaimPhase.REQUESTED, offerings=offerings, **changes)
+
+
+@pytest.mark.parametrize(
+    ("record", "left"),
+    [
+        (launched("subnet-1", timedelta(minutes=3)), {"subnet-1": 4, "subnet-2": 9}),
+        (launched("subnet-1", timedelta(minutes=5)), {"subnet-1": 5, "subnet-2": 9}),
+        (launched("subnet-9", timedelta(minutes=3)), {"subnet-1": 5, "subnet-2": 9}),
+        (requested("zone-a"), {"subnet-1": 5, "subnet-2": 8}),
+        (requested("zone-a", "zone-b"), {"subnet-1": 5, "subnet-2": 8}),
+        (requested("zone-b"), {"subnet-1": 5, "subnet-2": 9}),
+        (requested("zone-a", subnets={"zone-a": "subnet-1"}), {"subnet-1": 4, "subnet-2": 9}),
+        (requested("zone-a", subnets={"zone-a": "subnet-gone"}), {"subnet-1": 5, "subnet-2": 8}),
+        (requested("zone-b", subnets={"zone-a": "subnet-1"}), {"subnet-1": 5, "subnet-2": 9}),
+        (requested("zone-a", deletion=Deletion(reason="Empty", asked_at=NOW)), {"subnet-1": 5, "subnet-2": 9}),
+    ],
+)
+def test_a_claim_counts_until_a_reading_has_seen_its_instance(record: ClaimRecord, left: dict[str, int]) -> None:
+    """The subnet of zone-b has plenty; a claim without an instance counts in its subnet, by default where most is left."""
+    assert addresses_left([a_class(subnet_1=5, subnet_2=9)], [record], NOW) == left
+
+
+def test_a_reading_that_did_not_change_was_not_stored_again() -> None:
+    """So the time of the stored one says little about instances that have run for a while."""
+    old = a_class(read_at=NOW - timedelta(hours=2), subnet_1=5)
+    assert addresses_left([old], [launched("subnet-1", COUNTED_FOR - timedelta(seconds=1))], NOW) == {"subnet-1": 4}
+    assert addresses_left([old], [launched("subnet-1", COUNTED_FOR)], NOW) == {"subnet-1": 5}
+
+
+def test_an_instance_that_was_only_found_counts_from_then_on() -> None:
+    """Its launch was answered, but the answer was lost before it was stored."""
+    found = msgspec.structs.replace(launched("subnet-1", timedelta(0)), moments=Moments())
+    assert addresses_left([a_class(subnet_1=5)], [found], NOW) == {"subnet-1": 4}
+
+
+def test_classes_share_their_subnets_and_the_latest_reading_counts() -> None:
+    """Each claim takes what a node of its own class takes."""
+    classes = [a_class("other", read_at=READ_AT - timedelta(minutes=1), subnet_1=70), a_class(per_node=17, subnet_1=60)]
+    assert addresses_left(classes, [launched("subnet-1", timedelta(minutes=1))], NOW) == {"subnet-1": 43}
+    assert addresses_left(classes[::-1], [], NOW) == {"subnet-1": 60}
+
+
+def test_a_class_says_nothing_about_subnets_that_it_does_not_select() -> None:
+    """Whoever may annotate one class cannot close another's subnets."""
+    forged = a_class("other", read_at=NOW, subnet_9=0)
+    selects = {**a_class_manifest(), "status": {"subnets": [{"id": "subnet-9", "zone": "zone-a"}]}}
+    assert addresses_left([forged, selects], [], NOW) == {}
+
+
+def test_an_instance_of_a_class_without_a_reading_takes_an_address() -> None:
+    """Its class may be gone, or was resolved before the subnet had few."""
+    reading = a_class("other", subnet_1=5)
+    assert addresses_left([reading], [launched("subnet-1", timedelta(minutes=1))], NOW) == {"subnet-1": 4}
+    assert addresses_left([reading], [requested("zone-a")], NOW) == {"subnet-1": 5}
+
+
+def test_nothing_is_counted_where_all_subnets_have_plenty() -> None:
+    assert addresses_left([a_class_manifest()], [requested("zone-a")], NOW) == {}
+
+
+def test_a_class_that_cannot_be_read_is_left_out() -> None:
+    """It launches nothing, and its validation says why."""
+    wrong = {**a_class(subnet_1=5), "spec": {"subnetSelectorTerms": 1}}
+    assert addresses_left([wrong], [], NOW) == {}
+
+
+def test_of_several_subnets_with_few_the_one_with_most_is_counted_ties_by_id() -> None:
+    """Claims one after the other: each counts where the launch would take its address."""
+    claims = [msgspec.structs.replace(requested("zone-a"), name=name) for name in ("a", "b", "c")]
+    node_class = a_class(subnet_1=4, subnet_2=5)
+    assert addresses_left([node_class], claims[:1], NOW) == {"subnet-1": 4, "subnet-2": 4}
+    assert addresses_left([node_class], claims[:2], NOW) == {"subnet-1": 4, "subnet-2": 3}
+    assert addresses_left([node_class], claims, NOW) == {"subnet-1": 3, "subnet-2": 3}
+
+
+def test_a_claim_without_an_offering_counts_in_the_zones_of_its_plan() -> None:
+    """It is about to ask for them."""
+    planned = a_record(ClaimPhase.REQUESTED, plan=a_plan(zones=("zone-b",)))
+    assert addresses_left([a_class(subnet_3=4)], [planned], NOW) == {"subnet-3": 3}
+    assert addresses_left([a_class(subnet_1=4, subnet_2=4)], [planned], NOW) == {"subnet-1": 4, "subnet-2": 4}
+
+
+# Who holds places in reservations.
+
+
+def test_claims_hold_places_from_the_moment_that_they_are_stored() -> None:
+    offering = Offering("m5.large", "us-east-1a", labels.RESERVED, 1, True, "cr-1", 2, "default")
+    other = msgspec.structs.replace(offering, reservation_id="cr-2")
+    waiting = a_record(ClaimPhase.REQUESTED, offerings=(offering, other))
+    running = a_record()
+    assert running.machine is not None
+    running = msgspec.structs.replace(running, machine=msgspec.structs.replace(running.machine, offering=offering))
+    assert held_places([waiting, running, a_record()]) == {"cr-1": 2, "cr-2": 1}
+
+
+# A claim's record as decisions read it.
+
+
+HOUR = timedelta(hours=1)
+
+
+RUNNING = a_pod("p", node_name="n", phase="Running")
+
+
+def test_a_claim_shows_its_conditions() -> None:
+    reached = {
+        phase: {
+            name for name in (LAUNCHED, REGISTERED, INITIALIZED) if node_claim(a_record(phase), None, NOW).is_true(name)
+        }
+        for phase in ClaimPhase
+    }
+    assert reached == {
+        ClaimPhase.REQUESTED: set(),
+        ClaimPhase.LAUNCHED: {LAUNCHED},
+        ClaimPhase.REGISTERED: {LAUNCHED, REGISTERED},
+        ClaimPhase.INITIALIZED: {LAUNCHED, REGISTERED, INITIALIZED},
+    }
+
+
+def test_a_node_is_consolidatable_once_no_pod_has_come_or_gone_for_long_enough() -> None:
+    """Otherwise, nodes go while a rollout still moves pods, or never."""
+    record = a_record(initialized_at=NOW - 2 * HOUR, last_pod_event_at=NOW - HOUR / 2)
+    assert not node_claim(record, HOUR, NOW).is_true(CONSOLIDATABLE)
+    assert node_claim(record, HOUR / 2, NOW).is_true(CONSOLIDATABLE)
+    assert not node_claim(record, None, NOW).is_true(CONSOLIDATABLE), "consolidateAfter: Never"
+
+
+def test_without_a_pod_event_the_time_counts_from_initialization() -> None:
+    record = a_record(initialized_at=NOW - HOUR)
+    assert node_claim(record, HOUR, NOW).is_true(CONSOLIDATABLE)
+    assert not node_claim(record, 2 * HOUR, NOW).is_true(CONSOLIDATABLE)
+
+
+def test_a_terminating_claim_is_marked() -> None:
+    """Otherwise, budgets count it as staying, and the planner places pods on it."""
+    record = a_record(deletion=Deletion(reason="Empty", asked_at=NOW, terminated_at=NOW))
+    seen = node_claim(record, None, NOW)
+    assert seen.deleted_at == NOW
+    assert seen.is_true(INSTANCE_TERMINATING)
+
+
+def test_every_field_comes_from_the_record() -> None:
+    """A field that is lost here is lost for every decision: a node that was given back would be drained again."""
+    plan = a_plan(
+        annotations={"a": "b"},
+        taints=(Taint("a", "NoSchedule"),),
+        startup_taints=(Taint("b", "NoSchedule"),),
+        requirements=(Requirement.one_of("a", "b"),),
+        expire_after=HOUR,
+        termination_grace_period=HOUR,
+    )
+    record = a_record(
+        plan=plan,
+        deletion=Deletion(reason="SpotInterrupted", asked_at=NOW, ends_at=NOW + HOUR),
+        hold=Hold(NOW + HOUR, "DrainBlocked", ""),
+        last_pod_event_at=NOW,
+    )
+    assert record.machine is not None
+    of_ec2 = {"image_id": "ami-1", "subnet_id": "subnet-1", "security_groups": ("sg-1",)}
+    sizes = {"capacity": {"cpu": 2000}, "allocatable": {"cpu": 1900}}
+    record = msgspec.structs.replace(record, machine=msgspec.structs.replace(record.machine, **of_ec2, **sizes))
+    seen, empty = node_claim(record, HOUR, NOW), NodeClaim(name="")
+    assert [name for name in NodeClaim.__struct_fields__ if getattr(seen, name) == getattr(empty, name)] == []
+
+
+def test_a_claim_before_its_launch_is_a_node_without_room_for_others() -> None:
+    """Its labels are what all its offerings agree on; what it holds of limits is its size, without the node itself."""
+    offerings = tuple(Offering("m5.large", zone, labels.SPOT, 1) for zone in ("a", "b"))
+    record = a_record(
+        ClaimPhase.REQUESTED,
+        offerings=offerings,
+        reserved={"cpu": 2000, "memory": 5, "nodes": 1},
+        plan=a_plan(resources={"cpu": 1000}),
+    )
+    seen = requested_claim(record, NOW)
+    assert (seen.capacity, seen.allocatable) == ({"cpu": 2000, "memory": 5}, {"cpu": 1000})
+    assert (seen.provider_id, seen.node_name) == ("requested:///c", "c")
+    agreed = {labels.INSTANCE_TYPE: "m5.large", labels.CAPACITY_TYPE: labels.SPOT}
+    assert seen.labels == {**record.plan.labels, **agreed}
+
+
+def test_the_end_is_announced_only_where_ec2_takes_the_instance() -> None:
+    """An expired node waits for pods that may not be disrupted: nothing is launched for them."""
+    ends = {
+        reason: node_claim(
+            a_record(deletion=Deletion(reason=reason, asked_at=NOW, ends_at=NOW + HOUR)), None, NOW
+        ).ends_at
+        for reason in ("SpotInterrupted", "CapacityBlockEnds", "RebalanceRecommended", "Expired")
+    }
+    assert ends == {
+        "SpotInterrupted": NOW + HOUR,
+        "CapacityBlockEnds": NOW + HOUR,
+        "RebalanceRecommended": None,
+        "Expired": None,
+    }
+
+
+def test_a_late_node_says_since_when_it_is_late() -> None:
+    """From the end of its time on, not from its beginning."""
+    late = a_record(ClaimPhase.REGISTERED, age=INITIALIZATION_TIMEOUT + HOUR)
+    found = node_claim(late, None, NOW).conditions[INITIALIZED]
+    assert (found.status, found.reason, found.changed_at) == ("False", "InitializationTimeout", NOW - HOUR)
+    young = a_record(ClaimPhase.REGISTERED, age=INITIALIZATION_TIMEOUT - HOUR / 60)
+    assert INITIALIZED not in node_claim(young, None, NOW).conditions

@@ -6,8 +6,7 @@ from typing import Any
 
 from core import labels
 from core.manifests.pods import PodTranslator
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
+from core.manifests.wire import decoding, resources
 from core.model.pod import Pod
 
 
@@ -15,7 +14,7 @@ def a_wire_pod(
     name: str = "p", *, status: dict[str, Any] | None = None, meta: dict[str, Any] | None = None, **spec: Any
 ) -> Any:
     written = {"metadata": {"name": name, **(meta or {})}, "spec": spec, "status": status or {}}
-    return wire.from_object(kinds.PODS, written)
+    return decoding.from_object(resources.PODS, written)
 
 
 def translated(*, status: dict[str, Any] | None = None, meta: dict[str, Any] | None = None, **spec: Any) -> Pod:

@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
-from core import codec
+from core import api, codec, labels
+from core.disruption.drift import DriftCheck
+from core.errors import InvalidInputError
 from core.manifests import assemble as assemble_module
-from core.manifests.assemble import ObjectProblem, assemble
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
-from core.manifests.wire.api_resources import Resource
+from core.manifests import assemble as nodes_assemble
+from core.manifests.assemble import (
+    PODS_MAX,
+    ObjectProblem,
+    assemble,
+    needed_kinds,
+    requirements_with_zones,
+    with_zones,
+    zones_by_id,
+)
+from core.manifests.wire import decoding, resources
+from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
-from core.model.node_claim import ObjectRef
-from core.model.snapshot import Options, Snapshot
+from core.model.node_pool import NodeClass
+from core.model.plan import ObjectRef
+from core.model.pod import (
+    NodeSelectorTerm,
+    PersistentVolume,
+    PodAffinityTerm,
+    PodSpec,
+    PreferredTerm,
+    StorageClass,
+    TopologySpread,
+    WeightedPodAffinityTerm,
+)
+from core.model.snapshot import CapacityBuffer, Node, NodeCondition, Options, Service, Snapshot
 from core.model.values import quantity
-from tests.builders import NOW, a_class_manifest, a_type
+from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, Taint
+from core.scheduling import schedule
+from tests.builders import NOW, ZONES, a_class_manifest, a_node_of, a_pod, a_snapshot, a_type
+from tests.builders import a_pool as zone_ids_a_pool
+from tests.unit.manifests.objects_for_tests import a_node, written
+from tests.unit.scheduling.reading import claim_of, places
 
 
 def a_pool(**changes: Any) -> dict[str, Any]:
@@ -37,17 +66,17 @@ def a_manifest(name: str, *, meta: dict[str, Any] | None = None, status: Any = N
 def assembled(
     objects: dict[Resource, list[dict[str, Any]]], *, is_live: bool = False
 ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
-    decoded = {resource: [wire.from_object(resource, obj) for obj in found] for resource, found in objects.items()}
+    decoded = {resource: [decoding.from_object(resource, obj) for obj in found] for resource, found in objects.items()}
     return assemble(decoded, now=NOW, catalogue=Catalogue(), is_live=is_live)
 
 
 def test_a_bad_object_is_named_and_the_rest_is_read() -> None:
     """One unreadable pod must not stop all others."""
     bad = a_manifest("bad", tolerations=[{"operator": "Like"}])
-    snapshot, problems = assembled({kinds.PODS: [a_manifest("a"), bad, a_manifest("c")]})
+    snapshot, problems = assembled({resources.PODS: [a_manifest("a"), bad, a_manifest("c")]})
     assert [(pod.name, bool(pod.unreadable)) for pod in snapshot.pods] == [("a", False), ("bad", True), ("c", False)]
     (problem,) = problems
-    assert (problem.resource, problem.position, problem.is_warning) == (kinds.PODS, 1, False)
+    assert (problem.resource, problem.position, problem.is_warning) == (resources.PODS, 1, False)
     known = "use one of Equal, Exists, Lt, Gt"
     assert str(problem) == f"Pod default/bad: spec.tolerations[0].operator: unknown operator 'Like', {known}"
 
@@ -57,7 +86,7 @@ def test_a_pod_that_asks_for_more_than_can_be_counted_stops_nothing(requests: li
     """The API server takes `cpu: 1e17`. One such pod made every decision fail, of all pods of the cluster."""
     containers = [{"name": f"c{n}", "resources": {"requests": asked}} for n, asked in enumerate(requests)]
     pods = [a_manifest("huge", containers=containers), a_manifest("small", containers=[{"name": "c"}])]
-    snapshot, problems = assembled({kinds.PODS: pods})
+    snapshot, problems = assembled({resources.PODS: pods})
     assert not problems
     assert codec.decode_snapshot(codec.encode_snapshot(snapshot)).pods == snapshot.pods
     assert max(snapshot.pods[0].spec.requests.values()) == quantity.AMOUNT_MAX
@@ -66,7 +95,7 @@ def test_a_pod_that_asks_for_more_than_can_be_counted_stops_nothing(requests: li
 def test_a_bad_node_pool_stays_and_is_marked() -> None:
     """Its nodes must be known as ours, and left alone."""
     requirement = {"key": "a", "operator": "Within", "values": ["b"]}
-    snapshot, problems = assembled({kinds.NODE_POOLS: [a_pool(requirements=[requirement])]})
+    snapshot, problems = assembled({resources.NODE_POOLS: [a_pool(requirements=[requirement])]})
     (pool,) = snapshot.node_pools
     assert pool.name == "default"
     assert "operator" in pool.problem
@@ -75,8 +104,8 @@ def test_a_bad_node_pool_stays_and_is_marked() -> None:
 
 def test_a_pool_without_its_class_is_not_ready_in_a_live_cluster() -> None:
     """Nothing could be launched for it; on the command line, planning needs only the catalogue."""
-    live, live_problems = assembled({kinds.NODE_POOLS: [a_pool()]}, is_live=True)
-    offline, warnings = assembled({kinds.NODE_POOLS: [a_pool()]})
+    live, live_problems = assembled({resources.NODE_POOLS: [a_pool()]}, is_live=True)
+    offline, warnings = assembled({resources.NODE_POOLS: [a_pool()]})
     assert live.node_pools[0].is_ready is False
     assert offline.node_pools[0].is_ready is None
     assert all(problem.is_warning for problem in (*live_problems, *warnings))
@@ -88,7 +117,7 @@ def test_a_pool_without_its_class_is_not_ready_in_a_live_cluster() -> None:
 def test_a_class_of_another_provisioner_is_none_of_ours_even_with_the_same_name() -> None:
     """EKS Auto Mode's NodePools name the NodeClass `default`; nothing must be launched for them beside it."""
     pool = a_pool(nodeClassRef={"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"})
-    objects = {kinds.NODE_POOLS: [pool], kinds.EC2_NODE_CLASSES: [a_class_manifest()]}
+    objects = {resources.NODE_POOLS: [pool], resources.EC2_NODE_CLASSES: [a_class_manifest()]}
     live, problems = assembled(objects, is_live=True)
     assert live.node_pools[0].is_ready is False
     assert "there is no NodeClass 'default'" in str(problems[0])
@@ -96,7 +125,7 @@ def test_a_class_of_another_provisioner_is_none_of_ours_even_with_the_same_name(
 
 def test_a_pool_with_its_class_gives_no_warning() -> None:
     """Otherwise, users learn to ignore warnings."""
-    snapshot, problems = assembled({kinds.NODE_POOLS: [a_pool()], kinds.EC2_NODE_CLASSES: [a_class_manifest()]})
+    snapshot, problems = assembled({resources.NODE_POOLS: [a_pool()], resources.EC2_NODE_CLASSES: [a_class_manifest()]})
     assert problems == ()
     assert [node_class.name for node_class in snapshot.node_classes] == ["default"]
 
@@ -104,7 +133,7 @@ def test_a_pool_with_its_class_gives_no_warning() -> None:
 def test_nodes_get_their_attach_limits() -> None:
     """They are in another object of the same name."""
     csi = a_manifest("n", drivers=[{"name": "d", "allocatable": {"count": 3}}])
-    snapshot, _ = assembled({kinds.NODES: [a_manifest("n"), a_manifest("m")], kinds.CSI_NODES: [csi]})
+    snapshot, _ = assembled({resources.NODES: [a_manifest("n"), a_manifest("m")], resources.CSI_NODES: [csi]})
     assert [node.attach_limits for node in snapshot.nodes] == [{"d": 3}, {}]
 
 
@@ -115,7 +144,10 @@ def test_priority_classes_reach_the_pods() -> None:
         {"metadata": {"name": "usual"}, "value": 2, "globalDefault": True},
     ]
     snapshot, _ = assembled(
-        {kinds.PRIORITY_CLASSES: classes, kinds.PODS: [a_manifest("a", priorityClassName="high"), a_manifest("b")]}
+        {
+            resources.PRIORITY_CLASSES: classes,
+            resources.PODS: [a_manifest("a", priorityClassName="high"), a_manifest("b")],
+        }
     )
     assert [pod.spec.priority for pod in snapshot.pods] == [9, 2]
 
@@ -136,7 +168,7 @@ def test_a_daemon_set_has_the_size_of_its_newest_pod() -> None:
         a_daemon_pod("old", "2026-11-01T00:00:00Z", "200m"),
     ]
     daemon = a_manifest("agent", template={"spec": {"containers": []}})
-    snapshot, _ = assembled({kinds.DAEMON_SETS: [daemon], kinds.PODS: pods})
+    snapshot, _ = assembled({resources.DAEMON_SETS: [daemon], resources.PODS: pods})
     (found,) = snapshot.daemon_sets
     assert found.spec.requests["cpu"] == 300
     assert found.spec.required_terms == ()
@@ -147,16 +179,16 @@ def test_every_kind_reaches_the_snapshot() -> None:
     one = [a_manifest("x")]
     snapshot, problems = assembled(
         {
-            kinds.PERSISTENT_VOLUMES: one,
-            kinds.PERSISTENT_VOLUME_CLAIMS: one,
-            kinds.STORAGE_CLASSES: one,
-            kinds.VOLUME_ATTACHMENTS: one,
-            kinds.POD_DISRUPTION_BUDGETS: one,
-            kinds.NAMESPACES: one,
-            kinds.SERVICES: one,
-            kinds.REPLICA_SETS: one,
-            kinds.STATEFUL_SETS: one,
-            kinds.REPLICATION_CONTROLLERS: one,
+            resources.PERSISTENT_VOLUMES: one,
+            resources.PERSISTENT_VOLUME_CLAIMS: one,
+            resources.STORAGE_CLASSES: one,
+            resources.VOLUME_ATTACHMENTS: one,
+            resources.POD_DISRUPTION_BUDGETS: one,
+            resources.NAMESPACES: one,
+            resources.SERVICES: one,
+            resources.REPLICA_SETS: one,
+            resources.STATEFUL_SETS: one,
+            resources.REPLICATION_CONTROLLERS: one,
         }
     )
     assert problems == ()
@@ -180,7 +212,7 @@ def test_every_kind_reaches_the_snapshot() -> None:
 def test_an_unreadable_pod_still_fills_its_node() -> None:
     """Otherwise, its node looks empty and is deleted with it."""
     bad = a_manifest("bad", meta={"labels": {"app": "web"}}, nodeName="n", tolerations=[{"operator": "Like"}])
-    snapshot, _ = assembled({kinds.PODS: [bad]})
+    snapshot, _ = assembled({resources.PODS: [bad]})
     (pod,) = snapshot.pods
     assert (pod.node_name, pod.labels, pod.spec.requests) == ("n", {"app": "web"}, {"pods": 1})
     assert pod.unreadable.startswith("spec.tolerations[0].operator: unknown operator")
@@ -191,7 +223,7 @@ def test_an_unreadable_budget_protects_all_pods_of_its_namespace() -> None:
     """It may select any of them."""
     selector = {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["web"]}]}
     bad = a_manifest("guard", meta={"namespace": "shop"}, selector=selector, minAvailable=1)
-    snapshot, problems = assembled({kinds.POD_DISRUPTION_BUDGETS: [bad]})
+    snapshot, problems = assembled({resources.POD_DISRUPTION_BUDGETS: [bad]})
     (budget,) = snapshot.budgets
     assert (budget.namespace, budget.name, budget.disruptions_allowed) == ("shop", "guard", 0)
     assert budget.selector is not None
@@ -202,7 +234,7 @@ def test_an_unreadable_budget_protects_all_pods_of_its_namespace() -> None:
 def test_an_unreadable_node_exists_and_takes_no_more_pods() -> None:
     """If it were missing, its instance would be terminated; if it were usable, pods would be planned onto it."""
     bad = a_manifest("n", status={"capacity": {"cpu": "two"}}, providerID="aws:///a/i-1")
-    snapshot, _ = assembled({kinds.NODES: [bad]})
+    snapshot, _ = assembled({resources.NODES: [bad]})
     (node,) = snapshot.nodes
     assert (node.name, node.provider_id, node.capacity) == ("n", "aws:///a/i-1", {})
     assert node.unreadable == "status.capacity.cpu: 'two' is not a quantity such as 500m, 2 or 1.5Gi"
@@ -216,7 +248,7 @@ def test_an_unreadable_daemon_set_has_the_size_of_its_newest_pod() -> None:
     pod = a_manifest(
         "agent-1", meta={"ownerReferences": [owner]}, containers=[{"resources": {"requests": {"cpu": "1"}}}]
     )
-    snapshot, _ = assembled({kinds.DAEMON_SETS: [a_manifest("agent", **spec)], kinds.PODS: [pod]})
+    snapshot, _ = assembled({resources.DAEMON_SETS: [a_manifest("agent", **spec)], resources.PODS: [pod]})
     (daemon,) = snapshot.daemon_sets
     assert daemon.spec.requests == {"cpu": 1000, "pods": 1}
     assert daemon.spec.problem  # what else the template says is not known
@@ -225,14 +257,14 @@ def test_an_unreadable_daemon_set_has_the_size_of_its_newest_pod() -> None:
 def test_a_class_that_cannot_be_read_is_kept_with_its_problem() -> None:
     """Its NodePools would otherwise seem to name a class that does not exist."""
     bad = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "bad"}, "spec": 3}
-    snapshot, problems = assembled({kinds.EC2_NODE_CLASSES: [bad, a_class_manifest("good")]})
+    snapshot, problems = assembled({resources.EC2_NODE_CLASSES: [bad, a_class_manifest("good")]})
     assert [(found.name, bool(found.problem)) for found in snapshot.node_classes] == [("bad", True), ("good", False)]
-    assert [problem.resource for problem in problems] == [kinds.EC2_NODE_CLASSES]
+    assert [problem.resource for problem in problems] == [resources.EC2_NODE_CLASSES]
 
 
 def test_an_invalid_pool_is_told_its_own_fault_alone() -> None:
     """Its class cannot be known, so a missing class is no news."""
-    snapshot, problems = assembled({kinds.NODE_POOLS: [a_pool(expireAfter="soon")]}, is_live=True)
+    snapshot, problems = assembled({resources.NODE_POOLS: [a_pool(expireAfter="soon")]}, is_live=True)
     assert snapshot.node_pools[0].problem
     assert [problem.field for problem in problems] == ["spec.template.spec.expireAfter"]
 
@@ -240,11 +272,11 @@ def test_an_invalid_pool_is_told_its_own_fault_alone() -> None:
 @pytest.mark.parametrize(
     ("resource", "meta", "subject"),
     [
-        (kinds.PODS, {"name": "a", "namespace": "shop"}, "Pod shop/a"),
-        (kinds.PODS, {"name": "a"}, "Pod default/a"),
-        (kinds.NODES, {"name": "a"}, "Node a"),
-        (kinds.NODE_POOLS, {"name": "a"}, "NodePool a"),
-        (kinds.NODE_POOLS, {}, "NodePool without a name"),
+        (resources.PODS, {"name": "a", "namespace": "shop"}, "Pod shop/a"),
+        (resources.PODS, {"name": "a"}, "Pod default/a"),
+        (resources.NODES, {"name": "a"}, "Node a"),
+        (resources.NODE_POOLS, {"name": "a"}, "NodePool a"),
+        (resources.NODE_POOLS, {}, "NodePool without a name"),
     ],
 )
 def test_a_problem_names_its_object(resource: Resource, meta: dict[str, Any], subject: str) -> None:
@@ -282,13 +314,13 @@ def test_objects_of_karpenter_reach_the_snapshot() -> None:
     template = {"metadata": {"name": "t"}, "template": {"spec": {"containers": [{"name": "c"}]}}}
     snapshot, problems = assembled(
         {
-            kinds.NODE_POOLS: [a_pool()],
-            kinds.EC2_NODE_CLASSES: [a_class_manifest("default")],
-            kinds.NODE_CLAIMS: [claim],
-            kinds.NODE_OVERLAYS: [overlay],
-            kinds.CAPACITY_BUFFERS: [buffer],
-            kinds.POD_TEMPLATES: [template],
-            kinds.DEPLOYMENTS: [a_manifest("web")],
+            resources.NODE_POOLS: [a_pool()],
+            resources.EC2_NODE_CLASSES: [a_class_manifest("default")],
+            resources.NODE_CLAIMS: [claim],
+            resources.NODE_OVERLAYS: [overlay],
+            resources.CAPACITY_BUFFERS: [buffer],
+            resources.POD_TEMPLATES: [template],
+            resources.DEPLOYMENTS: [a_manifest("web")],
         }
     )
     assert problems == ()
@@ -315,7 +347,7 @@ def test_objects_of_karpenter_reach_the_snapshot() -> None:
 def test_the_default_priority_is_that_of_the_default_class(classes: list[tuple[str, int, bool]], priority: int) -> None:
     """Of several, Kubernetes takes one; a pod of too high a priority keeps its place."""
     written = [{"metadata": {"name": name}, "value": value, "globalDefault": usual} for name, value, usual in classes]
-    snapshot, _ = assembled({kinds.PRIORITY_CLASSES: written, kinds.PODS: [a_manifest("a")]})
+    snapshot, _ = assembled({resources.PRIORITY_CLASSES: written, resources.PODS: [a_manifest("a")]})
     assert snapshot.pods[0].spec.priority == priority
 
 
@@ -340,7 +372,7 @@ def test_only_pods_of_the_daemon_set_that_are_there_have_its_size(*, turned: boo
         a_pod_of("d", "400m", phase="Failed", day=4),
     ]
     daemon = a_manifest("agent", template={"spec": {"containers": []}})
-    snapshot, _ = assembled({kinds.DAEMON_SETS: [daemon], kinds.PODS: pods[::-1] if turned else pods})
+    snapshot, _ = assembled({resources.DAEMON_SETS: [daemon], resources.PODS: pods[::-1] if turned else pods})
     assert snapshot.daemon_sets[0].spec.requests["cpu"] == 200
 
 
@@ -361,5 +393,437 @@ def test_a_node_pool_is_ours_by_group_and_kind_of_its_class(group: str, kind: st
 
 
 def test_a_problem_is_a_fault_unless_it_says_that_it_is_a_warning() -> None:
-    problem = ObjectProblem(resource=kinds.PODS, position=-1, subject="Pod a/p", field="spec", problem="is odd")
+    problem = ObjectProblem(resource=resources.PODS, position=-1, subject="Pod a/p", field="spec", problem="is odd")
     assert (problem.is_warning, str(problem)) == (False, "Pod a/p: spec: is odd")
+
+
+# Reading CapacityBuffers: an error here pays for room without need, or makes a burst of pods wait for nodes.
+
+
+POD = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]}
+TEMPLATE = {
+    "metadata": {"name": "shape", "namespace": "shop"},
+    "template": {"metadata": {"labels": {"app": "a"}}, "spec": POD},
+}
+CART = {
+    "metadata": {"name": "cart", "namespace": "shop"},
+    "spec": {"replicas": 10, "template": {"metadata": {"labels": {"app": "cart"}}, "spec": POD}},
+}
+BY_TEMPLATE = {"podTemplateRef": {"name": "shape"}}
+BY_CART = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "cart"}}
+
+
+def read(**spec: Any) -> tuple[tuple[CapacityBuffer, ...], tuple[ObjectProblem, ...]]:
+    """The result for a buffer with this spec."""
+    buffer = {"metadata": {"name": "spare", "namespace": "shop", "uid": "u"}, "spec": spec}
+    given = {resources.POD_TEMPLATES: [TEMPLATE], resources.DEPLOYMENTS: [CART], resources.CAPACITY_BUFFERS: [buffer]}
+    objects = {kind: [decoding.from_object(kind, obj) for obj in found] for kind, found in given.items()}
+    snapshot, problems = assemble(objects, now=NOW, catalogue=Catalogue())
+    return snapshot.buffers, problems
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods"),
+    [
+        ({**BY_TEMPLATE, "replicas": 3}, 3),
+        ({**BY_TEMPLATE, "limits": {"cpu": "2", "memory": "3500Mi"}}, 3),
+        ({**BY_TEMPLATE, "replicas": 5, "limits": {"cpu": "2"}}, 4),
+        ({**BY_TEMPLATE, "replicas": 5, "limits": {"nvidia.com/gpu": "1"}}, 5),
+        ({**BY_TEMPLATE, "replicas": 5, "percentage": 900}, 5),
+        ({**BY_CART, "percentage": 11}, 2),
+        ({**BY_CART, "percentage": 1}, 1),
+        ({**BY_CART, "percentage": 0}, 0),
+        ({**BY_CART, "percentage": 50, "replicas": 2}, 5),
+        ({**BY_CART, "percentage": 50, "limits": {"cpu": "1"}}, 2),
+        ({**BY_CART, "limits": {"cpu": "1200m"}}, 2),
+        (BY_CART, 0),
+    ],
+)
+def test_how_many_pods_a_buffer_keeps_room_for(spec: dict[str, Any], pods: int) -> None:
+    """The larger of replicas and percentage, within the limits; with neither, as many as the limits allow."""
+    (buffer,), problems = read(**spec)
+    assert (buffer.pods, problems) == (pods, ())
+
+
+def test_a_buffer_has_the_labels_and_needs_of_its_template_and_no_volumes() -> None:
+    """Otherwise, its pods wait for volume claims that never exist, or count for no spread."""
+    held = {
+        **POD,
+        "nodeSelector": {"team": "a"},
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}],
+    }
+    with_volume = {**TEMPLATE, "template": {**TEMPLATE["template"], "spec": held}}
+    objects = {
+        resources.POD_TEMPLATES: [decoding.from_object(resources.POD_TEMPLATES, with_volume)],
+        resources.CAPACITY_BUFFERS: [
+            decoding.from_object(
+                resources.CAPACITY_BUFFERS,
+                {
+                    "metadata": {"name": "spare", "namespace": "shop", "uid": "u"},
+                    "spec": {**BY_TEMPLATE, "replicas": 1},
+                },
+            )
+        ],
+    }
+    (buffer,) = assemble(objects, now=NOW, catalogue=Catalogue())[0].buffers
+    assert (buffer.namespace, buffer.name, buffer.uid) == ("shop", "spare", "u")
+    assert (buffer.labels, buffer.spec.volumes, buffer.spec.requests["cpu"]) == ({"app": "a"}, (), 500)
+    assert [requirement.key for requirement in buffer.spec.node_selector] == ["team"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({**BY_TEMPLATE, "replicas": -1}, "spec.replicas: -1 is less than zero"),
+        ({**BY_TEMPLATE}, "spec.replicas: replicas or limits must state how much room to keep"),
+        (
+            {**BY_TEMPLATE, **BY_CART, "replicas": 1},
+            "spec.scalableRef: cannot be combined with podTemplateRef: keep one of them",
+        ),
+        (
+            {**BY_TEMPLATE, "limits": {"cpu": "much"}},
+            "spec.limits.cpu: 'much' is not a quantity",
+        ),
+        ({"scalableRef": {"kind": "Job", "name": "j"}}, "spec.scalableRef.kind: Job is none of"),
+        (
+            {"scalableRef": {"apiGroup": "x.io", "kind": "Deployment", "name": "j"}},
+            "spec.scalableRef.kind: Deployment.x.io is",
+        ),
+        ({**BY_TEMPLATE, "replicas": 200_000}, "spec.replicas: 200000 pods are more than 100000"),
+    ],
+)
+def test_a_mistake_names_buffer_and_field(spec: dict[str, Any], complaint: str) -> None:
+    """A user has to find it among hundreds of objects."""
+    buffers, (problem,) = read(**spec)
+    assert buffers == ()
+    assert str(problem).startswith(f"CapacityBuffer shop/spare: {complaint}")
+    assert not problem.is_warning
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        (
+            {"podTemplateRef": {"name": "gone"}, "replicas": 1},
+            "spec.podTemplateRef.name: there is no PodTemplate shop/gone",
+        ),
+        (
+            {"scalableRef": {"kind": "Deployment", "name": "gone"}},
+            "spec.scalableRef.name: there is no Deployment shop/gone",
+        ),
+        ({"replicas": 1}, "spec: names neither podTemplateRef nor scalableRef"),
+        (
+            {**BY_TEMPLATE, "replicas": 1, "provisioningStrategy": "buffer.gke.io/standby"},
+            "spec.provisioningStrategy: ",
+        ),
+    ],
+)
+def test_a_buffer_with_a_missing_reference_is_left_out_with_a_warning(spec: dict[str, Any], complaint: str) -> None:
+    """The referenced object may be applied a minute later; pending pods must not wait for it."""
+    buffers, (problem,) = read(**spec)
+    assert buffers == ()
+    assert str(problem).startswith(f"CapacityBuffer shop/spare: {complaint}")
+    assert problem.is_warning
+
+
+def test_only_the_kinds_that_buffers_name_are_listed() -> None:
+    """Otherwise, each plan lists all Deployments of a cluster for buffers that name none."""
+    by_template, by_cart = (
+        decoding.from_object(resources.CAPACITY_BUFFERS, {"metadata": {"name": "b"}, "spec": spec})
+        for spec in (BY_TEMPLATE, BY_CART)
+    )
+    assert set(needed_kinds((by_template,))) == {resources.POD_TEMPLATES}
+    assert set(needed_kinds((by_cart,))) == {resources.DEPLOYMENTS}
+
+
+def test_a_buffer_may_have_as_many_pods_as_a_workload() -> None:
+    """One more is a typing error."""
+    (found,), problems = read(**BY_TEMPLATE, replicas=PODS_MAX)
+    assert (found.pods, problems) == (PODS_MAX, ())
+    none, (problem,) = read(**BY_TEMPLATE, replicas=PODS_MAX + 1)
+    assert (none, problem.field) == ((), "spec.replicas")
+
+
+def test_a_fault_of_the_template_is_named_in_the_template() -> None:
+    wrong = {"metadata": {"name": "shape"}, "template": {"spec": {"tolerations": [{"operator": "Like"}]}}}
+    objects = {
+        resources.POD_TEMPLATES: [decoding.from_object(resources.POD_TEMPLATES, wrong)],
+        resources.CAPACITY_BUFFERS: [
+            decoding.from_object(
+                resources.CAPACITY_BUFFERS, {"metadata": {"name": "spare"}, "spec": {**BY_TEMPLATE, "replicas": 1}}
+            )
+        ],
+    }
+    _, (problem,) = assemble(objects, now=NOW, catalogue=Catalogue())
+    assert problem.field.endswith("template.spec.tolerations[0].operator")
+    assert problem.field != "spec.tolerations[0].operator"
+
+
+# Reading nodes: their size, readiness and taints.
+
+
+def test_a_node_has_its_allocatable_and_its_readiness() -> None:
+    """Pods are placed by allocatable; liveness and repair depend on readiness."""
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-20T00:00:00Z"}
+    status = {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3900m"}, "conditions": [ready]}
+    node = a_node(status=status, providerID="aws:///a/i-1")
+    assert (node.capacity, node.allocatable, node.provider_id) == ({"cpu": 4000}, {"cpu": 3900}, "aws:///a/i-1")
+    assert node.is_ready
+    assert node.ready_changed_at is not None
+    assert not a_node().is_ready
+
+
+def test_a_node_without_allocatable_has_its_capacity() -> None:
+    """The API server fills it in this way."""
+    assert a_node(status={"capacity": {"cpu": "4"}}).allocatable == {"cpu": 4000}
+
+
+def test_a_cordoned_node_has_the_taint_once() -> None:
+    """Kubernetes taints it; a manifest may have the field, the taint or both."""
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": NO_SCHEDULE}
+    expected = (Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE),)
+    assert a_node(unschedulable=True).taints == expected
+    assert a_node(unschedulable=True, taints=[taint]).taints == expected
+
+
+def test_an_unknown_effect_names_its_field() -> None:
+    """If it were ignored, pods would be planned onto a node that refuses them."""
+    with pytest.raises(InvalidInputError) as caught:
+        a_node(taints=[{"key": "a", "effect": "Never"}])
+    assert caught.value.field == "spec.taints[0].effect"
+
+
+def test_attach_limits_are_those_of_the_drivers() -> None:
+    """A driver without a count has no limit; zero is a limit."""
+    drivers = [{"name": "b", "allocatable": {"count": 0}}, {"name": "a", "allocatable": {"count": 25}}, {"name": "c"}]
+    assert nodes_assemble.attach_limits(written(resources.CSI_NODES, spec={"drivers": drivers})) == {"a": 25, "b": 0}
+
+
+def test_a_node_that_cannot_be_read_keeps_its_known_taints_and_takes_no_pod() -> None:
+    """Pods that run there go on, and none is planned onto it."""
+    taints = [{"key": "a", "effect": "NoSchedule", "value": "v"}, {"key": "b", "effect": "Never"}]
+    written_node = written(resources.NODES, spec={"taints": taints})
+    found = nodes_assemble.unreadable_node(written_node, InvalidInputError("is wrong", field="spec.b"))
+    assert found.taints == (Taint("a", NO_SCHEDULE, "v"), Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE))
+    assert found.unreadable == "spec.b: is wrong"
+    assert nodes_assemble.unreadable_node(written_node, InvalidInputError("is wrong")).unreadable == "is wrong"
+
+
+@pytest.mark.parametrize("effect", ["NoSchedule", "PreferNoSchedule", "NoExecute"])
+def test_the_three_effects_are_read(effect: str) -> None:
+    assert a_node(taints=[{"key": "a", "effect": effect, "value": "v"}]).taints == (Taint("a", effect, "v"),)
+
+
+def test_conditions_are_in_the_order_of_their_types() -> None:
+    """Two readings of one node are then equal."""
+    conditions = [{"type": "Ready", "status": "False"}, {"type": "DiskPressure", "status": "True"}]
+    node = a_node(status={"conditions": conditions})
+    assert [(one.type, one.status) for one in node.conditions] == [("DiskPressure", "True"), ("Ready", "False")]
+    assert (node.is_ready, node.ready_changed_at) == (False, None)
+
+
+def test_every_field_of_a_node_is_read() -> None:
+    """What is lost is a node of somebody else's, one without a limit of volumes, or one that is not being deleted."""
+    moment = datetime(2026, 3, 1, 10, tzinfo=UTC)
+    time = "2026-03-01T10:00:00Z"
+    meta = {
+        "uid": "u",
+        "labels": {"team": "a"},
+        "annotations": {"note": "b"},
+        "creationTimestamp": time,
+        "deletionTimestamp": time,
+        "finalizers": ["example.com/f"],
+    }
+    status = {
+        "capacity": {"cpu": "4"},
+        "allocatable": {"cpu": "3900m"},
+        "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": time},
+            {"type": "DiskPressure", "status": "False", "lastTransitionTime": time},
+        ],
+    }
+    found = nodes_assemble.node(
+        written(resources.NODES, meta=meta, spec={"providerID": "aws:///a/i-1"}, status=status), {"ebs.csi.aws.com": 25}
+    )
+    assert found == Node(
+        name="x",
+        uid="u",
+        provider_id="aws:///a/i-1",
+        labels={"team": "a"},
+        annotations={"note": "b"},
+        created_at=moment,
+        deleted_at=moment,
+        finalizers=("example.com/f",),
+        is_ready=True,
+        ready_changed_at=moment,
+        conditions=(NodeCondition("DiskPressure", "False", moment), NodeCondition("Ready", "True", moment)),
+        capacity={"cpu": 4000},
+        allocatable={"cpu": 3900},
+        attach_limits={"ebs.csi.aws.com": 25},
+    )
+    broken = msgspec.structs.replace(written(resources.NODES), unreadable="status: must be an object")
+    with pytest.raises(InvalidInputError, match="status: must be an object"):
+        nodes_assemble.node(broken)
+
+
+# A requirement on a zone id becomes one on its zone once the zone is known.
+
+
+TYPE = a_type("m")
+IDS = dict(zip(("use1-az4", "use1-az6", "use1-az1"), ZONES, strict=True))
+CLASS = NodeClass(name="default", zone_ids=IDS)
+ASKED = Requirement.one_of(labels.ZONE_ID, "use1-az6")
+MEANT = Requirement.one_of(labels.ZONE, ZONES[1])
+
+
+def test_a_pod_gets_a_node_in_the_zone_of_its_required_id() -> None:
+    """Otherwise, it waits forever: no offering has a zone id."""
+    world = a_snapshot(types=(TYPE,), node_classes=(CLASS,), pods=(a_pod("p", node_selector=(ASKED,)),))
+    assert claim_of(schedule(with_zones(world)), "p").zones == (ZONES[1],)
+
+
+def test_a_node_in_flight_takes_the_pod_that_it_was_launched_for() -> None:
+    """It has no id before it joins; otherwise, another node is launched, and another after that."""
+    claim, node = a_node_of(TYPE, "n", zone=ZONES[1])
+    coming = msgspec.structs.replace(claim, node_name="")
+    world = a_snapshot(
+        types=(TYPE,), node_classes=(CLASS,), node_claims=(coming,), pods=(a_pod("p", node_selector=(ASKED,)),)
+    )
+    assert places(schedule(with_zones(world))) == {"p": coming.name}
+    assert node.name != coming.name
+
+
+def test_a_pool_that_requires_an_id_does_not_drift_because_of_it() -> None:
+    """Otherwise, its claims are replaced again and again: their labels name the zone."""
+    pool = zone_ids_a_pool("default", ASKED)
+    claim, node = a_node_of(TYPE, "n", zone=ZONES[1])
+    world = with_zones(
+        a_snapshot(types=(TYPE,), node_classes=(CLASS,), node_pools=(pool,), nodes=(node,), node_claims=(claim,))
+    )
+    assert world.node_pools[0].requirements == (MEANT,)
+    assert DriftCheck(world).reason(world.node_claims[0], world.node_pools[0]) == ""
+
+
+def test_every_field_that_can_name_a_zone_id_is_translated() -> None:
+    """Otherwise, a pod stays pending, or is placed where it must not be."""
+    spec = PodSpec(
+        requests={"pods": 1},
+        required_terms=(NodeSelectorTerm((Requirement.of(labels.ZONE_ID, "NotIn", ["use1-az4", "unheard-of"]),)),),
+        spreads=(TopologySpread(labels.ZONE_ID, 1),),
+        anti_affinity=(PodAffinityTerm(labels.ZONE_ID),),
+    )
+    volume = PersistentVolume(name="v", node_terms=(NodeSelectorTerm((ASKED,)),))
+    pod = msgspec.structs.replace(a_pod("p"), spec=spec)
+    storage = StorageClass(name="s", allowed_topologies=(NodeSelectorTerm((ASKED,)),))
+    world = with_zones(
+        a_snapshot(
+            node_classes=(CLASS,),
+            pods=(pod,),
+            volumes=(volume,),
+            storage_classes=(storage,),
+            node_pools=(zone_ids_a_pool("default", ASKED),),
+        )
+    )
+    read = world.pods[0].spec
+    assert read.required_terms[0].requirements == (Requirement.of(labels.ZONE, "NotIn", [ZONES[0]]),)
+    assert (read.spreads[0].topology_key, read.anti_affinity[0].topology_key) == (labels.ZONE, labels.ZONE)
+    assert world.volumes[0].node_terms[0].requirements == (MEANT,)
+    assert world.storage_classes[0].allowed_topologies[0].requirements == (MEANT,)
+    assert world.node_pools[0].requirements == (MEANT,)
+
+
+def test_pods_are_spread_by_a_default_along_zone_ids() -> None:
+    """Otherwise, every pod without constraints of its own waits forever: no offering has a zone id."""
+    world = a_snapshot(
+        types=(TYPE,),
+        node_classes=(CLASS,),
+        pods=tuple(a_pod(name, labels={"app": "web"}) for name in ("p", "q")),
+        services=(Service(namespace="default", name="web", selector={"app": "web"}),),
+        options=Options(default_spreads=(TopologySpread(labels.ZONE_ID, 1),)),
+    )
+    plan = schedule(with_zones(world))
+    assert plan.unschedulable == ()
+    assert len({claim.zones for claim in plan.claims}) == 2
+
+
+def test_an_unknown_id_stays_and_is_explained() -> None:
+    """Any zone in its place would be a guess."""
+    pod = a_pod("p", node_selector=(Requirement.one_of(labels.ZONE_ID, "use1-az9"),))
+    world = with_zones(a_snapshot(types=(TYPE,), node_classes=(CLASS,), pods=(pod,)))
+    (entry,) = schedule(world).unschedulable
+    assert labels.ZONE_ID in entry.message
+
+
+def test_ids_are_learned_from_subnets_and_from_nodes() -> None:
+    """Subnets give them before the first node exists, nodes give those of zones without a subnet today."""
+    subnets = [{"id": "subnet-1", "zone": ZONES[1], "zoneID": "use1-az6"}, {"id": "subnet-2", "zone": ZONES[0]}]
+    node_class = api.node_class(a_class_manifest(status={"subnets": subnets}))
+    assert node_class.zone_ids == {"use1-az6": ZONES[1]}
+    claim, node = a_node_of(TYPE, "n", zone=ZONES[2])
+    node = msgspec.structs.replace(node, labels={**node.labels, labels.ZONE_ID: "use1-az1"})
+    pod = a_pod("p", node_selector=(Requirement.one_of(labels.ZONE_ID, "use1-az1"),))
+    world = with_zones(a_snapshot(nodes=(node,), node_claims=(claim,), node_classes=(node_class,), pods=(pod,)))
+    assert world.pods[0].spec.node_selector == (Requirement.one_of(labels.ZONE, ZONES[2]),)
+
+
+def test_every_rule_along_zone_ids_is_one_along_zones_and_all_others_stay() -> None:
+    """Required and preferred rules, of pods and of nodes."""
+
+    def rules(key: str, asked: Requirement) -> dict[str, Any]:
+        near, host = PodAffinityTerm(key), PodAffinityTerm(labels.HOSTNAME)
+        return {
+            "node_selector": (asked,),
+            "preferred_terms": (PreferredTerm(5, NodeSelectorTerm((asked,))),),
+            "spreads": (TopologySpread(key, 1), TopologySpread(labels.HOSTNAME, 1)),
+            "affinity": (near, host),
+            "anti_affinity": (near, host),
+            "preferred_affinity": (WeightedPodAffinityTerm(1, near), WeightedPodAffinityTerm(2, host)),
+            "preferred_anti_affinity": (WeightedPodAffinityTerm(3, near), WeightedPodAffinityTerm(4, host)),
+        }
+
+    pods = (a_pod("p", **rules(labels.ZONE_ID, ASKED)), a_pod("q"))
+    world = with_zones(a_snapshot(node_classes=(CLASS,), pods=pods))
+    assert world.pods[0].spec == a_pod("p", **rules(labels.ZONE, MEANT)).spec
+    assert world.pods[1] is pods[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        (Requirement.of(labels.ZONE_ID, "In", ["use1-az6", "use1-az9"]), MEANT),
+        (Requirement.of(labels.ZONE_ID, "In", ["use1-az9"]), None),
+        (Requirement.of(labels.ZONE_ID, "NotIn", ["use1-az6"]), Requirement.of(labels.ZONE, "NotIn", [ZONES[1]])),
+        (Requirement.of(labels.ZONE_ID, "NotIn", ["use1-az9"]), Requirement.of(labels.ZONE, "Exists")),
+        (Requirement.of(labels.ZONE_ID, "Exists"), Requirement.of(labels.ZONE, "Exists")),
+        (Requirement.of(labels.ZONE_ID, "Gt", ["1"]), None),
+        (Requirement.of(labels.ZONE_ID, "Lt", ["1"]), None),
+        (Requirement.of("other", "In", ["use1-az6"]), None),
+    ],
+)
+def test_each_operator_keeps_its_meaning(asked: Requirement, meant: Requirement | None) -> None:
+    """What cannot be translated stays, and is explained where it matters."""
+    assert requirements_with_zones([asked], IDS) == (meant or asked,)
+
+
+def test_a_node_that_lacks_one_of_the_names_teaches_nothing() -> None:
+    nodes = [
+        msgspec.structs.replace(a_node_of(TYPE, name)[1], labels=own)
+        for name, own in (
+            ("a", {labels.ZONE: "z1", labels.ZONE_ID: "i1"}),
+            ("b", {labels.ZONE: "z2"}),
+            ("c", {labels.ZONE_ID: "i3"}),
+        )
+    ]
+    assert zones_by_id([], nodes) == {"i1": "z1"}
+    assert zones_by_id([NodeClass(name="c", zone_ids={"i1": "of-class"})], nodes) == {"i1": "of-class"}
+
+
+def test_without_a_known_zone_nothing_is_translated() -> None:
+    """A rule along zones that nobody knows would be another rule."""
+    pod = a_pod(
+        "p", node_selector=(Requirement.of(labels.ZONE_ID, "Exists"),), spreads=(TopologySpread(labels.ZONE_ID, 1),)
+    )
+    world = a_snapshot(
+        pods=(pod,), node_pools=(zone_ids_a_pool("default", Requirement.of(labels.ZONE_ID, "NotIn", ["use1-az6"])),)
+    )
+    assert with_zones(world) is world

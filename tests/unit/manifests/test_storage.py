@@ -7,12 +7,70 @@ from datetime import UTC, datetime
 import pytest
 
 from core import labels
+from core.errors import InvalidInputError
 from core.manifests import storage
-from core.manifests.wire import api_resources as kinds
-from core.model.pod import NodeSelectorTerm
-from core.model.storage import EBS_DRIVER, PersistentVolume, PersistentVolumeClaim, StorageClass
+from core.manifests.storage import equality_selector, label_selector, node_term, node_terms, selector_fault
+from core.manifests.wire import resources
+from core.manifests.wire.objects import NodeSelector, SelectorExpression, WireLabelSelector, WireNodeSelectorTerm
+from core.model.pod import EBS_DRIVER, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, StorageClass
 from core.model.values.requirements import Requirement
 from tests.unit.manifests.objects_for_tests import IN_ZONE_A, a_claim, a_volume, written
+
+# Label selectors and node selectors.
+
+
+def test_a_missing_selector_differs_from_an_empty_one() -> None:
+    """A missing selector selects nothing, an empty one everything."""
+    assert label_selector(None, field="f") is None
+    everything = label_selector(WireLabelSelector(), field="f")
+    assert everything is not None
+    assert everything.matches({})
+
+
+def test_labels_and_expressions_are_combined() -> None:
+    expression = SelectorExpression(key="tier", operator="NotIn", values=("db",))
+    found = label_selector(WireLabelSelector(match_labels={"app": "web"}, match_expressions=(expression,)), field="f")
+    assert found is not None
+    assert found.matches({"app": "web"})
+    assert not found.matches({"app": "web", "tier": "db"})
+    assert equality_selector({"app": "web"}).matches({"app": "web", "tier": "db"})
+
+
+@pytest.mark.parametrize(
+    ("expression", "field"),
+    [
+        (SelectorExpression(key="a", operator="Gt", values=("1",)), "f.matchExpressions[0].operator"),
+        (SelectorExpression(key="a", operator="In"), "f.matchExpressions[0].values"),
+    ],
+)
+def test_a_fault_names_its_place(expression: SelectorExpression, field: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        label_selector(WireLabelSelector(match_expressions=(expression,)), field="f")
+    assert caught.value.field == field
+
+
+def test_a_bound_that_is_not_a_number_matches_no_node() -> None:
+    """The API server accepts it."""
+    term = WireNodeSelectorTerm(match_expressions=(SelectorExpression(key="cpu", operator="Gt", values=("many",)),))
+    assert node_term(term, field="f").requirements == ()
+
+
+def test_a_node_selector_needs_a_term() -> None:
+    with pytest.raises(InvalidInputError, match="at least one term"):
+        node_terms(NodeSelector(), field="f")
+
+
+def test_a_value_that_no_label_can_have_is_named() -> None:
+    assert selector_fault({"app": "a b"}, field="spec.nodeSelector").startswith("spec.nodeSelector['app']: ")
+    assert selector_fault({"app": "web"}, field="spec.nodeSelector") == ""
+
+
+@pytest.mark.parametrize("values", [(), ("1", "2"), ("many", "2")])
+def test_a_bound_with_no_or_several_values_is_a_fault(values: tuple[str, ...]) -> None:
+    """The API server refuses it; only a single value that is no number is accepted, and met by no node."""
+    term = WireNodeSelectorTerm(match_expressions=(SelectorExpression(key="cpu", operator="Gt", values=values),))
+    with pytest.raises(InvalidInputError):
+        node_term(term, field="f")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +120,7 @@ def test_storage_classes_translate_the_in_tree_driver_and_their_topologies() -> 
     expressions = [{"key": "topology.ebs.csi.aws.com/zone", "values": ["a"]}]
     found = storage.storage_class(
         written(
-            kinds.STORAGE_CLASSES,
+            resources.STORAGE_CLASSES,
             meta={"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
             provisioner="kubernetes.io/aws-ebs",
             allowedTopologies=[{"matchLabelExpressions": expressions}],
@@ -88,7 +146,7 @@ def test_claims_without_a_class_get_the_default() -> None:
 def test_attachments_name_volume_and_node() -> None:
     """A volume attached to another node delays that node's termination."""
     spec = {"nodeName": "n", "source": {"persistentVolumeName": "pv"}}
-    found = storage.attachment(written(kinds.VOLUME_ATTACHMENTS, spec=spec))
+    found = storage.attachment(written(resources.VOLUME_ATTACHMENTS, spec=spec))
     assert (found.name, found.node_name, found.volume_name) == ("x", "n", "pv")
 
 
@@ -100,7 +158,7 @@ def test_every_field_of_a_volume_a_claim_and_a_class_is_read() -> None:
     meta = {"namespace": "shop", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     claim = storage.volume_claim(
         written(
-            kinds.PERSISTENT_VOLUME_CLAIMS,
+            resources.PERSISTENT_VOLUME_CLAIMS,
             meta=meta,
             spec={"volumeName": "pv", "storageClassName": "gp3"},
             status={"phase": "Bound"},
@@ -115,7 +173,7 @@ def test_every_field_of_a_volume_a_claim_and_a_class_is_read() -> None:
         is_terminating=False,
         is_bind_completed=True,
     )
-    bare = storage.volume_claim(written(kinds.PERSISTENT_VOLUME_CLAIMS))
+    bare = storage.volume_claim(written(resources.PERSISTENT_VOLUME_CLAIMS))
     assert bare == PersistentVolumeClaim(
         namespace="default",
         name="x",
@@ -135,4 +193,4 @@ def test_a_volume_without_a_driver_has_none_and_a_class_binds_at_once_unless_it_
         (None, "Immediate"),
     ):
         fields = {"provisioner": "d"} | ({} if written_mode is None else {"volumeBindingMode": written_mode})
-        assert storage.storage_class(written(kinds.STORAGE_CLASSES, **fields)).binding_mode == mode
+        assert storage.storage_class(written(resources.STORAGE_CLASSES, **fields)).binding_mode == mode

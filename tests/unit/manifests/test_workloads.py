@@ -8,9 +8,8 @@ import pytest
 
 from core.errors import InvalidInputError
 from core.manifests.pods import PodTranslator
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import decoding, resources
+from core.manifests.wire.resources import Resource
 from core.manifests.workloads import REPLICAS_MAX, Expansion, expand
 
 
@@ -18,12 +17,14 @@ def a_workload(resource: Resource, name: str = "cart", *, owner: tuple[str, str]
     owners = [{"kind": owner[0], "name": owner[1]}] if owner else []
     metadata = {"name": name, "namespace": "shop", "ownerReferences": owners}
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c"}]}}
-    return wire.from_object(resource, {"metadata": metadata, "spec": {"template": template, **spec}})
+    return decoding.from_object(resource, {"metadata": metadata, "spec": {"template": template, **spec}})
 
 
 def a_pod_of(kind: str, name: str, **pod_labels: str) -> Any:
     metadata = {"name": "p", "namespace": "shop", "labels": pod_labels}
-    return wire.from_object(kinds.PODS, {"metadata": metadata | {"ownerReferences": [{"kind": kind, "name": name}]}})
+    return decoding.from_object(
+        resources.PODS, {"metadata": metadata | {"ownerReferences": [{"kind": kind, "name": name}]}}
+    )
 
 
 def names(expansions: tuple[Expansion, ...]) -> list[str]:
@@ -35,11 +36,18 @@ def expanded(resource: Resource, **spec: Any) -> tuple[Expansion, ...]:
 
 
 @pytest.mark.parametrize(
-    "resource", [kinds.DEPLOYMENTS, kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.REPLICATION_CONTROLLERS, kinds.JOBS]
+    "resource",
+    [
+        resources.DEPLOYMENTS,
+        resources.REPLICA_SETS,
+        resources.STATEFUL_SETS,
+        resources.REPLICATION_CONTROLLERS,
+        resources.JOBS,
+    ],
 )
 def test_every_kind_makes_pods_of_its_template(resource: Resource) -> None:
     """A plan for manifests is a plan for their pods."""
-    count = {"parallelism": 2} if resource == kinds.JOBS else {"replicas": 2}
+    count = {"parallelism": 2} if resource == resources.JOBS else {"replicas": 2}
     (expansion,) = expanded(resource, **count)
     assert names((expansion,)) == ["cart-0", "cart-1"]
     pod = PodTranslator().pod(expansion.pods[0])
@@ -49,8 +57,8 @@ def test_every_kind_makes_pods_of_its_template(resource: Resource) -> None:
 
 def test_one_replica_is_the_default() -> None:
     """As in the API server; zero is zero."""
-    assert names(expanded(kinds.DEPLOYMENTS)) == ["cart-0"]
-    assert names(expanded(kinds.DEPLOYMENTS, replicas=0)) == []
+    assert names(expanded(resources.DEPLOYMENTS)) == ["cart-0"]
+    assert names(expanded(resources.DEPLOYMENTS, replicas=0)) == []
 
 
 @pytest.mark.parametrize(
@@ -68,51 +76,51 @@ def test_one_replica_is_the_default() -> None:
 )
 def test_a_job_has_as_many_pods_as_may_run_at_once_and_are_needed(spec: dict[str, Any], count: int) -> None:
     """More would launch nodes for pods that never come."""
-    assert len(names(expanded(kinds.JOBS, **spec))) == count
+    assert len(names(expanded(resources.JOBS, **spec))) == count
 
 
 def test_a_job_without_completions_left_still_has_no_negative_parallelism() -> None:
     """The field at fault is named although no pod would be needed."""
     with pytest.raises(InvalidInputError) as caught:
-        expanded(kinds.JOBS, parallelism=-3, completions=0)
+        expanded(resources.JOBS, parallelism=-3, completions=0)
     assert caught.value.field == "spec.parallelism"
 
 
 def test_a_finished_job_has_no_pods() -> None:
     """It needs none."""
     done = {"conditions": [{"type": "Complete", "status": "True"}]}
-    job = wire.from_object(kinds.JOBS, {"metadata": {"name": "j"}, "status": done})
-    partly = wire.from_object(
-        kinds.JOBS,
+    job = decoding.from_object(resources.JOBS, {"metadata": {"name": "j"}, "status": done})
+    partly = decoding.from_object(
+        resources.JOBS,
         {"metadata": {"name": "k"}, "spec": {"parallelism": 4, "completions": 4}, "status": {"succeeded": 3}},
     )
-    assert names(expand({kinds.JOBS: [job, partly]})) == ["k-0"]
+    assert names(expand({resources.JOBS: [job, partly]})) == ["k-0"]
     for kind, status, count in (("Failed", "True", 0), ("Complete", "False", 1), ("Suspended", "True", 1)):
         told = {"conditions": [{"type": kind, "status": status}]}
-        job = wire.from_object(kinds.JOBS, {"metadata": {"name": "j"}, "status": told})
-        assert len(names(expand({kinds.JOBS: [job]}))) == count
+        job = decoding.from_object(resources.JOBS, {"metadata": {"name": "j"}, "status": told})
+        assert len(names(expand({resources.JOBS: [job]}))) == count
 
 
 def test_cron_jobs_have_no_pods_now() -> None:
     """They create Jobs at their times."""
-    assert expand({kinds.CRON_JOBS: [wire.from_object(kinds.CRON_JOBS, {"metadata": {"name": "c"}})]}) == ()
+    assert expand({resources.CRON_JOBS: [decoding.from_object(resources.CRON_JOBS, {"metadata": {"name": "c"}})]}) == ()
 
 
 def test_a_workload_whose_pods_are_in_the_input_is_not_expanded() -> None:
     """Otherwise, its pods count twice."""
-    workload = a_workload(kinds.STATEFUL_SETS)
-    found = expand({kinds.STATEFUL_SETS: [workload], kinds.PODS: [a_pod_of("StatefulSet", "cart")]})
+    workload = a_workload(resources.STATEFUL_SETS)
+    found = expand({resources.STATEFUL_SETS: [workload], resources.PODS: [a_pod_of("StatefulSet", "cart")]})
     assert names(found) == []
 
 
 def test_a_deployments_pods_are_recognized_by_their_replica_set() -> None:
     """With the ReplicaSet in the input, or by the pods' hash alone."""
-    deployment = a_workload(kinds.DEPLOYMENTS)
-    replica_set = a_workload(kinds.REPLICA_SETS, "cart-abc", owner=("Deployment", "cart"))
+    deployment = a_workload(resources.DEPLOYMENTS)
+    replica_set = a_workload(resources.REPLICA_SETS, "cart-abc", owner=("Deployment", "cart"))
     pod = a_pod_of("ReplicaSet", "cart-abc")
     hashed = a_pod_of("ReplicaSet", "cart-abc", **{"pod-template-hash": "abc"})
-    with_set = {kinds.DEPLOYMENTS: [deployment], kinds.REPLICA_SETS: [replica_set], kinds.PODS: [pod]}
-    without = {kinds.DEPLOYMENTS: [deployment], kinds.PODS: [hashed]}
+    with_set = {resources.DEPLOYMENTS: [deployment], resources.REPLICA_SETS: [replica_set], resources.PODS: [pod]}
+    without = {resources.DEPLOYMENTS: [deployment], resources.PODS: [hashed]}
     assert names(expand(with_set)) == []
     assert names(expand(without)) == []
     for name, own in (
@@ -120,23 +128,26 @@ def test_a_deployments_pods_are_recognized_by_their_replica_set() -> None:
         ("cart-", {"pod-template-hash": ""}),
         ("cart-abc", {"pod-template-hash": "b"}),
     ):
-        unknown = {kinds.DEPLOYMENTS: [deployment], kinds.PODS: [a_pod_of("ReplicaSet", name, **own)]}
+        unknown = {resources.DEPLOYMENTS: [deployment], resources.PODS: [a_pod_of("ReplicaSet", name, **own)]}
         assert names(expand(unknown)) == ["cart-0"]
-    other = {kinds.DEPLOYMENTS: [deployment], kinds.PODS: [a_pod_of("Own", "cart-abc", **{"pod-template-hash": "abc"})]}
+    other = {
+        resources.DEPLOYMENTS: [deployment],
+        resources.PODS: [a_pod_of("Own", "cart-abc", **{"pod-template-hash": "abc"})],
+    }
     assert names(expand(other)) == ["cart-0"]
 
 
 def test_a_deployment_wins_over_its_replica_sets() -> None:
     """Both in the input represent the same pods."""
-    replica_set = a_workload(kinds.REPLICA_SETS, "cart-abc", owner=("Deployment", "cart"))
-    found = expand({kinds.DEPLOYMENTS: [a_workload(kinds.DEPLOYMENTS)], kinds.REPLICA_SETS: [replica_set]})
+    replica_set = a_workload(resources.REPLICA_SETS, "cart-abc", owner=("Deployment", "cart"))
+    found = expand({resources.DEPLOYMENTS: [a_workload(resources.DEPLOYMENTS)], resources.REPLICA_SETS: [replica_set]})
     assert names(found) == ["cart-0"]
 
 
 def test_a_stateful_sets_pods_have_their_claims() -> None:
     """Each has its own volumes, so each may be tied to another zone."""
     templates = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "gp3"}}]
-    (expansion,) = expanded(kinds.STATEFUL_SETS, replicas=2, volumeClaimTemplates=templates, ordinals={"start": 5})
+    (expansion,) = expanded(resources.STATEFUL_SETS, replicas=2, volumeClaimTemplates=templates, ordinals={"start": 5})
     assert names((expansion,)) == ["cart-5", "cart-6"]
     assert [claim.metadata.name for claim in expansion.claims] == ["data-cart-5", "data-cart-6"]
     assert {claim.spec.storage_class_name for claim in expansion.claims} == {"gp3"}
@@ -151,11 +162,11 @@ def test_a_stateful_sets_pods_keep_the_other_volumes_of_their_template() -> None
     other = {"name": "data", "persistentVolumeClaim": {"claimName": "other"}}
     pod = {"spec": {"containers": [{"name": "c"}], "volumes": [own, other]}}
     claim = {"metadata": {"name": "data", "labels": {"app": "a"}, "annotations": {"note": "b"}}}
-    stateful = wire.from_object(
-        kinds.STATEFUL_SETS,
+    stateful = decoding.from_object(
+        resources.STATEFUL_SETS,
         {"metadata": {"name": "db"}, "spec": {"replicas": 2, "template": pod, "volumeClaimTemplates": [claim]}},
     )
-    (expansion,) = expand({kinds.STATEFUL_SETS: [stateful]})
+    (expansion,) = expand({resources.STATEFUL_SETS: [stateful]})
     assert [PodTranslator().pod(pod).claim_names() for pod in expansion.pods] == [
         ("shared", "data-db-0"),
         ("shared", "data-db-1"),
@@ -174,26 +185,26 @@ def test_a_stateful_sets_pods_keep_the_other_volumes_of_their_template() -> None
 
 def test_an_existing_claim_is_not_created_again() -> None:
     """It may be bound, and its volume determines the zone."""
-    stateful = a_workload(kinds.STATEFUL_SETS, volumeClaimTemplates=[{"metadata": {"name": "data"}}])
+    stateful = a_workload(resources.STATEFUL_SETS, volumeClaimTemplates=[{"metadata": {"name": "data"}}])
     there = {"metadata": {"name": "data-cart-0", "namespace": "shop"}}
-    claim = wire.from_object(kinds.PERSISTENT_VOLUME_CLAIMS, there)
-    (expansion,) = expand({kinds.STATEFUL_SETS: [stateful], kinds.PERSISTENT_VOLUME_CLAIMS: [claim]})
+    claim = decoding.from_object(resources.PERSISTENT_VOLUME_CLAIMS, there)
+    (expansion,) = expand({resources.STATEFUL_SETS: [stateful], resources.PERSISTENT_VOLUME_CLAIMS: [claim]})
     assert expansion.claims == ()
     assert len(expansion.pods) == 1
 
 
 def test_pods_of_two_deployments_differ_by_their_template_hash() -> None:
     """Spread constraints with matchLabelKeys distinguish them by it."""
-    first = a_workload(kinds.DEPLOYMENTS, "a")
-    second = a_workload(kinds.DEPLOYMENTS, "b")
-    found = expand({kinds.DEPLOYMENTS: [first, second]})
+    first = a_workload(resources.DEPLOYMENTS, "a")
+    second = a_workload(resources.DEPLOYMENTS, "b")
+    found = expand({resources.DEPLOYMENTS: [first, second]})
     hashes = {pod.metadata.labels["pod-template-hash"] for expansion in found for pod in expansion.pods}
     assert len(hashes) == 2
 
 
 def test_expanded_pods_share_one_spec() -> None:
     """For the scheduler, a thousand replicas are one group of pods."""
-    (expansion,) = expanded(kinds.DEPLOYMENTS, replicas=3)
+    (expansion,) = expanded(resources.DEPLOYMENTS, replicas=3)
     assert len({id(pod.spec) for pod in expansion.pods}) == 1
 
 
@@ -201,7 +212,7 @@ def test_expanded_pods_share_one_spec() -> None:
 def test_absurd_replica_counts_are_refused(replicas: int) -> None:
     """A typing mistake must not fill the memory."""
     with pytest.raises(InvalidInputError) as caught:
-        expanded(kinds.DEPLOYMENTS, replicas=replicas)
+        expanded(resources.DEPLOYMENTS, replicas=replicas)
     assert (caught.value.subject, caught.value.field) == ("Deployment shop/cart", "spec.replicas")
 
 
@@ -211,7 +222,9 @@ def test_objects_without_a_namespace_are_of_the_default_one() -> None:
     owner = {"metadata": {"name": "cart"}, "spec": {"template": template}}
     owned = {"name": "cart-1", "ownerReferences": [{"kind": "Deployment", "name": "cart"}]}
     objects = {
-        kinds.DEPLOYMENTS: [wire.from_object(kinds.DEPLOYMENTS, owner)],
-        kinds.REPLICA_SETS: [wire.from_object(kinds.REPLICA_SETS, {"metadata": owned, "spec": {"template": template}})],
+        resources.DEPLOYMENTS: [decoding.from_object(resources.DEPLOYMENTS, owner)],
+        resources.REPLICA_SETS: [
+            decoding.from_object(resources.REPLICA_SETS, {"metadata": owned, "spec": {"template": template}})
+        ],
     }
     assert names(expand(objects)) == ["cart-0"]

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from core import labels
-from core.model.pod import HostPort, Owner, VolumeUse
-from core.model.values.duration import parse_duration
+from core.model.pod import HostPort, Owner, StorageClass, VolumeUse, default_class
+from core.model.values.quantity import parse_duration
 from tests.builders import NOW, a_pod
 
 MINUTE = timedelta(minutes=1)
@@ -161,3 +161,16 @@ def test_ports_of_all_addresses_conflict_with_each() -> None:
     assert here.conflicts(everywhere)
     assert here.conflicts(here)
     assert not here.conflicts(HostPort(81, host_ip="10.0.0.1"))
+
+
+# The default StorageClass.
+
+
+def a_class(name: str, *, age: int = 0, is_default: bool = True) -> StorageClass:
+    return StorageClass(name=name, is_default=is_default, created_at=NOW - timedelta(days=age))
+
+
+def test_of_several_defaults_the_newest_counts_then_the_first_by_name() -> None:
+    assert default_class([a_class("old", age=2), a_class("new", age=1)]) == "new"
+    assert default_class([a_class("b"), a_class("a")]) == "a"
+    assert default_class([a_class("plain", is_default=False)]) is None

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from core import labels
-from core.model.node_claim import INITIALIZED, INSTANCE_TERMINATING, Condition
+from core.model.plan import INITIALIZED, INSTANCE_TERMINATING, Condition
 from core.model.state_node import KnownStateNodes, StateNode, state_nodes
 from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, UNREGISTERED, Taint
-from core.pods.disposition import reschedulable
-from core.reasons.claim import ClaimReason
+from core.pods import reschedulable
+from core.reasons.code import ClaimReason
 from tests.builders import NOW, a_node_of, a_pod, a_snapshot, a_type
 
 TYPE = a_type()

@@ -7,7 +7,7 @@ from functools import cache
 from types import SimpleNamespace
 
 from core.api.translation import KEPT, node_pool
-from core.identity_cache import ByIdentity
+from core.interpreter import ByIdentity
 from tests.mutation.caches import Caches
 from tests.unit.api.objects import NODE_POOL
 

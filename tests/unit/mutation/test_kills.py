@@ -17,7 +17,7 @@ from tests.mutation.mutants import Mutant
 from tests.mutation.places import Place
 from tests.mutation.warm import Warm
 
-MUTANT = Mutant("core/launch/request_pace.py", 1, 0, 0, "a", "b")
+MUTANT = Mutant("core/launch/selection.py", 1, 0, 0, "a", "b")
 PLACE = Place("f", 1, 1, 1, ())
 OWN_TESTS = f"tests/unit/mutation/cases_for_kills_{os.getpid()}.py"
 """Written for the time of a test; several processes may run these."""

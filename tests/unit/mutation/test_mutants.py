@@ -103,8 +103,8 @@ def test_what_somebody_sees_is_not_left_out(source: str) -> None:
 
 def test_a_module_without_tests_of_its_own_is_asked_of_those_beside_it() -> None:
     """Those of an area take an hour to measure on a busy machine; a module without its own would be asked of nothing."""
-    found = [Mutant(path, 1, 0, 0, "a", "b") for path in ("core/pools/overlays.py", "core/pools/no_such.py")]
-    assert selection.own_suites(found) == ["tests/unit/pools/test_overlays.py", "tests/unit/pools"]
+    found = [Mutant(path, 1, 0, 0, "a", "b") for path in ("core/pools.py", "core/pools/no_such.py")]
+    assert selection.own_suites(found) == ["tests/unit/test_pools.py", "tests/unit/pools"]
 
 
 def test_whole_results_are_asked_with_the_tests_of_a_module() -> None:
@@ -119,10 +119,10 @@ def test_whole_results_are_asked_with_the_tests_of_a_module() -> None:
 
 def test_what_is_left_out_is_counted_by_area() -> None:
     """The page says how many faults were not drawn, and why: a kind that grows unnoticed would raise the score."""
-    found = not_drawn(["core/packing/search_settings.py", "core/pools/pool_types.py", "core/pools/overlays.py"])
+    found = not_drawn(["core/packing/settings.py", "core/pools.py", "core/pools.py"])
     assert found["core/packing"]["tuning"] > 50
     assert found["core/pools"]["cache size"] >= 3
-    assert found["core/pools"]["listed"] == sum(e.file == "core/pools/overlays.py" for e in equivalent.entries())
+    assert found["core/pools"]["listed"] == sum(e.file == "core/pools.py" for e in equivalent.entries())
 
 
 def test_a_sample_is_kept_beside_those_of_other_areas(tmp_path: Path) -> None:
@@ -168,10 +168,10 @@ def test_a_table_beside_a_test_is_part_of_its_text() -> None:
 
 def test_a_constant_is_asked_of_the_tests_of_its_module_whatever_they_name() -> None:
     """A test of all kinds names none of them: a fault in one was asked of nothing, and counted as a survivor."""
-    path = "core/manifests/wire/api_resources.py"
+    path = "core/manifests/wire/resources.py"
     source = (ROOT / path).read_text()
     one = next(m for m in mutants(path, source) if m.was == "False" and "CSI_NODES" in source.splitlines()[m.line - 1])
-    own = "tests/unit/manifests/wire/test_api_resources.py::test"
+    own = "tests/unit/manifests/wire/test_resources.py::test"
     asked = selection.tests_at_import(
         one, place_of(one, source), CoverageMap({}), [own, "tests/unit/manifests/test_pods.py::test"]
     )
@@ -180,16 +180,16 @@ def test_a_constant_is_asked_of_the_tests_of_its_module_whatever_they_name() -> 
 
 def test_what_a_module_makes_of_a_constant_carries_its_fault() -> None:
     """Here and in other modules: the rules of a class are what its definition for the API server is made of."""
-    made = selection.made_of(("_cel_family_is",), "core/api/schemas/ec2_node_class_rules.py")
+    made = selection.made_of(("_cel_family_is",), "core/api/schemas/ec2_node_class.py")
     assert {"_CEL_LACKS", "INSTANCE_RULES", "EC2NodeClassSpec", "EC2NodeClassObject", "KINDS"} <= set(made)
     made = selection.made_of(("QualifiedName",), "core/api/schemas/fields.py")
     assert {"TaintEntry", "NodePoolSpec", "MODELS"} <= set(made), "it is taken of the module, not imported by its name"
-    assert selection.made_of(("as_v1",), "core/api/conversion.py") == ()
+    assert selection.made_of(("as_v1",), "core/api/older_versions.py") == ()
 
 
 def test_each_mutant_changes_the_code_and_parses() -> None:
     """Every mutant of one of the project's modules parses, differs, and keeps the line numbers."""
-    path = "core/disruption/budgets/node_pool_budgets.py"
+    path = "core/disruption/budgets.py"
     source = (ROOT / path).read_text()
     found = mutants(path, source)
     assert len(found) > 50
@@ -227,7 +227,7 @@ def test_every_area_has_modules_and_tests() -> None:
 
 
 def test_a_test_belongs_to_the_area_that_names_its_folder() -> None:
-    assert is_of_area("tests/unit/brakes/test_breaker.py::test_one", "core/brakes")
+    assert is_of_area("tests/unit/test_breakers.py::test_one", "core/brakes")
     assert not is_of_area("tests/unit/brakesmen/test_one.py::test_one", "core/brakes")
 
 
@@ -243,14 +243,14 @@ def test_a_mutant_lies_in_a_statement_of_a_function_or_runs_at_import() -> None:
 
 
 def test_an_entry_without_its_mutant_is_reported() -> None:
-    path = "core/brakes/breaker.py"
+    path = "core/breakers.py"
     gone = Equivalent(path, "failures_of", "x == 1", "x != 1", "nobody ever reads this")
     assert equivalent.stale([gone]) == [f"{path}: failures_of: there is no `x == 1` → `x != 1`"]
     assert named.stale([Named(path, "no such text", "", "nothing")])
 
 
 def test_a_listed_mutant_is_not_drawn() -> None:
-    path = "core/brakes/breaker.py"
+    path = "core/breakers.py"
     one, *others = mutants(path, (ROOT / path).read_text())
     entry = Equivalent(path, place_of(one, (ROOT / path).read_text()).function, one.was, one.now, "only for this test")
     left = equivalent.without([one, *others], [entry])
@@ -260,7 +260,7 @@ def test_a_listed_mutant_is_not_drawn() -> None:
 
 def test_an_entry_means_one_mutant() -> None:
     """Another one of the same text may be a real fault: it must be drawn."""
-    path = "core/price_terms/terms.py"
+    path = "core/price_terms.py"
     every = [one for one in mutants(path, (ROOT / path).read_text()) if (one.was, one.now) == ("0", "1")]
     several = Equivalent(path, "charged", "0", "1", "only for this test")
     (said,) = equivalent.stale([several])
@@ -312,7 +312,7 @@ def test_named_faults_are_played_by_area() -> None:
 
 def test_named_faults_are_played_by_module() -> None:
     """Those of one module are asked of its own tests in seconds."""
-    paths = ["core/launch/template.py", "core/scheduling/plan_output.py"]
+    paths = ["core/launch/template.py", "core/scheduling/planner.py"]
     assert {fault.path for fault in faults(sorted(SUITES), paths)} == set(paths)
 
 

@@ -64,10 +64,7 @@ def test_the_page_counts_what_is_not_drawn_and_says_why() -> None:
     new["figures"]["ownTestsAlone"] = True
     new["figures"]["leftOut"] = {"core/packing": {"tuning": 75, "listed": 3}}
     text = proven({"machine": MACHINE, "steps": {"mutants": old, "mutants-packing": new}})
-    assert (
-        "| tuning | 75 | a number of `core/packing/search_settings.py` or `core/packing/size_settings.py` plus one"
-        in text
-    )
+    assert "| tuning | 75 | a number of `core/packing/settings.py` or `core/packing/settings.py` plus one" in text
     assert "9 of 9 (100 %): fewer than the tests of their area would" in text
     assert "| one by one | 3 | each with its reason in `tests/mutation/equivalent.toml` |" in text
     assert "not drawn" not in proven({"machine": MACHINE, "steps": {"mutants": old}})

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from core.packing.column_generation.columns import Columns
+from core.packing.columns import Columns
 from core.packing.problem import Floats, Ints, Packing, PackingProblem
-from core.packing.search_settings import DEFAULT_SETTINGS
+from core.packing.settings import DEFAULT_SETTINGS
 
 SETTINGS: Final = DEFAULT_SETTINGS
 CPU, MEMORY = 1000, 2**30

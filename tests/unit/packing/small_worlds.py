@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from core.packing.fleet_target import NO_GROUP, FleetProblem
 from core.packing.problem import Bools, Ints, PackingProblem
-from core.packing.target.fleet_problem import NO_GROUP, FleetProblem
 
 CPU, MEMORY = 1000, 2**20
 SIZES = (2, 4, 8, 16)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from core import labels
-from core.model.feature_gates import FeatureGates
-from core.model.overlay import NodeOverlay
-from core.model.snapshot import Options
+from core.model.snapshot import FeatureGates, NodeOverlay, Options
 from core.model.values.requirements import Requirement
-from core.reasons.pod import PodReason
+from core.reasons.pods import PodReason
 from tests.builders import ZONES, a_pod, a_pool
 from tests.unit.scheduling.greedy.types_for_tests import LARGE, SMALL
 from tests.unit.scheduling.reading import plan_of, reasons_of

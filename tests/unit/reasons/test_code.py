@@ -11,20 +11,21 @@ import msgspec
 import pytest
 
 from adapters.run_report import Decision
-from core.brakes.brake import BrakeKind
-from core.reasons.binding import BindingReason
-from core.reasons.claim import ClaimReason
-from core.reasons.code import DocumentedCode, ReasonCode
-from core.reasons.command import CommandReason
-from core.reasons.decision import DecisionKind
-from core.reasons.drain import DrainReason, EvictionReason, HeldPodReason
-from core.reasons.drift import DriftReason
-from core.reasons.node import NodeReason
-from core.reasons.pod import PodReason
-from core.reasons.run import FailureReason, RunReason
+from core.brakes import Action, BrakeKind, action_of
+from core.lifecycle.deletion import VOLUNTARY
+from core.reasons.code import (
+    BUDGETED,
+    ClaimReason,
+    DecisionKind,
+    DocumentedCode,
+    ReasonCode,
+    TargetReason,
+    TerminationReason,
+)
+from core.reasons.nodes import DrainReason, DriftReason, EvictionReason, HeldPodReason, NodeReason
+from core.reasons.pods import BindingReason, PodReason
+from core.reasons.runs import CommandReason, FailureReason, RunReason
 from core.reasons.takeover import AdoptionReason, ReleaseReason
-from core.reasons.target import TargetReason
-from core.reasons.termination import TerminationReason
 from tests import reference
 
 ROOT = Path(__file__).parents[3]
@@ -137,3 +138,25 @@ def test_a_clause_begins_in_lower_case_unless_it_begins_with_a_name() -> None:
     assert NodeReason.BUDGET.meaning[0].isupper()
     assert NodeReason.BUDGET.clause[0].islower()
     assert not any(code.clause.startswith("karpenter") for enum in ENUMERATIONS for code in enum)
+
+
+# Codes for the state of a target begin with the object that they are about.
+
+
+def test_each_code_begins_with_its_subject() -> None:
+    assert all(code.startswith("Target") for code in TargetReason)
+
+
+# Termination reasons in rows of other versions.
+
+
+def test_reasons_stored_by_another_version_can_be_read() -> None:
+    assert TerminationReason.stored("Expired") is TerminationReason.EXPIRED
+    assert TerminationReason.stored("FromTheFuture") is TerminationReason.OTHER
+
+
+def test_an_unknown_reason_is_mandatory() -> None:
+    """Only voluntary disruptions wait for brakes and budgets."""
+    assert TerminationReason.OTHER not in VOLUNTARY
+    assert action_of(TerminationReason.OTHER) is Action.EVACUATE
+    assert all(action_of(reason) is Action.DISRUPT for reason in BUDGETED)

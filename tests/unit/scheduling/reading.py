@@ -7,7 +7,7 @@ from typing import Any
 from core.model.plan import Plan, PlannedClaim
 from core.scheduling import schedule
 from core.scheduling.context import SchedulingContext
-from core.scheduling.pods.pod_group import PodGroup
+from core.scheduling.pods import PodGroup
 from tests.builders import a_snapshot
 
 

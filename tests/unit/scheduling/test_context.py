@@ -3,15 +3,99 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from core import labels
-from core.model.pod import Owner, PodAffinityTerm
-from core.model.policy import PodDisruptionBudget
-from tests.builders import NOW, ZONES, a_node_of, a_pod, a_selector, a_type
-from tests.unit.scheduling.reading import context_of
+from core.model.pod import (
+    EBS_DRIVER,
+    WAIT_FOR_FIRST_CONSUMER,
+    HostPort,
+    NodeSelectorTerm,
+    Owner,
+    PodAffinityTerm,
+    PreferredTerm,
+    StorageClass,
+    TopologySpread,
+    VolumeUse,
+)
+from core.model.snapshot import Options, PodDisruptionBudget
+from core.model.values.requirements import Requirement, Requirements
+from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
+from core.reasons.pods import PodReason
+from core.scheduling.context import PodGroups, is_virtual, pending_pods
+from core.scheduling.pods import TOLERATE_PREFERENCES
+from core.scheduling.primitives import IMPOSSIBLE
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
+from tests.unit.scheduling.reading import context_of, group_of, places, plan_of, reasons_of
+
+# Which pods are planned for.
+
+
+TYPE = a_type("m", cpu="4", memory="16Gi")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"node_name": "gone"},
+        {"nominated_node_name": "n"},
+        {"is_gated": True},
+        {"phase": "Succeeded"},
+        {"deleted_at": NOW},
+        {"owners": (Owner("DaemonSet", "d"),)},
+        {"owners": (Owner("Node", "n"),)},
+    ],
+)
+def test_pods_that_need_no_node_are_ignored(changes: dict[str, Any]) -> None:
+    """Otherwise, a node would be launched for a pod that never comes."""
+    plan = plan_of(types=(TYPE,), pods=(a_pod("p", **changes),))
+    assert (plan.claims, plan.bindings, plan.unschedulable) == ((), (), ())
+
+
+def test_in_a_live_cluster_only_pods_marked_unschedulable_are_planned_for() -> None:
+    """Otherwise, nodes would be launched for pods that are about to be bound."""
+    live = Options(requires_unschedulable_mark=True)
+    pods = (a_pod("fresh", cpu="500m"), a_pod("marked", is_marked_unschedulable=True))
+    assert set(places(plan_of(types=(TYPE,), pods=pods, options=live))) == {"marked"}
+
+
+def selecting(key: str, operator: str = "Exists") -> Any:
+    return a_pod("p", required_terms=(NodeSelectorTerm((Requirement.of(key, operator),)),))
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        (selecting("karpenter.sh/custom"), PodReason.RESTRICTED_LABEL),
+        (selecting(labels.HOSTNAME), PodReason.RESTRICTED_LABEL),
+        (selecting(labels.NODEPOOL, "DoesNotExist"), PodReason.OPTED_OUT),
+        (a_pod("p", required_terms=(NodeSelectorTerm(uses_fields=True),)), PodReason.UNSUPPORTED_AFFINITY),
+        (a_pod("p", required_terms=(NodeSelectorTerm(),)), PodReason.UNSUPPORTED_AFFINITY),
+        (a_pod("p", resource_claims=("gpu",)), PodReason.UNSUPPORTED_RESOURCE_CLAIM),
+        (a_pod("p", problem="spec.nodeSelector[a]: 'b c' cannot be the value of a label"), PodReason.INVALID_POD),
+    ],
+)
+def test_pods_that_cannot_be_planned_for_say_why(pod: Any, reason: str) -> None:
+    """Otherwise, they would be reported as too large, or silently dropped."""
+    plan = plan_of(types=(TYPE,), pods=(pod,))
+    assert (reasons_of(plan), plan.claims) == ({"p": reason}, ())
+
+
+def test_one_impossible_pod_does_not_affect_the_others() -> None:
+    """Otherwise, one bad object stops all others."""
+    plan = plan_of(types=(TYPE,), pods=(selecting("karpenter.sh/custom"), a_pod("q")))
+    assert set(places(plan)) == {"q"}
+
+
+def test_pending_pods_are_sorted_by_name() -> None:
+    """Otherwise, the plan depends on how the API server lists them."""
+    found = pending_pods(a_snapshot(pods=(a_pod("b"), a_pod("a"), a_pod("bound", node_name="n"))))
+    assert [pod.name for pod in found] == ["a", "b"]
+    assert not any(map(is_virtual, found))
+
 
 SMALL, LARGE = a_type("small", cpu="2", price=0.1), a_type("large", cpu="8", price=0.4)
 
@@ -75,3 +159,135 @@ def test_only_pods_with_rules_along_shared_domains_are_pinned() -> None:
     zones = [both.table[number].get(labels.ZONE) for number in step.alternatives]
     assert [zone.values for zone in zones if zone is not None] == [(ZONES[1],)]
     assert pinned.pod_groups.of(free).steps == both.pod_groups.of(free).steps
+
+
+# Groups of equal pods, and what each requests.
+
+
+def test_equal_pods_are_one_group_and_sizes_share_their_steps() -> None:
+    """Otherwise, each size of a pod is searched separately."""
+    context = context_of(types=(a_type(),), pods=(a_pod("a"), a_pod("b"), a_pod("large", cpu="2")))
+    assert isinstance(context.pod_groups, PodGroups)
+    a, b, large = (group_of(context, name) for name in ("a", "b", "large"))
+    assert a is b
+    assert a is not large
+    assert a.steps is large.steps
+
+
+def test_a_step_has_the_numbers_of_its_requirements() -> None:
+    """Otherwise, searches use other requirements than the pod's."""
+    spread = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=a_selector(app="web"))
+    near = PodAffinityTerm(labels.HOSTNAME, a_selector(app="web"))
+    zone = (Requirement.one_of(labels.ZONE, ZONES[0]),)
+    pods = (
+        a_pod("held", node_selector=zone),
+        a_pod("spread", labels={"app": "web"}, spreads=(spread,)),
+        a_pod("near", labels={"app": "web"}, affinity=(near,)),
+        a_pod("hopeless", resource_claims=("gpu",)),
+    )
+    context = context_of(types=(a_type(),), pods=pods)
+    held, spread_, near_, hopeless = (group_of(context, pod.name) for pod in pods)
+    (alternative,) = held.steps[0].alternatives
+    assert alternative != IMPOSSIBLE
+    assert context.table.single(alternative, labels.ZONE) == ZONES[0]
+    assert [group.steps[0].is_monotone for group in (held, spread_, near_)] == [True, False, False]
+    assert (spread_.steps[0].keys, len(spread_.steps[0].zone_rules)) == ((labels.ZONE,), 1)
+    assert (len(near_.steps[0].host_rules), near_.steps[0].keys) == (1, (labels.ZONE,))
+    assert (hopeless.steps, hopeless.reason) == ((), PodReason.UNSUPPORTED_RESOURCE_CLAIM)
+
+
+def test_only_affinity_and_spreads_over_shared_domains_may_become_easier() -> None:
+    """A failure of other pods is final for a plan; these are asked again once others have been placed."""
+    web = a_selector(app="web")
+    rules = {
+        "zones": {"spreads": (TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=web),)},
+        "hosts": {"spreads": (TopologySpread(topology_key=labels.HOSTNAME, max_skew=1, selector=web),)},
+        "near": {"affinity": (PodAffinityTerm(labels.ZONE, web),)},
+        "close": {"affinity": (PodAffinityTerm(labels.HOSTNAME, web),)},
+        "apart": {"anti_affinity": (PodAffinityTerm(labels.HOSTNAME, web),)},
+        "far": {"anti_affinity": (PodAffinityTerm(labels.ZONE, web),)},
+        "none": {},
+    }
+    found = {}
+    for name, rule in rules.items():
+        context = context_of(types=(a_type(),), pods=(a_pod(name, labels={"app": "web"}, **rule),))
+        found[name] = group_of(context, name).steps[0].is_monotone
+    assert [name for name, is_monotone in found.items() if not is_monotone] == ["zones", "near", "close"]
+    assert set(map(type, found.values())) == {bool}
+
+
+def test_a_pinned_pod_has_its_pin_and_others_have_none() -> None:
+    """Otherwise, a pod that moves leaves the zone that a rule keeps it in."""
+    pods = (a_pod("a"), a_pod("b"))
+    context = context_of(types=(a_type(),), pods=pods)
+    pin = Requirements((Requirement.one_of(labels.ZONE, ZONES[1]),))
+    pinned = context.pod_groups.pinned({pods[0].key: pin})
+    (own,), (other,) = (pinned.of(pod).steps[0].alternatives for pod in pods)
+    assert context.table[own] == pin
+    assert context.table[other] == Requirements()
+    assert pinned.of(pods[1]) is context.pod_groups.of(pods[0]) is context.pod_groups.of(pods[1])
+
+
+def test_a_pods_own_requirements_are_its_selector_first_alternative_and_heaviest_preference() -> None:
+    """The next steps take the next alternative, then the next preference."""
+    zones = [NodeSelectorTerm((Requirement.one_of(labels.ZONE, zone),)) for zone in ZONES[:2]]
+    arch = [NodeSelectorTerm((Requirement.one_of(labels.ARCH, arch),)) for arch in ("amd64", "arm64")]
+    selector = (Requirement.one_of(labels.OS, "linux"),)
+    pod = a_pod(
+        node_selector=selector,
+        required_terms=tuple(zones),
+        preferred_terms=(PreferredTerm(1, arch[0]), PreferredTerm(9, arch[1])),
+    )
+    context = context_of(types=(a_type(),), pods=(pod,))
+    steps = group_of(context, "p").steps
+    wanted = [(zones[0], arch[1]), (zones[1], arch[1]), (zones[1], arch[0]), (zones[1],), (zones[0],)]
+    assert [context.table[step.alternatives[0]] for step in steps] == [
+        Requirements((*selector, *(one for term in terms for one in term.requirements))) for terms in wanted
+    ]
+    assert [step.number for step in steps] == [0, 1, 2, 3, 4]
+    assert len({step.index for step in steps}) == len(steps)
+
+
+def test_preferences_are_ignored_where_the_policy_says_so() -> None:
+    term = NodeSelectorTerm((Requirement.one_of(labels.ARCH, "arm64"),))
+    pod = a_pod(preferred_terms=(PreferredTerm(1, term),))
+    for policy, steps in (("Respect", 2), ("Ignore", 1)):
+        context = context_of(types=(a_type(),), pods=(pod,), options=Options(preference_policy=policy))
+        assert len(group_of(context, "p").steps) == steps
+
+
+def test_a_pod_tolerates_preferences_of_nodes_at_last_where_there_are_any() -> None:
+    """The step costs a search of all nodes, so it is only made if any taint asks for it."""
+    soft, hard = Taint("team", PREFER_NO_SCHEDULE, "a"), Taint("team", NO_SCHEDULE, "a")
+    node_of = {taint: a_node_of(a_type(), taints=(taint,)) for taint in (soft, hard)}
+    cases = (
+        ({"node_pools": (a_pool(taints=(hard, soft)),)}, True),
+        ({"node_pools": (a_pool(taints=(hard,)),)}, False),
+        ({"nodes": (node_of[soft][1],), "node_claims": (node_of[soft][0],)}, True),
+        ({"nodes": (node_of[hard][1],), "node_claims": (node_of[hard][0],)}, False),
+    )
+    for world, tolerates in cases:
+        last = group_of(context_of(types=(a_type(),), pods=(a_pod(),), **world), "p").steps[-1]
+        assert (TOLERATE_PREFERENCES in last.demands.tolerations) is tolerates
+
+
+def test_a_group_is_plain_if_no_constraint_concerns_it() -> None:
+    """Constraints are not asked about plain pods at all."""
+    pods = (a_pod("plain"), a_pod("port", host_ports=(HostPort(80),)))
+    context = context_of(types=(a_type(),), pods=pods)
+    assert [group_of(context, pod.name).is_plain for pod in pods] == [True, False]
+
+
+def test_a_pod_with_volumes_has_their_requirements() -> None:
+    """Otherwise, it is placed in another zone than its volume."""
+    storage = StorageClass(
+        name="gp3",
+        provisioner=EBS_DRIVER,
+        binding_mode=WAIT_FOR_FIRST_CONSUMER,
+        allowed_topologies=(NodeSelectorTerm((Requirement.one_of(labels.ZONE, ZONES[2]),)),),
+    )
+    pod = a_pod(volumes=(VolumeUse("", ephemeral="scratch", storage_class="gp3"),))
+    context = context_of(types=(a_type(),), pods=(pod,), storage_classes=(storage,))
+    group = group_of(context, "p")
+    assert [context.table.single(way, labels.ZONE) for way in group.steps[0].alternatives] == [ZONES[2]]
+    assert not group.is_plain

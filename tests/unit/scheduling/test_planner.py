@@ -2,14 +2,260 @@
 
 from __future__ import annotations
 
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import msgspec
+import pytest
+from msgspec import structs
 
 from core import labels
-from core.model.pod import PodAffinityTerm
-from core.model.snapshot import Options, Snapshot
-from core.reasons.pod import PodReason
-from core.scheduling import Planner, schedule
-from tests.builders import a_node_of, a_pod, a_selector, a_snapshot, a_type
+from core.codec import encode_plan
+from core.model.plan import LAUNCHED, BufferRoom, Plan, PlannedClaim
+from core.model.pod import Owner, Pod, PodAffinityTerm, TopologySpread
+from core.model.snapshot import BEST_EFFORT, CapacityBuffer, DaemonSet, FeatureGates, Options, Snapshot
+from core.model.values.quantity import nanodollars
+from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
+from core.packing.settings import DEFAULT_SETTINGS, SearchBudget
+from core.reasons.pods import PodReason
+from core.scheduling import schedule
+from core.scheduling.planner import Planner, default_steps, improved, planned_claims
+from core.scheduling.scheduler import GreedyScheduler, queue_of
+from tests.builders import CLASS_REF, NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
+from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved, greedy
+from tests.unit.scheduling.reading import context_of, places, plan_of, zones
+
+# When a greedy plan is searched, and what the search saves.
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_new_nodes_become_cheaper_and_the_gap_is_known() -> None:
+    """The greedy planner chooses the wrong mix of CPU and memory; the gap shows how much it costs."""
+    cluster = a_cluster()
+    before, after = greedy(cluster), schedule(cluster)
+    assert after.cost.hourly < before.cost.hourly * 0.95
+    assert after.cost.lower_bound is not None
+    assert after.cost.lower_bound <= after.cost.hourly <= after.cost.lower_bound * 1.08
+    assert before.cost.lower_bound is None
+
+
+def test_without_a_bound_the_size_of_the_plan_limits_the_search() -> None:
+    """Otherwise, plans in a pull request vary with the speed of the machine."""
+    cluster = a_cluster(steps=None)
+    plans = {encode_plan(schedule(cluster, clock)) for clock in (lambda: 0.0, iter_clock(0.001), iter_clock(0.003))}
+    assert len(plans) == 1
+    assert schedule(cluster, lambda: 0.0).cost.hourly < greedy(cluster).cost.hourly
+
+
+def test_a_plan_whose_bound_nobody_reads_is_the_same_plan() -> None:
+    """A simulation of a week reads no bound; its nodes must be those of the functions."""
+    proven, unproven = (Planner(a_cluster()).plan(proves=proves) for proves in (True, False))
+    assert (proven.claims, proven.bindings) == (unproven.claims, unproven.bindings)
+    assert proven.cost.hourly == unproven.cost.hourly
+    assert (unproven.cost.lower_bound or 0) < (proven.cost.lower_bound or 0)
+
+
+def iter_clock(tick: float) -> Callable[[], float]:
+    """A clock that advances with each question and never reaches the end."""
+    passed = itertools.count()
+    return lambda: min(0.99, next(passed) * tick)
+
+
+def test_a_caller_out_of_time_still_gets_a_complete_plan() -> None:
+    """Otherwise, a tight deadline leaves pods without a node."""
+    cluster = a_cluster(steps=None)
+    plan = schedule(cluster, lambda: True)
+    assert sum(len(claim.pods) for claim in plan.claims) == 60
+    assert plan.cost.hourly <= greedy(cluster).cost.hourly
+
+
+def test_two_pods_on_a_node_far_too_large_are_worth_the_solver() -> None:
+    """Otherwise, one large GPU machine is launched where two small ones cost a quarter."""
+    one, eight = (
+        a_type(f"gpu-{n}", cpu=str(4 * n), memory=f"{16 * n}Gi", price=price, extra={"nvidia.com/gpu": str(n)})
+        for n, price in ((1, 0.5), (8, 4.0))
+    )
+    jobs = tuple(a_pod(f"job{i}", cpu="3", memory="12Gi", extra={"nvidia.com/gpu": "1"}) for i in range(2))
+    pool = a_pool("gpu", ON_DEMAND, limits={"nvidia.com/gpu": 8})
+    plan = schedule(a_cluster(types=(one, eight), node_pools=(pool,), pods=jobs))
+    assert [claim.instance_types for claim in plan.claims] == [("gpu-1",), ("gpu-1",)]
+
+
+def test_one_node_never_costs_more_than_a_node_for_each_pod() -> None:
+    """If the cost was within a fifth of the arithmetic bound, no search was made."""
+    types = (a_type("small", cpu="1", memory="4Gi", price=0.04), a_type("large", cpu="8", memory="32Gi", price=0.23))
+    pods = tuple(a_pod(f"p{number}", cpu="1", memory="1Gi") for number in range(5))
+    plan = schedule(a_cluster(types=types, node_pools=(a_pool("default", ON_DEMAND),), pods=pods))
+    assert plan.cost.hourly == 5 * 40_000_000
+
+
+def test_a_handful_of_pods_needs_no_solver() -> None:
+    """Loading numpy and HiGHS takes longer than planning for one pod, and little can be saved."""
+    program = (
+        "import sys; from tests.unit.scheduling.test_planner import *\n"
+        "for name in [n for n in sys.modules if n.partition('.')[0] in ('numpy', 'highspy')]: sys.modules[name] = None\n"
+        "small = tuple(a_pod(f'p{i}', cpu='500m', memory='2Gi') for i in range(3))\n"
+        "plan = schedule(a_cluster(pods=small))\n"
+        "assert len(plan.claims) == 1 and 0 < plan.cost.lower_bound <= plan.cost.hourly\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)  # noqa: S603 - our own interpreter and program
+
+
+def test_without_a_budget_nothing_is_searched() -> None:
+    """Otherwise, a caller that only asks for a plan waits for the solver."""
+    context, solution = greedily_solved(a_cluster())
+    for budget in (None, SearchBudget(0)):
+        found, cost = improved(context, solution, budget, DEFAULT_SETTINGS)
+        assert found is solution
+        assert cost.hourly == sum(claim.price for claim in solution.claims)
+
+
+def test_the_larger_a_plan_the_fewer_steps_it_gets() -> None:
+    limits = structs.replace(
+        DEFAULT_SETTINGS.optimizer, default_steps_offset=10, default_steps_machines=1000, default_steps_min=7
+    )
+    settings = structs.replace(DEFAULT_SETTINGS, optimizer=limits)
+    steps = [default_steps(SimpleNamespace(claims=[None] * claims), settings) for claims in (0, 1, 90, 132, 133, 999)]
+    assert steps == [100, 90, 10, 7, 7, 7]
+
+
+# Claims with the names that the plan gives them.
+
+
+def test_claims_are_numbered_by_pool_and_list_their_types_by_price() -> None:
+    """Otherwise, two claims of a plan have one name, or a launch begins with an expensive type."""
+    expensive, cheap = a_type("a", cpu="4", price=0.4), a_type("b", cpu="4", price=0.3)
+    own = Requirement.one_of("team", "x")
+    context = context_of(
+        types=(expensive, cheap), pods=(a_pod("p", cpu="3"), a_pod("q", cpu="3")), node_pools=(a_pool("main", own),)
+    )
+    solution = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    first, second = planned_claims(solution.claims, context.axis, context.table.well_known)
+    assert (first.name, second.name) == ("main-0", "main-1")
+    assert first.instance_types == ("b", "a")
+    assert first.labels["team"] == "x"
+    assert sorted((*first.pods, *second.pods)) == ["default/p", "default/q"]
+    asked = {requirement.key: requirement.values for requirement in first.requirements}
+    assert asked[labels.CAPACITY_TYPE] == tuple(sorted((labels.ON_DEMAND, labels.SPOT)))
+    assert first.resources["cpu"] == 3000
+
+
+def test_a_claim_has_the_terms_of_its_node_pool() -> None:
+    """A term that is lost here reaches no node: it would never expire, and its drain would never end."""
+    terms = {"expire_after": timedelta(hours=1), "termination_grace_period": timedelta(minutes=1)}
+    flexible = Requirement(labels.INSTANCE_TYPE, True, (), min_values=1)
+    context = context_of(types=(a_type(),), pods=(a_pod(),), node_pools=(a_pool("main", flexible, **terms),))
+    solution = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    (claim,) = planned_claims(solution.claims, context.axis, context.table.well_known)
+    assert {name: getattr(claim, name) for name in terms} == terms
+    assert (claim.annotations[labels.MIN_VALUES_RELAXED], claim.min_values_relaxed) == ("false", False)
+
+
+def test_every_field_of_a_claim_comes_from_pool_pods_and_types() -> None:
+    """What is lost here is missing on the node: a taint keeps no pod off, a hash tells no drift, a label binds no pod."""
+    keep_out, boots = Taint("team", NO_SCHEDULE), Taint("boots", NO_SCHEDULE)
+    pool = a_pool(
+        "main",
+        Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2),
+        Requirement.of("rack", "Exists"),
+        Requirement.one_of("team", "x"),
+        labels={"own": "1"},
+        annotations={"note": "n"},
+        template_hash="h",
+        taints=(keep_out,),
+        startup_taints=(boots,),
+    )
+    zones = Requirement.one_of(labels.ZONE, *ZONES[:2])
+    pod = a_pod("p", tolerations=(Toleration("team", "Exists"),), node_selector=(zones,))
+    types = (a_type("a", price=0.2), a_type("b", price=0.1, zones=ZONES[:1]))
+    (claim,) = plan_of(types=types, node_pools=(pool,), pods=(pod,)).claims
+    both = (labels.ON_DEMAND, labels.SPOT)
+    assert claim == PlannedClaim(
+        name="main-0",
+        node_pool="main",
+        node_class=CLASS_REF,
+        labels={
+            f"{CLASS_REF.group}/ec2nodeclass": "default",
+            labels.NODEPOOL: "main",
+            "own": "1",
+            "rack": "0",
+            "team": "x",
+        },
+        annotations={
+            labels.MIN_VALUES_RELAXED: "false",
+            labels.NODEPOOL_HASH: "h",
+            labels.NODEPOOL_HASH_VERSION: labels.HASH_VERSION,
+            "note": "n",
+        },
+        taints=(keep_out,),
+        startup_taints=(boots,),
+        requirements=(
+            Requirement.one_of(f"{CLASS_REF.group}/ec2nodeclass", "default"),
+            Requirement.one_of(labels.CAPACITY_TYPE, *both),
+            Requirement.one_of(labels.NODEPOOL, "main"),
+            Requirement(labels.INSTANCE_TYPE, False, ("a", "b"), min_values=2),
+            Requirement.one_of("own", "1"),
+            Requirement.of("rack", "Exists"),
+            Requirement.one_of("team", "x"),
+            zones,
+        ),
+        instance_types=("b", "a"),
+        zones=ZONES[:2],
+        capacity_types=both,
+        resources={"cpu": 1000, "memory": 2**30, "pods": 1},
+        pods=("default/p",),
+        price=nanodollars(0.04),
+    )
+
+
+def test_a_claim_of_a_pool_without_hash_or_min_values_carries_neither() -> None:
+    (claim,) = plan_of(types=(a_type(),), pods=(a_pod("p"),)).claims
+    assert claim.annotations == {}
+
+
+def test_pods_of_daemon_sets_count_in_the_resources() -> None:
+    """A node that is too small for its agents leaves a pod without a place."""
+    agent = DaemonSet(namespace="kube-system", name="agent", spec=a_pod(cpu="200m", memory="1Gi").spec)
+    (claim,) = plan_of(types=(a_type(),), pods=(a_pod("p"), a_pod("q", cpu="500m")), daemon_sets=(agent,)).claims
+    assert claim.pods == ("default/p", "default/q")
+    assert claim.resources == {"cpu": 1700, "memory": 3 * 2**30, "pods": 3}
+
+
+def test_min_values_that_were_lowered_are_written_as_lowered() -> None:
+    """BestEffort says what the claim was launched with, and that it is less than was asked for."""
+    pool = a_pool("main", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 3))
+    options = Options(min_values_policy=BEST_EFFORT)
+    (claim,) = plan_of(types=(a_type("a"), a_type("b")), node_pools=(pool,), pods=(a_pod("p"),), options=options).claims
+    (asked,) = (one for one in claim.requirements if one.key == labels.INSTANCE_TYPE)
+    assert (asked.values, asked.min_values) == (("a", "b"), 2)
+    assert (claim.min_values_relaxed, claim.annotations[labels.MIN_VALUES_RELAXED]) == (True, "true")
+
+
+def test_the_room_of_a_buffer_is_counted_on_nodes_on_new_ones_and_where_there_is_none() -> None:
+    claim, node = a_node_of(a_type("old"))
+    buffer = CapacityBuffer(namespace="default", name="spare", pods=4, spec=a_pod(cpu="1500m").spec)
+    plan = plan_of(
+        types=(a_type("m"),),
+        node_pools=(a_pool(limits={"cpu": 6_000}),),
+        nodes=(node,),
+        node_claims=(claim,),
+        buffers=(buffer,),
+        options=Options(feature_gates=FeatureGates(capacity_buffer=True)),
+        pods=(a_pod("p", cpu="400m"),),
+    )
+    assert plan.buffers == (BufferRoom("default/spare", on_existing=1, on_new=2, without_room=1),)
+    assert sorted(len(one.buffer_pods) for one in plan.claims) == [1, 1]
+    assert all(one.pods == () for one in plan.claims)
+
 
 SMALL, LARGE = a_type("small", cpu="2", price=0.1), a_type("large", cpu="8", price=0.4)
 APART = {"labels": {"app": "a"}, "anti_affinity": (PodAffinityTerm(labels.HOSTNAME, a_selector(app="a")),)}
@@ -67,3 +313,107 @@ def test_without_steps_and_clock_nothing_is_proven_about_the_greedy_plan() -> No
     assert schedule(snapshot).cost.lower_bound is None
     searched = msgspec.structs.replace(snapshot, options=Options(improve_iterations=10))
     assert schedule(searched).cost.lower_bound is not None
+
+
+# Pods on nodes that go: those that end keep others away to the last, and those that stay there count until then.
+
+
+TYPE = a_type("m", cpu="4", zones=ZONES[:2])
+WEB, DATA = a_selector(app="web"), a_selector(app="data")
+STATEFUL, DAEMON = (Owner(kind, "s", "apps/v1", is_controller=True) for kind in ("StatefulSet", "DaemonSet"))
+
+
+def apart(key: str, app: str) -> tuple[PodAffinityTerm, ...]:
+    """Anti-affinity to the pods of an app."""
+    return (PodAffinityTerm(key, a_selector(app=app)),)
+
+
+def running(name: str, app: str, node: str = "node-1", **changes: Any) -> Pod:
+    """A pod that runs on a node."""
+    return a_pod(name, labels={"app": app}, node_name=node, phase="Running", **changes)
+
+
+def planned(*pods: Pod) -> Plan:
+    """The plan beside one node that has room for all."""
+    claim, node = a_node_of(TYPE)
+    return plan_of(types=(TYPE,), pods=pods, nodes=(node,), node_claims=(claim,))
+
+
+def moved(*pods: Pod, **changes: Any) -> Plan:
+    """The plan if `node-1` vanished; `node-2` is in the same zone."""
+    pairs = (a_node_of(TYPE), a_node_of(TYPE, "node-2"))
+    world = {"nodes": tuple(node for _, node in pairs), "node_claims": tuple(claim for claim, _ in pairs)}
+    snapshot = a_snapshot(types=(TYPE,), pods=pods, **world, **changes)
+    return Planner(snapshot).what_if(["node-1"], consolidation=False).plan
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [({}, "new"), ({"deleted_at": NOW}, "new"), ({"phase": "Succeeded"}, "node-1"), ({"phase": "Failed"}, "node-1")],
+)
+def test_what_a_pod_avoids_stays_away_until_it_is_gone(changes: dict[str, Any], place: str) -> None:
+    """Otherwise, a pod is planned for a node to which kube-scheduler does not bind it (Karpenter: ForPodsWithAntiAffinity)."""
+    guard = msgspec.structs.replace(running("guard", "data", anti_affinity=apart(labels.HOSTNAME, "web")), **changes)
+    found = places(planned(guard, a_pod("w", labels={"app": "web"})))["w"]
+    assert (found == "node-1") == (place == "node-1")
+
+
+@pytest.mark.parametrize(("deleted_at", "is_joined"), [(None, False), (NOW, True)])
+def test_a_pod_that_ends_is_no_company_and_no_obstacle(deleted_at: Any, *, is_joined: bool) -> None:
+    """Karpenter: IgnoredForTopology; a new node would be up only after the pod has gone."""
+    other = running("other", "data", deleted_at=deleted_at)
+    found = places(planned(other, a_pod("w", anti_affinity=apart(labels.HOSTNAME, "data"))))["w"]
+    assert (found == "node-1") == is_joined
+
+
+def test_a_spread_does_not_count_pods_that_end() -> None:
+    """kube-scheduler and Karpenter agree: their successors would be spread away from a zone that is empty."""
+    spread = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=WEB)
+    ending = tuple(running(f"r{n}", "web", deleted_at=NOW) for n in range(2))
+    assert places(planned(*ending, a_pod("w", labels={"app": "web"}, spreads=(spread,))))["w"] == "node-1"
+
+
+def test_a_pod_that_ends_on_a_node_that_goes_still_holds_its_zone() -> None:
+    """Its node's room is lost anyway, but the zone is not free before it is gone."""
+    guard = running("guard", "data", anti_affinity=apart(labels.ZONE, "web"), deleted_at=NOW)
+    assert zones(moved(guard, running("w", "web"))) == {"w": (ZONES[1],)}
+
+
+def test_the_successor_of_a_statefulset_s_pod_leaves_with_it() -> None:
+    """Its new place is part of the plan, so the zone that it leaves is free for the pods that it avoids."""
+    guard = running("guard", "data", owners=(STATEFUL,), anti_affinity=apart(labels.ZONE, "web"), deleted_at=NOW)
+    here = Requirement.one_of(labels.ZONE, ZONES[1])
+    guard = msgspec.structs.replace(guard, spec=msgspec.structs.replace(guard.spec, node_selector=(here,)))
+    found = moved(guard, a_pod("w", labels={"app": "web"}))
+    assert zones(found) == {"guard": (ZONES[1],)}
+    assert places(found)["w"] == "node-2"
+
+
+def test_a_daemonset_s_pod_counts_until_its_node_ends() -> None:
+    """It is there while the others find their places, and kube-scheduler counts it."""
+    guard = running("guard", "data", owners=(DAEMON,), anti_affinity=apart(labels.ZONE, "web"))
+    assert zones(moved(guard, running("w", "web"))) == {"w": (ZONES[1],)}
+    near = (PodAffinityTerm(labels.ZONE, DATA),)
+    assert places(moved(guard, running("p", "other", affinity=near)))["p"] == "node-2"
+
+
+def test_pods_of_a_vanished_node_count_nowhere() -> None:
+    """They are leftovers of the API until garbage collection takes them (Karpenter)."""
+    claim, _ = a_node_of(TYPE)
+    guard = running("guard", "data", anti_affinity=apart(labels.ZONE, "web"))
+    plan = plan_of(
+        types=(a_type("m", cpu="4", zones=ZONES[:1]),),
+        pods=(guard, a_pod("w", labels={"app": "web"})),
+        node_claims=(claim,),
+    )
+    assert plan.unschedulable == ()
+
+
+def test_pods_of_a_claim_under_way_count_where_its_node_will_be() -> None:
+    """Plans that ignored each other would need a skew that no order of binding can reach."""
+    claim, _ = a_node_of(TYPE)
+    claim = msgspec.structs.replace(claim, conditions={LAUNCHED: claim.conditions[LAUNCHED]})
+    spread = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=WEB)
+    of_web: dict[str, Any] = {"labels": {"app": "web"}, "spreads": (spread,)}
+    pods = (a_pod("expected", node_name="node-1", **of_web), a_pod("w", cpu="3500m", **of_web))
+    assert zones(plan_of(types=(TYPE,), pods=pods, node_claims=(claim,)))["w"] == (ZONES[1],)

@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import IncompleteReadError
 
-from adapters.aws.quotas import LIMITS_DUE_AFTER, AwsQuotas
-from adapters.aws.s3_quotas import S3QuotaStore
-from adapters.aws.service import AwsService
+from adapters.aws.quotas import LIMITS_DUE_AFTER, AwsQuotas, S3QuotaStore
+from adapters.aws.services import AwsService
 from adapters.ports import DeniedError, PortError
 from adapters.run_report import RunReport
 from core import labels
-from core.model.values.quota_reading import QuotaReading
-from core.model.values.vcpu_quotas import STANDARD
-from core.reasons.run import RunReason
-from lambdas.controllers.maintenance.quotas import QuotaRefresh
+from core.model.values.quotas import STANDARD, QuotaReading
+from core.reasons.runs import RunReason
+from lambdas.controllers.refresh import QuotaRefresh
 from tests.builders import NOW
 from tests.fakes.account import FakeAccount
 from tests.fakes.quotas import MemoryQuotas

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
-from adapters.observation.cluster_reader import UNBOUND, ClusterReader
-from adapters.observation.current_node_classes import CURRENT_ONLY
+from adapters.observation.cluster_reader import (
+    ASKED_EVERY,
+    CURRENT_ONLY,
+    HELD_FOR,
+    KEPT_FOR,
+    LEASE,
+    UNBOUND,
+    ClusterReader,
+    CurrentNodeClasses,
+    KarpenterPresence,
+    lacks_partition,
+    machine_of,
+    with_partition,
+)
+from adapters.ports import Instance, JsonObject, TransientError
+from core import labels
+from core.api.status import is_stale
+from core.catalogue.capacity import EFA
+from core.lifecycle.records import Machine
 from core.manifests.assemble import ObjectProblem
-from core.manifests.wire import api_resources as kinds
-from core.model.feature_gates import FeatureGates
+from core.manifests.wire import resources
+from core.model.catalogue import Catalogue, Offering
+from core.model.node_pool import NodePool
+from core.model.plan import PlannedClaim
 from core.model.pod import TopologySpread
-from core.model.snapshot import Options
-from tests.builders import a_class_manifest
+from core.model.snapshot import FeatureGates, Options
+from core.model.values.requirements import Requirement
+from core.scheduling import schedule
+from tests.builders import CLASS_REF, NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
 
 ALWAYS = {"nodes", "nodepools", "ec2nodeclasses", "daemonsets", "poddisruptionbudgets", "namespaces", "priorityclasses"}
@@ -49,7 +74,7 @@ def test_an_observation_without_pods_lists_what_repair_needs() -> None:
     found, _, calls = reader()
     objects = found.without_pods()
     assert of_lists(calls) == ["nodes", "nodepools", "ec2nodeclasses"]
-    assert [node.metadata.name for node in objects.by_kind[kinds.NODES]] == ["n"]
+    assert [node.metadata.name for node in objects.by_kind[resources.NODES]] == ["n"]
     assert (list(objects.node_pools()), list(objects.node_classes_by_name())) == (["default"], ["default"])
 
 
@@ -106,7 +131,7 @@ def test_buffers_that_name_workloads_have_these_listed_once() -> None:
 
 def test_an_object_that_cannot_be_read_is_named_and_keeps_no_other_from_being_read() -> None:
     found, lab, _ = reader()
-    kind = kinds.NAMESPACES
+    kind = resources.NAMESPACES
     for name, label in (("odd", 3), ("good", "a")):
         lab.kubernetes.put(
             {"apiVersion": "v1", "kind": kind.kind, "metadata": {"name": name, "labels": {"team": label}}}
@@ -134,3 +159,285 @@ def test_pods_are_selected_by_the_api_server() -> None:
     assert [pod.name for pod in found.pods(UNBOUND)] == ["p"]
     assert of_lists(calls) == [f"pods {UNBOUND}"]
     assert found.pods("spec.nodeName=n") == ()
+
+
+# An edited EC2NodeClass launches nothing based on the status of its old spec.
+
+
+def resolved(generation: int, ami: str = "ami-old") -> JsonObject:
+    ready = {"type": "Ready", "status": "True", "observedGeneration": generation}
+    return {"amis": [{"id": ami}], "conditions": [ready]}
+
+
+def edited() -> JsonObject:
+    return a_class_manifest(metadata={"generation": 2, "uid": "u"}, status=resolved(1))
+
+
+@pytest.mark.parametrize(("generation", "stale"), [(1, True), (2, False)])
+def test_a_status_belongs_to_a_generation(generation: int, stale: bool) -> None:
+    assert is_stale(a_class_manifest(metadata={"generation": 2}, status=resolved(generation))) is stale
+
+
+def test_a_class_without_a_status_is_not_stale() -> None:
+    assert not is_stale(a_class_manifest(metadata={"generation": 2}))
+
+
+def test_without_resolving_an_edited_class_is_not_ready() -> None:
+    """Otherwise, replacements get the old image and the new hash, and never drift."""
+    (found,) = CurrentNodeClasses().all([edited()], NOW)
+    assert "amis" not in found["status"]
+    assert found["status"]["conditions"][0]["status"] == "False"
+
+
+def test_with_resolving_it_is_resolved_again_once_a_while() -> None:
+    calls: list[str] = []
+
+    def resolve(manifest: JsonObject, _: Sequence[NodePool]) -> JsonObject:
+        calls.append(manifest["metadata"]["name"])
+        return resolved(2, "ami-new")
+
+    current = CurrentNodeClasses(resolve)
+    for now in (NOW, NOW + timedelta(seconds=1), NOW + KEPT_FOR):
+        (found,) = current.all([edited()], now)
+        assert found["status"]["amis"] == [{"id": "ami-new"}]
+    assert len(calls) == 2
+
+
+def test_ec2_is_asked_about_what_the_pools_of_the_class_may_launch() -> None:
+    """A NodePool of another class, or one that cannot be read, says nothing about it."""
+    asked: list[str] = []
+
+    def resolve(_: JsonObject, node_pools: Sequence[NodePool]) -> JsonObject:
+        asked.extend(pool.name for pool in node_pools)
+        return resolved(2)
+
+    unreadable = {**a_node_pool("unreadable"), "spec": {"template": 3}}
+    other = a_node_pool("other")
+    other["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "other"
+    CurrentNodeClasses(resolve).all([edited()], NOW, [a_node_pool("own"), unreadable, other])
+    assert asked == ["own"]
+
+
+def test_a_class_that_cannot_be_resolved_is_not_ready() -> None:
+    def fail(_: JsonObject, __: Sequence[NodePool]) -> JsonObject:
+        raise TransientError("ec2:DescribeSubnets", "timed out")
+
+    (found,) = CurrentNodeClasses(fail).all([edited()], NOW)
+    assert found["status"]["conditions"][0]["status"] == "False"
+
+
+def ordered(lab: Lab) -> Any:
+    """The parameters of the last request to EC2."""
+    return lab.cloud.orders[-1]
+
+
+def test_pods_do_not_wait_for_the_status_and_get_nodes_of_the_new_spec() -> None:
+    """Otherwise, the node keeps the new hash and the old image forever."""
+    lab = Lab()
+    lab.reconcile()
+    old = lab.kubernetes.raw(resources.EC2_NODE_CLASSES, "default")
+    lab.kubernetes.amend(
+        resources.EC2_NODE_CLASSES, "default", {"metadata": {"generation": 2}, "spec": {"detailedMonitoring": True}}
+    )
+    assert is_stale(lab.kubernetes.raw(resources.EC2_NODE_CLASSES, "default"))
+    lab.cloud.resolution = resolved(2, "ami-new")
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    assert ordered(lab).node_class["status"]["amis"] == [{"id": "ami-new"}]
+    assert lab.claim.plan.annotations[labels.NODECLASS_HASH] != old["metadata"]["annotations"][labels.NODECLASS_HASH]
+
+
+def test_a_claim_planned_before_the_edit_has_the_hash_of_the_launched_spec() -> None:
+    """Otherwise, it is replaced for a drift that it does not have."""
+    lab = Lab(launches_per_run=1)
+    lab.reconcile()
+    lab.kubernetes.put(a_pending_pod("a", cpu="3"), a_pending_pod("b", cpu="3"))
+    lab.provision()
+    lab.kubernetes.amend(
+        resources.EC2_NODE_CLASSES, "default", {"metadata": {"generation": 2}, "spec": {"detailedMonitoring": True}}
+    )
+    lab.tick(2)
+    hashes = [claim.plan.annotations[labels.NODECLASS_HASH] for claim in lab.claims if claim.machine is not None]
+    assert len(set(hashes)) == 2
+
+
+# What a machine is described as: the partition of its placement group.
+
+
+PARTITION = labels.PLACEMENT_GROUP_PARTITION
+GROUPED = msgspec.structs.replace(
+    a_type(), labels={**a_type().labels, labels.PLACEMENT_GROUP_ID: ("pg-1",), PARTITION: ("1", "2", "3")}
+)
+
+
+def an_instance(partition: int = 0) -> Instance:
+    return Instance(
+        instance_id="i-1",
+        instance_type="m5.large",
+        zone="us-east-1a",
+        capacity_type="on-demand",
+        state="running",
+        launched_at=NOW,
+        partition=partition,
+    )
+
+
+def described(*demanded: str, partition: int = 0) -> Machine:
+    """The machine of a claim whose pod demands these partitions."""
+    selector = (Requirement.one_of(PARTITION, *demanded),) if demanded else ()
+    snapshot = a_snapshot(types=(GROUPED,), node_pools=(a_pool(),), pods=(a_pod(node_selector=selector),))
+    claims: tuple[PlannedClaim, ...] = schedule(snapshot).claims
+    return machine_of(an_instance(partition), claims[0], Catalogue((GROUPED,)))
+
+
+@pytest.mark.parametrize(
+    ("demanded", "partition", "expected"), [(("2",), 0, "2"), ((), 3, "3"), ((), 0, ""), (("2", "3"), 2, "2")]
+)
+def test_a_machine_is_in_the_partition_that_was_demanded_or_that_ec2_chose(
+    demanded: tuple[str, ...], partition: int, expected: str
+) -> None:
+    machine = described(*demanded, partition=partition)
+    assert machine.labels[PARTITION] == expected
+    assert machine.labels[labels.PLACEMENT_GROUP_ID] == "pg-1"
+    assert lacks_partition(machine) is not bool(expected)
+
+
+def test_a_partition_that_ec2_tells_later_is_added() -> None:
+    machine = with_partition(described(), an_instance(partition=3))
+    assert machine.labels[PARTITION] == "3"
+    assert not lacks_partition(machine)
+
+
+def test_a_machine_without_a_placement_group_lacks_nothing() -> None:
+    """Otherwise, every node waits at its registration."""
+    (claim,) = schedule(a_snapshot(types=(a_type(),), node_pools=(a_pool(),), pods=(a_pod(),))).claims
+    assert not lacks_partition(machine_of(an_instance(), claim, Catalogue((a_type(),))))
+
+
+def an_instance_of(**changes: object) -> Instance:
+    return msgspec.structs.replace(
+        an_instance(), image_id="ami-1", subnet_id="s-1", security_groups=("sg-1", "sg-2"), **changes
+    )
+
+
+SIZED = msgspec.structs.replace(
+    a_type(extra={EFA: "1"}), labels={**a_type().labels, "size": ("large",), "sku": ("a", "b"), "team": ("x", "y")}
+)
+PLAN = PlannedClaim(name="c", node_pool="default", node_class=CLASS_REF, requirements=(Requirement.one_of("sku", "b"),))
+
+
+@pytest.mark.parametrize("interfaces", [0, 1])
+def test_a_machine_is_described_whole(interfaces: int) -> None:
+    """Of a label with several values, the one that the claim leaves; EFA only where an interface for it was launched."""
+    other = msgspec.structs.replace(SIZED, name="m5.other", labels={}, capacity={})
+    found = machine_of(an_instance_of(efa_interfaces=interfaces), PLAN, Catalogue((other, SIZED)))
+    lacking = () if interfaces else (EFA,)
+    assert found == Machine(
+        instance_id="i-1",
+        provider_id="aws:///us-east-1a/i-1",
+        offering=Offering("m5.large", "us-east-1a", "on-demand", 100_000_000),
+        image_id="ami-1",
+        subnet_id="s-1",
+        security_groups=("sg-1", "sg-2"),
+        labels={
+            labels.ARCH: "amd64",
+            labels.OS: "linux",
+            "size": "large",
+            "sku": "b",
+            labels.INSTANCE_TYPE: "m5.large",
+            labels.ZONE: "us-east-1a",
+            labels.CAPACITY_TYPE: "on-demand",
+            labels.TENANCY: "default",
+        },
+        capacity={name: amount for name, amount in SIZED.capacity.items() if name not in lacking},
+        allocatable={name: amount for name, amount in SIZED.allocatable().items() if name not in lacking},
+    )
+
+
+def test_of_a_type_that_is_not_in_the_catalogue_only_the_instance_is_known() -> None:
+    found = machine_of(an_instance_of(), PLAN, Catalogue((msgspec.structs.replace(SIZED, name="m5.other"),)))
+    assert (found.capacity, found.allocatable, found.offering.price) == ({}, {}, 0)
+    assert set(found.labels) == {labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE, labels.TENANCY}
+
+
+def test_an_instance_in_a_reservation_has_its_price_and_says_so() -> None:
+    """The price is that of its own zone, capacity type and reservation; of another one, none is known."""
+    inside = {"reservation_id": "cr-1", "reservation_type": "default"}
+    offering = Offering("m5.large", "us-east-1a", "reserved", 7, **inside)
+    catalogue = Catalogue((msgspec.structs.replace(SIZED, offerings=(*SIZED.offerings, offering)),))
+    found = machine_of(an_instance_of(capacity_type="reserved", interruptible=True, **inside), PLAN, catalogue)
+    assert found.offering == msgspec.structs.replace(offering, interruptible=True)
+    assert found.labels[labels.RESERVATION_ID] == "cr-1"
+    for elsewhere in ({"zone": "us-east-1b"}, {"reservation_id": "cr-2"}, {"capacity_type": "spot"}):
+        asked = an_instance_of(**{"capacity_type": "reserved", **inside, **elsewhere})
+        assert machine_of(asked, PLAN, catalogue).offering.price == 0
+
+
+# Karpenter's lease says whether its controller runs, and where.
+
+
+TICK = timedelta(microseconds=1)
+
+
+class Leases:
+    """The leases of a cluster, and how often they were listed; also the clock."""
+
+    def __init__(self, *leases: dict[str, Any]) -> None:
+        self.items = list(leases)
+        self.asked: list[str] = []
+        self.at = NOW
+
+    def list(self, resource: object, *, fields: str = "", labels: str = "") -> SimpleNamespace:
+        self.asked.append(fields)
+        return SimpleNamespace(items=list(self.items))
+
+    def now(self) -> datetime:
+        return self.at
+
+
+def lease(namespace: str | None = "kube-system", holder: str = "karpenter-1", renewed: object = NOW) -> dict[str, Any]:
+    where = {} if namespace is None else {"namespace": namespace}
+    time = renewed.isoformat() if isinstance(renewed, datetime) else renewed
+    return {"metadata": {"name": LEASE, **where}, "spec": {"holderIdentity": holder, "renewTime": time}}
+
+
+def presence(*leases: dict[str, Any]) -> tuple[KarpenterPresence, Leases]:
+    fake = Leases(*leases)
+    return KarpenterPresence(fake, fake), fake  # type: ignore[arg-type]  # what it uses of both
+
+
+@pytest.mark.parametrize(
+    ("leases", "namespace"),
+    [
+        ([], ""),
+        ([lease()], "kube-system"),
+        ([lease(None)], "default"),
+        ([lease("b"), lease("a")], "a"),
+        ([lease("a", holder=""), lease("b")], "b"),
+        ([lease(renewed=NOW - HELD_FOR + TICK)], "kube-system"),
+        ([lease(renewed=NOW - HELD_FOR)], ""),
+        ([lease(renewed="2026-11-01T00:00:00")], "kube-system"),
+        ([lease(renewed="soon")], "kube-system"),
+        ([lease(renewed=None)], "kube-system"),
+        ([{"metadata": {"name": LEASE}, "spec": None}], ""),
+    ],
+)
+def test_a_held_lease_says_where_karpenter_runs(leases: list[dict[str, Any]], namespace: str) -> None:
+    """In doubt it is there: two controllers that launch for one NodeClaim are worse than none."""
+    found, fake = presence(*leases)
+    assert (found.namespace(), found.is_there()) == (namespace, bool(namespace))
+    assert fake.asked == [f"metadata.name={LEASE}"]
+
+
+def test_leases_are_listed_once_in_half_a_minute() -> None:
+    found, fake = presence(lease())
+    assert found.is_there()
+    fake.items = []
+    fake.at = NOW + ASKED_EVERY - TICK
+    assert found.is_there()
+    fake.at = NOW + ASKED_EVERY
+    assert not found.is_there()
+    fake.items = [lease(renewed=fake.at)]
+    fake.at += ASKED_EVERY - TICK
+    assert not found.is_there()
+    assert len(fake.asked) == 2

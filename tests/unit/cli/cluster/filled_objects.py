@@ -9,9 +9,8 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import decoding, resources
+from core.manifests.wire.resources import Resource
 
 CRDS: Final = Path(__file__).parents[4] / "crds"
 
@@ -56,8 +55,8 @@ _NOT_WRITTEN: Final = ("unreadable", "strategy")
 """A mark of ours, and words of the API server in an object of their own."""
 
 _DEPTH_MAX: Final = 14
-_PLAIN: Final = (kinds.NODE_POOLS, kinds.NODE_CLAIMS, kinds.NODE_OVERLAYS, kinds.EC2_NODE_CLASSES)
-SERVED: Final = tuple(sorted({*(one for one in vars(kinds).values() if _is_decoded(one)), *_PLAIN}))
+_PLAIN: Final = (resources.NODE_POOLS, resources.NODE_CLAIMS, resources.NODE_OVERLAYS, resources.EC2_NODE_CLASSES)
+SERVED: Final = tuple(sorted({*(one for one in vars(resources).values() if _is_decoded(one)), *_PLAIN}))
 """The kinds that a snapshot may have."""
 
 

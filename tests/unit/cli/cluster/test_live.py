@@ -18,11 +18,11 @@ import pytest
 import yaml
 
 from cli.__main__ import main
-from core.manifests.wire import api_resources as kinds
-from tests.unit.cli.cluster.test_snapshot import NOW, a_catalogue, a_cluster
+from core.manifests.wire import resources
+from tests.unit.cli.test___main__ import NOW, a_catalogue, a_cluster
 
 TOKEN = "by-the-plugin"
-NOT_INSTALLED = kinds.NODE_OVERLAYS
+NOT_INSTALLED = resources.NODE_OVERLAYS
 
 
 def _gives(status: dict[str, str] | None) -> str:
@@ -81,7 +81,7 @@ class FakeServer:
 
     def answer(self, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
         parts = urlsplit(path)
-        resource = next((found for found in kinds.ALL if found.path() == parts.path), None)
+        resource = next((found for found in resources.ALL if found.path() == parts.path), None)
         if authorization != f"Bearer {TOKEN}":
             return 401, {"message": "Unauthorized"}
         if resource is None or resource == NOT_INSTALLED:

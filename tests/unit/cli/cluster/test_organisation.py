@@ -10,16 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-import cli.cluster.installation
+import cli.cluster.own_state
 from cli.__main__ import main
-from cli.cluster import organisation, region_search
-from cli.cluster.organisation import (
-    FoundCluster,
-    Organisation,
-    distinct_names,
-    find_organisation,
-    unreadable_text,
-)
+from cli.cluster import organisation
+from cli.cluster.organisation import FoundCluster, Organisation, distinct_names, find_organisation, unreadable_text
 from cli.errors import InputError
 from tests.unit.cli.cluster.switches import Parameters, switch
 
@@ -45,7 +39,7 @@ def test_nobody_is_told_that_there_is_no_cluster_where_nothing_could_be_asked(
     command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It said `there is no cluster with an installation`, and each hint twice."""
-    monkeypatch.setattr(cli.cluster.installation, "_session", lambda *_: Denied())
+    monkeypatch.setattr(cli.cluster.own_state, "_session", lambda *_: Denied())
     assert main([*command, "--region", "us-east-1"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("fleetwright: no cluster could be found:\nus-east-1 cannot be read: ")
@@ -66,7 +60,7 @@ def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, str | N
         own.region_name = region or "default"
         return own
 
-    monkeypatch.setattr(cli.cluster.installation, "_session", session)
+    monkeypatch.setattr(cli.cluster.own_state, "_session", session)
     return found
 
 
@@ -120,7 +114,7 @@ def test_each_account_is_searched_under_its_role(asked_for: list[Any], monkeypat
         own.region_name = session.region_name
         return own
 
-    monkeypatch.setattr(region_search, "_assumed", assumed)
+    monkeypatch.setattr(organisation, "_assumed", assumed)
     found = searched("a,b", "one", "denied")
     assert [(one.name, one.site.region, one.site.role) for one in found.clusters] == [
         ("of-one", "a", "one"),
@@ -206,7 +200,7 @@ def test_credentials_that_have_expired_are_told_for_each_region(monkeypatch: pyt
         def get_frozen_credentials(self) -> None:
             raise ClientError({"Error": {"Code": "ExpiredToken", "Message": "sign in again"}}, "AssumeRole")
 
-    monkeypatch.setattr(cli.cluster.installation, "_session", lambda *_: Expired())
+    monkeypatch.setattr(cli.cluster.own_state, "_session", lambda *_: Expired())
     with pytest.raises(InputError, match=r"a cannot be read: .*ExpiredToken(.|\n)*\nb cannot be read: .*ExpiredToken"):
         searched("a,b")
 
@@ -221,7 +215,7 @@ def shops(asked_for: list[Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Pa
         parameters[role].region_name = session.region_name
         return parameters[role]
 
-    monkeypatch.setattr(region_search, "_assumed", assumed)
+    monkeypatch.setattr(organisation, "_assumed", assumed)
     return parameters
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cli.__main__ import main
 from core.approval.proposal import Proposal, ProposalVerdict
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from tests.fakes.lab import a_node_pool, a_pending_pod
 from tests.unit.cli.simulated_installation import OF_PROD, USER, SimulatedInstallation
 
@@ -24,7 +24,7 @@ class Asking(SimulatedInstallation):
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(monkeypatch, mode="approve")
         self.lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "1"}]}))
-        self.lab.kubernetes.drop(kinds.PODS, "web-0", "default")
+        self.lab.kubernetes.drop(resources.PODS, "web-0", "default")
         self.later(minutes=1)
 
     @property

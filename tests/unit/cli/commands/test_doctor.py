@@ -15,15 +15,13 @@ from moto.eks.models import eks_backends
 
 from cli.__main__ import main
 from cli.commands.doctor import diagnosis_table
-from cli.doctor import checks
-from cli.doctor.account import Account
-from cli.doctor.checks import diagnose
-from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
-from cli.doctor.volume_key import OPERATIONS
+from cli.doctor import cluster
+from cli.doctor.cluster import OPERATIONS, diagnose
+from cli.doctor.network import OK, PROBLEM, UNKNOWN, Account, AccountFinding
 from infra.context import clusters
 from installation.wiring import FUNCTIONS
 from tests.fakes.api_server import ApiServer, serving
-from tests.unit.cli.doctor.test_cluster import install
+from tests.unit.cli.doctor.test_cluster_api import install
 
 REGION = "us-east-1"
 
@@ -421,7 +419,7 @@ def test_a_call_that_fails_leaves_the_other_checks(session: boto3.Session) -> No
     answer(session, "lambda.GetAccountSettings", throttled, 400)
     told = found(session)
     assert told["concurrency"][:3] == ("concurrency", UNKNOWN, "lambda:GetAccountSettings: Rate exceeded")
-    assert len(told) == len(checks.CHECKS)
+    assert len(told) == len(cluster.CHECKS)
 
 
 def test_a_missing_cluster_is_named(session: boto3.Session) -> None:
@@ -463,14 +461,14 @@ def test_credentials_that_are_no_longer_valid_are_told_as_such(
 def test_checks_that_the_credentials_do_not_permit_are_unknown() -> None:
     class Refusing(Account):
         def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
-            raise checks.NotAllowedError(f"{service}:{operation}")
+            raise cluster.NotAllowedError(f"{service}:{operation}")
 
     refusing = Refusing(boto3.Session(region_name=REGION), "prod", "fleetwright-prod")
     assert {finding.state for finding in diagnose(refusing, datetime.now(UTC))} == {UNKNOWN}
 
 
 def test_the_checked_concurrency_is_what_the_functions_reserve() -> None:
-    assert sum(spec.concurrency or 0 for spec in FUNCTIONS) == checks.RESERVED
+    assert sum(spec.concurrency or 0 for spec in FUNCTIONS) == cluster.RESERVED
 
 
 def test_below_the_table_are_the_repairs_of_problems_alone() -> None:

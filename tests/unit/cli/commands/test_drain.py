@@ -10,7 +10,7 @@ import pytest
 
 from cli.__main__ import main
 from core.lifecycle.records import Deletion
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from tests.unit.cli.simulated_installation import OF_PROD, SimulatedInstallation
 
 Capture = pytest.CaptureFixture[str]
@@ -21,7 +21,7 @@ class Draining(SimulatedInstallation):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(monkeypatch)
-        self.lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+        self.lab.kubernetes.drop(resources.NODE_POOLS, "default")
         self.began_at, record = self.lab.clock.now(), self.lab.claim
         deletion = Deletion(reason="NodePoolDeleted", asked_at=self.began_at)
         self.lab.rows.claims[record.name] = msgspec.structs.replace(record, deletion=deletion)
@@ -63,7 +63,7 @@ def test_nothing_remains_once_the_node_and_its_objects_have_gone(site: Draining,
     lab, record = site.lab, site.lab.claim
     lab.cloud.end(record.instance_id, "Client.UserInitiatedShutdown")
     lab.rows.claims.clear()
-    for kind, name in ((kinds.NODES, record.node_name), (kinds.EC2_NODE_CLASSES, "default")):
+    for kind, name in ((resources.NODES, record.node_name), (resources.EC2_NODE_CLASSES, "default")):
         lab.kubernetes.drop(kind, name)
     assert main(["drain", *OF_PROD, "--all", "--yes", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["leftovers"] == []

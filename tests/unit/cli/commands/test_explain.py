@@ -10,10 +10,9 @@ import pytest
 
 from cli.__main__ import main
 from cli.commands import explain
-from cli.reason_page import reason_page
-from cli.search_time import time_limit_line
+from cli.search_time import reason_page, time_limit_line
 from core.explain import Explanation
-from core.scheduling.explanation.findings import PoolFinding
+from core.scheduling.explanation_text import PoolFinding
 from tests.builders import NOW
 
 Capture = pytest.CaptureFixture[str]
@@ -74,7 +73,7 @@ def test_a_decision_is_explained_from_a_ledger_alone(
 ) -> None:
     found = Explanation(subject="pod a/b", outcome="waited", has_no_place=has_no_place)
     past: Any = SimpleNamespace(explanation=found, entry=SimpleNamespace(id="81c0", at=NOW))
-    monkeypatch.setattr("cli.ledger.past.explain_past", lambda _: past)
+    monkeypatch.setattr("cli.ledger.entries.explain_past", lambda _: past)
     assert main(["explain", "a/b", *words, "-o", "json"]) == int(has_no_place)
     document = json.loads(capsys.readouterr().out)
     assert document == explain._document(found) | {"decision": "81c0", "time": f"{NOW:%Y-%m-%dT%H:%M:%SZ}"}

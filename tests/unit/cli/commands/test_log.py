@@ -67,9 +67,9 @@ def test_every_cluster_is_listed_in_order_of_time_and_one_that_cannot_be_read_is
         ),
         "in-b": MemoryLedger(an_entry("second", NOW + timedelta(hours=1), cluster="in-b")),
     }
-    monkeypatch.setattr("cli.cluster.installation._session", session)
+    monkeypatch.setattr("cli.cluster.own_state._session", session)
     monkeypatch.setattr("cli.cluster.organisation.installation_in", installed)
-    monkeypatch.setattr("cli.ledger.storage.ledger_of_bucket", lambda _, bucket: ledgers[bucket])
+    monkeypatch.setattr("cli.ledger.entries.ledger_of_bucket", lambda _, bucket: ledgers[bucket])
     assert main(["log", "--all", "--region", regions, "-o", "json"]) == code
     document = json.loads(capsys.readouterr().out)
     listed = [(line["id"], line["cluster"], line["region"]) for line in document["entries"]]

@@ -43,13 +43,13 @@ def test_a_namespace_and_all_choose_what_is_shown(
         return whole[-1]
 
     monkeypatch.setattr("core.scheduling.schedule", noted)
-    monkeypatch.setattr("cli.answers.one_namespace.OneNamespace.plan", lambda _, plan: Plan(now=plan.now))
+    monkeypatch.setattr("cli.answers.simulation.OneNamespace.plan", lambda _, plan: Plan(now=plan.now))
     words = ("plan", *cluster, "--improve-iterations", "0")
     assert main([*words, "-o", "json"]) == 1
     assert len(json.loads(capsys.readouterr().out)["unschedulable"]) == len(whole[0].unschedulable) == 1
     assert main([*words, "-n", "shop", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["unschedulable"] == []
-    monkeypatch.setattr("cli.answers.plan_table.plan_table", lambda _, *, shows_all=False: f"all: {shows_all}")
+    monkeypatch.setattr("cli.answers.plan.plan_table", lambda _, *, shows_all=False: f"all: {shows_all}")
     for more in ((), ("--all",)):
         assert main([*words, *more]) == 1
         assert capsys.readouterr().out == f"all: {bool(more)}\n"

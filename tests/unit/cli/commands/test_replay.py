@@ -11,14 +11,14 @@ import pytest
 
 from cli.__main__ import main
 from cli.commands.replay import replay_table
-from cli.ledger.own_code import own_code
+from cli.ledger.arguments import own_code
 from core import codec
 from core.ledger.entry import PROVISION
-from core.ledger.object_keys import decision_key
+from core.ledger.reading import decision_key
 from core.scheduling import schedule
 from tests.builders import NOW
 from tests.unit.cli.ledger.stored import MemoryLedger
-from tests.unit.cli.ledger.test_past import WORLD, stored
+from tests.unit.cli.ledger.test_entries import WORLD, stored
 
 PLAN = codec.encode_plan(schedule(WORLD))
 OTHER = json.loads(PLAN) | {"bindings": [], "another": 1}

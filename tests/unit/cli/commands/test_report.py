@@ -26,10 +26,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[argparse.Namespace]:
         found.append(arguments)
         return DOCUMENT
 
-    monkeypatch.setattr("cli.ledger.period_report.report_of_period", read)
+    monkeypatch.setattr("cli.ledger.entries.report_of_period", read)
     for form in ("csv", "html", "markdown", "table"):
         told = f"{form} of {DOCUMENT['dollars']}\n"
-        monkeypatch.setattr(f"cli.answers.report_table.report_{form}", lambda _, told=told: told)
+        monkeypatch.setattr(f"cli.answers.difference.report_{form}", lambda _, told=told: told)
     return found
 
 

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from cli.__main__ import main
-from cli.answers.timeline import LINES_MAX, timeline
+from cli.answers.simulation import LINES_MAX, timeline
 from cli.commands import simulate
-from cli.schemas import ANSWERS
-from simulator.checkers.verdict import Violation
-from simulator.outcome.summary import VIOLATIONS
+from cli.schemas.periods import ANSWERS
+from simulator.checkers.pods import Violation
+from simulator.outcome import VIOLATIONS
 from simulator.record import Event
 from simulator.run import Result
 from tests.builders import NOW

@@ -13,8 +13,8 @@ import pytest
 from cli.__main__ import main
 from cli.commands import snapshot
 from cli.errors import InputError
-from cli.manifests.document import Document
-from core.ledger.encoding.compression import compressed
+from cli.manifests.inventory import Document
+from core.ledger.compression import compressed
 
 
 def named(kind: str, name: str, **metadata: Any) -> Document:

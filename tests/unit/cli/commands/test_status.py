@@ -45,7 +45,7 @@ def test_each_cluster_is_observed_and_the_answer_is_negative_if_one_is_not(
 
     monkeypatch.setattr("cli.cluster.organisation.find_organisation", lambda _: Organisation(*failed))
     monkeypatch.setattr("cli.inputs.observe_installation", observed)
-    monkeypatch.setattr("cli.answers.status_document.status_document", document)
+    monkeypatch.setattr("cli.answers.status.status_document", document)
     assert main(["status", "--all", "-o", "json"]) == len(failed)
     assert json.loads(capsys.readouterr().out) == {
         "apiVersion": "fleetwright.dev/v1",

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from cli.__main__ import main
-from core.counterfactual.simulated_period import RecordedPeriod, SimulationRules
+from core.counterfactual.simulation import RecordedPeriod, SimulationRules
 from tests.builders import NOW
 from tests.unit.api.objects import NODE_CLASS, NODE_POOL, changed
-from tests.unit.cli.answers.test_what_if_document import RECORDED, THEN
+from tests.unit.cli.answers.test_periods import RECORDED, THEN
 from tests.unit.cli.conftest import CATALOG
 from tests.unit.cli.ledger.stored import MemoryLedger
-from tests.unit.cli.ledger.test_past import WORLD, disrupted
+from tests.unit.cli.ledger.test_entries import WORLD, disrupted
 
 Rules = list[SimulationRules]
 
@@ -36,8 +36,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Rules:
         seen.extend(rules)
         return RECORDED, (THEN, THEN)
 
-    monkeypatch.setattr("cli.ledger.opening.opened_ledger", lambda _: disrupted(MemoryLedger()))
-    monkeypatch.setattr("core.counterfactual.fleet_simulation.simulated_periods", simulate)
+    monkeypatch.setattr("cli.ledger.entries.opened_ledger", lambda _: disrupted(MemoryLedger()))
+    monkeypatch.setattr("core.counterfactual.simulation.simulated_periods", simulate)
     return seen
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
-from cli.doctor.account import Account
+from cli.doctor.network import Account
 
 DEPLOYS = "npx --yes aws-cdk@2.1148.1 deploy --all"
 """What deploys, with the version of the tool that the release is built with."""

@@ -1,339 +1,484 @@
-"""What the functions need in the cluster: the doctor asks the API server, and changes nothing."""
+"""What each check says of an account, and the command that mends it, word by word: people paste it."""
 
 from __future__ import annotations
 
-import copy
-import re
-from typing import Any, Final
+import json
+from datetime import timedelta
+from typing import Any
 
-import boto3
 import pytest
 
-from cli.doctor import checks, definitions
-from cli.doctor.account import Account
-from cli.doctor.cluster_api import BINDINGS, DEFINITIONS, ROLES
-from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
-from core.api import crds
-from installation.cluster_roles import manifests
+from cli.doctor import cluster
+from cli.doctor.cluster import OPERATIONS
+from cli.doctor.network import OK, PROBLEM, UNKNOWN
 from tests.builders import NOW
-from tests.fakes.api_server import ApiServer, Failure, serving
+from tests.unit.cli.doctor.answering_account import DEPLOYS, ROLE, AnsweringAccount
 
-KEYS: Final = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
-ROLE: Final = "arn:aws:iam::123456789012:role/fleetwright-prod-eu-west-1-"
-POOLS: Final = "nodepools.karpenter.sh"
-
-
-class Installed(Account):
-    """A cluster, and the settings of its functions; no settings before the deployment."""
-
-    def __init__(self, url: str, **settings: str) -> None:
-        super().__init__(boto3.Session(region_name="eu-west-1", **KEYS), "prod", "fleetwright-prod")
-        self._url, self._settings = url, settings
-        self.entries: dict[str, list[str]] = {}
-
-    def is_deployed(self) -> bool:
-        return bool(self._settings)
-
-    def settings(self) -> dict[str, str]:
-        return self._settings
-
-    def described(self) -> dict[str, Any]:
-        return {"endpoint": self._url}
-
-    def role(self, name: str) -> str:
-        return f"arn:aws:iam::123456789012:role/{name}"
-
-    def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
-        assert (service, operation, arguments["clusterName"]) == ("eks", "DescribeAccessEntry", "prod")
-        groups = self.entries.get(arguments["principalArn"])
-        return None if groups is None else {"accessEntry": {"kubernetesGroups": groups}}
+GROUP = "/aws/eks/prod/cluster"
+AUDIT = {"logging": {"clusterLogging": [{"types": ["api", "audit"], "enabled": True}]}}
+FILTER = {"ResourceType": "AWS::Logs::SubscriptionFilter", "LogicalResourceId": "watch", "PhysicalResourceId": "w"}
+PROVISION = {"ResourceType": "AWS::Lambda::Function", "LogicalResourceId": "provision1", "PhysicalResourceId": "p"}
 
 
-def install(server: ApiServer, **flags: bool) -> None:
-    """Apply the definitions and the ClusterRoles."""
-    for definition in crds.definitions():
-        server.put(DEFINITIONS.path(), copy.deepcopy(definition))
-    for manifest in manifests(**flags):
-        kind = ROLES if manifest["kind"] == ROLES.kind else BINDINGS
-        server.put(kind.path(), copy.deepcopy(manifest))
+def found(check: str, account: AnsweringAccount) -> tuple[str, str, str]:
+    told = cluster.finding_of(check, account, NOW)
+    assert told.check == check
+    return told.state, told.says, told.mends
 
 
-def found(check: str, account: Account) -> AccountFinding:
-    """The result of one check."""
-    return checks.finding_of(check, account, NOW)
+def stack_of(*resources: dict[str, str], **more: Any) -> dict[str, Any]:
+    return {"status": "UPDATE_COMPLETE", "ListStackResources": {"StackResourceSummaries": list(resources)}, **more}
+
+
+def of_function(**settings: str) -> dict[str, Any]:
+    return {"GetFunctionConfiguration": {"Environment": {"Variables": settings}}}
 
 
 @pytest.mark.parametrize(
-    ("authority", "data"), [({"data": "LS0t"}, "LS0t"), ({"data": None}, ""), ({}, ""), (None, ""), ("absent", "")]
-)
-def test_the_servers_certificate_is_the_clusters_own(authority: Any, data: str) -> None:
-    account = Installed("https://api")
-    told = {"endpoint": "https://api"} | ({} if authority == "absent" else {"certificateAuthority": authority})
-    account.described = lambda: told  # type: ignore[method-assign]
-    assert account.api._address() == ("https://api", data)
-
-
-def test_an_empty_cluster_lacks_definitions_and_roles(server: ApiServer, url: str) -> None:
-    account = Installed(url)
-    assert found("api-server", account).says == "it answers, and is v1.33.1-eks-1"
-    told = found("definitions", account)
-    assert (told.state, told.mends) == (PROBLEM, "fleetwright crds | kubectl apply --server-side -f -")
-    assert told.says.startswith(f"the cluster has no {POOLS}, ")
-    assert "ec2nodeclasses.karpenter.k8s.aws" in told.says
-    told = found("cluster-roles", account)
-    assert (told.state, told.mends) == (PROBLEM, ".venv/bin/python -m infra.cluster_role | kubectl apply -f -")
-    names = "fleetwright-provision, fleetwright-disrupt, fleetwright-execute, fleetwright-reconcile"
-    assert told.says == f"there is no ClusterRole {names}; there is no ClusterRoleBinding {names}"
-    assert {request.method for request in server.requests} == {"GET"}
-
-
-def test_an_installed_cluster_is_right(server: ApiServer, url: str) -> None:
-    install(server)
-    account = Installed(url)
-    assert [found(check, account).state for check in ("definitions", "cluster-roles")] == [OK, OK]
-
-
-@pytest.mark.parametrize(
-    ("version", "told"),
+    ("cluster", "finding"),
     [
-        ({"subresources": None}, "has no subresource status, so no condition can be written"),
-        ({"schema": None}, "drops "),
-        ({"schema": {"openAPIV3Schema": None}}, "drops "),
-        ({"schema": {"openAPIV3Schema": {"type": "object", "properties": None}}}, "drops "),
         (
-            {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}},
-            "drops spec.",
+            None,
+            (PROBLEM, "there is no EKS cluster prod in eu-west-1", "aws eks list-clusters --region eu-west-1"),
+        ),
+        (
+            {"status": "CREATING"},
+            (PROBLEM, "the cluster is CREATING", "aws eks wait cluster-active --region eu-west-1 --name prod"),
+        ),
+        (
+            {"status": "ACTIVE", "version": "1.33"},
+            (
+                PROBLEM,
+                "access entries are off (authentication mode CONFIG_MAP)",
+                (
+                    "aws eks update-cluster-config --region eu-west-1 --name prod "
+                    "--access-config authenticationMode=API_AND_CONFIG_MAP"
+                ),
+            ),
+        ),
+        (
+            {"version": "1.33", "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"}},
+            (OK, "Kubernetes 1.33, access entries are on", ""),
+        ),
+        (
+            {"status": "UPDATING", "version": "1.32", "accessConfig": {"authenticationMode": "API"}},
+            (OK, "Kubernetes 1.32, access entries are on", ""),
         ),
     ],
 )
-def test_a_definition_without_a_part_lacks_what_is_in_it(version: dict[str, Any], told: str) -> None:
-    """The API server answers null for what nobody has written."""
-    (ours, *_) = crds.definitions()
-    installed = copy.deepcopy(ours)
-    installed["spec"]["versions"][0] |= version
-    problems = list(definitions._problems(ours, installed))
-    assert len(problems) == 1
-    assert problems[0].startswith(told)
+def test_the_cluster(cluster: dict[str, Any] | None, finding: tuple[str, str, str]) -> None:
+    assert found("cluster", AnsweringAccount(cluster=cluster)) == finding
 
 
-@pytest.mark.parametrize(("fewer", "said"), [(3, ""), (4, " and 1 more")])
-def test_of_many_dropped_fields_three_are_named(fewer: int, said: str) -> None:
-    (ours, *_) = crds.definitions()
-    installed = copy.deepcopy(ours)
-    fields = installed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-    dropped = [f"spec.{name}" for name in list(fields)[:fewer]]
-    for name in list(fields)[:fewer]:
-        del fields[name]
-    (problem,) = definitions._problems(ours, installed)
-    assert problem == f"drops {', '.join(dropped[:3])}{said}, which this release reads"
-
-
-@pytest.mark.parametrize("function", ["provision", "disrupt", "execute", "reconcile"])
-def test_a_role_that_lacks_a_rule_is_named_with_it(server: ApiServer, url: str, function: str) -> None:
-    """An update whose ClusterRoles were not applied ends in refused calls."""
-    install(server)
-    path = f"{ROLES.path()}/fleetwright-{function}"
-    server.objects[path]["rules"] = [r for r in server.objects[path]["rules"] if r["resources"] != ["ec2nodeclasses"]]
-    told = found("cluster-roles", Installed(url))
-    assert told.state == PROBLEM
-    assert f"ClusterRole fleetwright-{function} does not allow" in told.says
-    assert "list ec2nodeclasses.karpenter.k8s.aws" in told.says
+TURN_ON = (
+    "aws eks update-cluster-config --region eu-west-1 --name prod "
+    """--logging '{"clusterLogging":[{"types":["audit"],"enabled":true}]}'"""
+)
+OFF = (PROBLEM, 'the audit log is off: turn it on, or deploy with -c auditLogGroup=""', TURN_ON)
+NOT_WRITTEN_YET = (
+    PROBLEM,
+    f"the log group {GROUP} is not there yet: EKS makes it with its first line",
+    f"aws logs describe-log-groups --region eu-west-1 --log-group-name-prefix {GROUP}",
+)
 
 
 @pytest.mark.parametrize(
-    ("rule", "state"),
+    ("cluster", "groups", "finding"),
     [
-        ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, OK),
-        ({"apiGroups": ["apps"], "resources": ["*"], "verbs": ["*"]}, PROBLEM),
-        ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "resourceNames": ["one"]}, PROBLEM),
-        ({"nonResourceURLs": ["*"], "verbs": ["*"]}, PROBLEM),
+        ({}, None, OFF),
+        ({"logging": {"clusterLogging": [{"types": ["audit"], "enabled": False}]}}, None, OFF),
+        ({"logging": {"clusterLogging": [{"types": ["api"], "enabled": True}]}}, None, OFF),
+        (AUDIT, None, NOT_WRITTEN_YET),
+        (AUDIT, [f"{GROUP}-b"], NOT_WRITTEN_YET),
+        (AUDIT, [f"{GROUP}-b", GROUP], (OK, f"EKS writes it to {GROUP}", "")),
     ],
 )
-def test_rules_are_read_as_kubernetes_does(server: ApiServer, url: str, rule: dict[str, Any], state: str) -> None:
-    install(server)
-    server.objects[f"{ROLES.path()}/fleetwright-execute"]["rules"] = [rule]
-    assert found("cluster-roles", Installed(url)).state == state
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"subjects": [{"kind": "Group", "name": "fleetwright:provision"}]},
-        {"subjects": [{"kind": "User", "name": "fleetwright:execute"}]},
-        {"subjects": None},
-        {"roleRef": {"kind": "ClusterRole", "name": "view"}},
-    ],
-)
-def test_a_binding_binds_the_group_of_its_function(server: ApiServer, url: str, wrong: dict[str, Any]) -> None:
-    install(server)
-    server.objects[f"{BINDINGS.path()}/fleetwright-execute"].update(wrong)
-    told = found("cluster-roles", Installed(url))
-    assert told.says.endswith("does not bind the group fleetwright:execute to ClusterRole fleetwright-execute")
-
-
-def test_a_binding_of_another_role_is_deleted_first(server: ApiServer, url: str) -> None:
-    """The API server refuses a changed `roleRef`, so `kubectl apply` alone would end in an error."""
-    install(server)
-    applies = ".venv/bin/python -m infra.cluster_role | kubectl apply -f -"
-    server.objects[f"{BINDINGS.path()}/fleetwright-provision"]["subjects"] = None
-    assert found("cluster-roles", Installed(url)).mends == applies
-    for function in ("disrupt", "execute"):
-        server.objects[f"{BINDINGS.path()}/fleetwright-{function}"]["roleRef"]["name"] = "view"
-    names = "fleetwright-disrupt fleetwright-execute"
-    assert found("cluster-roles", Installed(url)).mends == f"kubectl delete clusterrolebinding {names} && {applies}"
-
-
-@pytest.mark.parametrize(
-    ("settings", "flag", "option"),
-    [
-        ({"SURGE_RESTARTS": "true"}, "surge", "--surge"),
-        ({"STEER_SCALE_IN": "True"}, "steering", "--steer"),
-        ({"MODE": "approve"}, "approval", "--approve"),
-    ],
-)
-def test_settings_that_need_more_ask_for_more(
-    server: ApiServer, url: str, settings: dict[str, str], flag: str, option: str
+def test_the_audit_log_is_on_and_has_been_written(
+    cluster: dict[str, Any], groups: list[str] | None, finding: tuple[str, str, str]
 ) -> None:
-    install(server)
-    told = found("cluster-roles", Installed(url, **settings))
-    assert (told.state, told.mends) == (
+    listed = {"logGroups": [{"logGroupName": name} for name in groups or ()]}
+    answers = {"DescribeLogGroups": listed} if groups is not None else {}
+    account = AnsweringAccount(cluster=cluster, **answers)
+    assert found("audit-log", account) == finding
+    if groups is not None:
+        assert account.asked[-1] == ("DescribeLogGroups", {"logGroupNamePrefix": GROUP})
+
+
+def test_an_audit_log_without_a_subscription_of_ours_is_not_used() -> None:
+    unused = AnsweringAccount(cluster={}, **stack_of(PROVISION))
+    assert found("audit-log", unused) == (
+        OK,
+        'not used: it is deployed with auditLogGroup "", so only the schedules wake functions',
+        "",
+    )
+    assert found("audit-log", AnsweringAccount(cluster={}, **stack_of(PROVISION, FILTER))) == OFF
+
+
+@pytest.mark.parametrize(
+    ("names", "finding"),
+    [
+        ([], (OK, "0 of 2 are taken", "")),
+        (["a"], (OK, "1 of 2 are taken", "")),
+        (
+            ["a", "b c"],
+            (
+                PROBLEM,
+                f"both subscriptions of {GROUP} are taken: a, b c",
+                f"aws logs delete-subscription-filter --region eu-west-1 --log-group-name {GROUP} --filter-name 'b c'",
+            ),
+        ),
+        (["a", "fleetwright-prod-watchauditlog1-X"], (OK, "2 of 2 are taken", "")),
+    ],
+)
+def test_a_subscription_of_the_audit_log_is_free(names: list[str], finding: tuple[str, str, str]) -> None:
+    listed = {"subscriptionFilters": [{"filterName": name} for name in names]}
+    account = AnsweringAccount(DescribeSubscriptionFilters=listed)
+    assert found("subscription", account) == finding
+    assert account.asked == [("DescribeSubscriptionFilters", {"logGroupName": GROUP})]
+    assert found("subscription", AnsweringAccount()) == (OK, "0 of 2 are taken", "")
+
+
+@pytest.mark.parametrize(
+    ("limits", "status", "finding"),
+    [
+        (
+            {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 119},
+            "",
+            (OK, "119 concurrent executions are unreserved", ""),
+        ),
+        (
+            {"ConcurrentExecutions": 2000, "UnreservedConcurrentExecutions": 118},
+            "",
+            (
+                PROBLEM,
+                "118 concurrent executions are unreserved, 119 are needed",
+                (
+                    "aws service-quotas request-service-quota-increase --region eu-west-1 --service-code lambda "
+                    "--quota-code L-B99A9384 --desired-value 2001"
+                ),
+            ),
+        ),
+        (
+            {"UnreservedConcurrentExecutions": 100},
+            "UPDATE_COMPLETE",
+            (OK, "100 concurrent executions are unreserved", ""),
+        ),
+        (
+            None,
+            "UPDATE_COMPLETE",
+            (
+                PROBLEM,
+                "0 concurrent executions are unreserved, 100 are needed",
+                (
+                    "aws service-quotas request-service-quota-increase --region eu-west-1 --service-code lambda "
+                    "--quota-code L-B99A9384 --desired-value 1000"
+                ),
+            ),
+        ),
+    ],
+)
+def test_concurrency_is_left_for_what_the_functions_reserve(
+    limits: dict[str, int] | None, status: str, finding: tuple[str, str, str]
+) -> None:
+    answers = {} if limits is None else {"GetAccountSettings": {"AccountLimit": limits}}
+    assert found("concurrency", AnsweringAccount(status=status, **answers)) == finding
+
+
+def test_spot_needs_its_service_linked_role() -> None:
+    assert found("spot-role", AnsweringAccount(GetRole="NoSuchEntity")) == (
         PROBLEM,
-        f".venv/bin/python -m infra.cluster_role {option} | kubectl apply -f -",
+        "the account has no service-linked role for spot: spot launches fail",
+        "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
     )
-    install(server, **{flag: True})
-    assert found("cluster-roles", Installed(url, **settings)).state == OK
+    account = AnsweringAccount(GetRole={"Role": {}})
+    assert found("spot-role", account) == (OK, "the service-linked role is there", "")
+    assert account.asked == [("GetRole", {"RoleName": "AWSServiceRoleForEC2Spot"})]
 
 
-def test_a_shadow_needs_its_lists_alone(server: ApiServer, url: str) -> None:
-    install(server, shadow=True)
-    assert found("cluster-roles", Installed(url, MODE="shadow")).state == OK
-    assert found("cluster-roles", Installed(url, MODE="act")).state == PROBLEM
+READ_LOGS = (
+    "aws logs tail --region eu-west-1 --since 1h $(aws lambda list-functions --region eu-west-1 "
+    """--query "Functions[?contains(FunctionName,'refreshcatalogue')].LoggingConfig.LogGroup" --output text)"""
+)
 
 
-def test_rules_of_settings_that_are_off_may_be_removed(server: ApiServer, url: str) -> None:
-    """The page on deploying permits it."""
-    install(server)
-    path = f"{ROLES.path()}/fleetwright-execute"
-    optional = (["pods/binding", "pods/eviction"], ["pods/status"])
-    server.objects[path]["rules"] = [r for r in server.objects[path]["rules"] if r["resources"] not in optional]
-    server.objects[path]["rules"] += [{"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}]
-    told = found("cluster-roles", Installed(url, MODE="act"))
-    assert told.says == "ClusterRole fleetwright-execute does not allow create pods/binding, patch pods/status"
-    assert found("cluster-roles", Installed(url, BIND_PODS="false", NOMINATE_PODS="False")).state == OK
+@pytest.mark.parametrize(
+    ("hours", "finding"),
+    [
+        ([], (PROBLEM, "prices were never read: nothing new is known of the market", READ_LOGS)),
+        ([5, 2], (OK, "prices were read at 2026-11-19 22:00 UTC", "")),
+        (
+            [3, 5],
+            (PROBLEM, "prices were last read at 2026-11-19 21:00 UTC: nothing new is known of the market", READ_LOGS),
+        ),
+    ],
+)
+def test_prices_are_at_most_two_hours_old(hours: list[int], finding: tuple[str, str, str]) -> None:
+    objects = {"Contents": [{"LastModified": NOW - timedelta(hours=old)} for old in hours]}
+    deployed = stack_of(PROVISION, **of_function(BUCKET_NAME="own"))
+    account = AnsweringAccount(ListObjectsV2=objects, **deployed)
+    assert found("market", account) == finding
+    assert account.asked[-1] == ("ListObjectsV2", {"Bucket": "own", "Prefix": "catalogue/"})
 
 
-def _old(definition: dict[str, Any]) -> None:
-    definition["spec"]["versions"][0]["name"] = "v1beta1"
+def test_prices_are_looked_for_where_they_are_shared_and_after_the_deployment_alone() -> None:
+    assert found("market", AnsweringAccount()) == (OK, "not deployed yet: the deployment reads prices", "")
+    settings = of_function(BUCKET_NAME="own", SHARED_BUCKET_NAME="shared")
+    account = AnsweringAccount(**stack_of(PROVISION, **settings))
+    assert found("market", account)[1].startswith("prices were never read")
+    assert account.asked[-1] == ("ListObjectsV2", {"Bucket": "shared", "Prefix": "catalogue/"})
+    without = AnsweringAccount(**stack_of(PROVISION, **of_function()))
+    assert found("market", without)[1].startswith("prices were never read")
 
 
-def _converted(definition: dict[str, Any]) -> None:
-    (version,) = definition["spec"]["versions"]
-    definition["spec"]["versions"] = [{**version, "name": "v1beta1"}, {**version, "storage": False}]
+@pytest.mark.parametrize(
+    ("network", "finding"),
+    [
+        ({}, (OK, "the API server can be reached", "")),
+        (
+            {"endpointPublicAccess": True, "publicAccessCidrs": ["0.0.0.0/0", "10.0.0.0/8"]},
+            (OK, "the API server can be reached", ""),
+        ),
+        (
+            {"publicAccessCidrs": ["10.0.0.0/8", "172.16.0.0/12"]},
+            (
+                PROBLEM,
+                "the API server is open to 10.0.0.0/8, 172.16.0.0/12 only: functions outside of its VPC cannot reach it",
+                DEPLOYS + """ -c vpc='{"id": "VPC", "subnets": ["SUBNET"]}'""",
+            ),
+        ),
+        (
+            {"endpointPublicAccess": False, "vpcId": "vpc-1", "subnetIds": ["s-1"], "clusterSecurityGroupId": "sg-1"},
+            (
+                PROBLEM,
+                "the API server is private: functions outside of its VPC cannot reach it",
+                DEPLOYS + """ -c vpc='{"id": "vpc-1", "subnets": ["s-1"], "clusterSecurityGroup": "sg-1"}'""",
+            ),
+        ),
+    ],
+)
+def test_the_api_server_is_reached_from_outside_of_its_vpc(
+    network: dict[str, Any], finding: tuple[str, str, str]
+) -> None:
+    assert found("endpoint", AnsweringAccount(cluster={"resourcesVpcConfig": network})) == finding
 
 
-def _without_budgets(definition: dict[str, Any]) -> None:
-    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    del schema["properties"]["spec"]["properties"]["disruption"]["properties"]["budgets"]["items"]["properties"][
-        "nodes"
+def test_functions_in_a_vpc_reach_a_private_api_server() -> None:
+    private = {"resourcesVpcConfig": {"endpointPublicAccess": False}}
+    inside = {"GetFunctionConfiguration": {"VpcConfig": {"SubnetIds": ["s-1"]}}}
+    account = AnsweringAccount(cluster=private, **stack_of(PROVISION, **inside))
+    assert found("endpoint", account) == (OK, "the API server is private; the functions that ask it are in a VPC", "")
+    outside = AnsweringAccount(
+        cluster=private, **stack_of(PROVISION, GetFunctionConfiguration={"VpcConfig": {"SubnetIds": []}})
+    )
+    assert found("endpoint", outside)[0] == PROBLEM
+
+
+def test_an_access_entry_lets_nodes_join() -> None:
+    entries = {"accessEntries": ["arn:people", "arn:nodes"]}
+    types = [{"accessEntry": {"type": "STANDARD"}}, {"accessEntry": {"type": "EC2_WINDOWS"}}]
+    account = AnsweringAccount(cluster={}, ListAccessEntries=entries, DescribeAccessEntry=types)
+    assert found("node-entries", account) == (OK, "nodes of arn:nodes may join", "")
+    assert account.asked[1:] == [
+        ("ListAccessEntries", {"clusterName": "prod"}),
+        ("DescribeAccessEntry", {"clusterName": "prod", "principalArn": "arn:people"}),
+        ("DescribeAccessEntry", {"clusterName": "prod", "principalArn": "arn:nodes"}),
     ]
-    del schema["properties"]["spec"]["properties"]["weight"]
-
-
-def _refused(definition: dict[str, Any]) -> None:
-    definition["status"] = {"conditions": [{"type": "Established", "status": "False", "message": "names conflict"}]}
-
-
-def _without_status(definition: dict[str, Any]) -> None:
-    definition["spec"]["versions"][0]["subresources"] = {}
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (_old, "does not serve v1, only v1beta1"),
-        (_converted, "stores v1beta1, so v1 depends on another program's conversion"),
-        (_without_budgets, "drops spec.disruption.budgets[].nodes, spec.weight, which this release reads"),
-        (_refused, "is not established: names conflict"),
-        (_without_status, "has no subresource status, so no condition can be written"),
-    ],
-)
-def test_a_definition_of_another_release_is_named_with_what_is_wrong(
-    server: ApiServer, url: str, change: Any, says: str
-) -> None:
-    install(server)
-    change(server.objects[f"{DEFINITIONS.path()}/{POOLS}"])
-    told = found("definitions", Installed(url))
-    assert (told.state, told.says) == (PROBLEM, f"{POOLS} {says}")
-    assert told.mends == "fleetwright crds | kubectl apply --server-side --force-conflicts -f -"
-
-
-def test_a_definition_that_keeps_unknown_fields_drops_none(server: ApiServer, url: str) -> None:
-    install(server)
-    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    path = f"{DEFINITIONS.path()}/{POOLS}"
-    server.objects[path]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
-    assert found("definitions", Installed(url)).state == OK
-
-
-def test_karpenters_definition_of_kubelets_fields_works(server: ApiServer, url: str) -> None:
-    """The page on deploying says so; it has fourteen fields of kubelet's configuration."""
-    install(server)
-    path = f"{DEFINITIONS.path()}/ec2nodeclasses.karpenter.k8s.aws"
-    schema = server.objects[path]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    schema["properties"]["kubelet"] = {"type": "object", "properties": {"maxPods": {"type": "integer"}}}
-    told = found("definitions", Installed(url))
-    assert told.state == OK
-    assert re.fullmatch(r"all 4 are installed, with all but \d+ of spec.kubelet, as Karpenter's lack", told.says)
-
-
-def test_roles_of_functions_are_in_their_groups(url: str) -> None:
-    account = Installed(url, MODE="act")
-    functions = ("provision", "disrupt", "execute", "reconcile")
-    account.entries = {f"{ROLE}{name}": [f"fleetwright:{name}"] for name in functions}
-    assert found("access-entries", account).state == OK
-    account.entries[f"{ROLE}disrupt"] = ["auditors", "fleetwright:provision"]
-    del account.entries[f"{ROLE}execute"]
-    told = found("access-entries", account)
-    assert told.state == PROBLEM
-    assert f"the entry of {ROLE}disrupt lacks the group fleetwright:disrupt; {ROLE}execute has no entry" in told.says
-    update, create = told.mends.split(" && ")
-    start = "-access-entry --region eu-west-1 --cluster-name prod --principal-arn "
-    assert (
-        update
-        == f"aws eks update{start}{ROLE}disrupt --kubernetes-groups auditors fleetwright:provision fleetwright:disrupt"
+    none = AnsweringAccount(cluster={}, ListAccessEntries=entries)
+    assert found("node-entries", none) == (
+        PROBLEM,
+        "no access entry of type EC2_LINUX: nodes cannot join, unless the ConfigMap aws-auth has their role",
+        f"{DEPLOYS} -c nodeAccessEntries=true",
     )
-    assert create == f"aws eks create{start}{ROLE}execute --kubernetes-groups fleetwright:execute"
-
-
-def test_a_shadow_has_two_entries(url: str) -> None:
-    account = Installed(url, MODE="shadow")
-    account.entries = {f"{ROLE}{name}": [f"fleetwright:{name}"] for name in ("provision", "disrupt")}
-    assert found("access-entries", account).state == OK
-    assert found("access-entries", Installed(url)).says.startswith("not deployed yet")
+    assert found("node-entries", AnsweringAccount()) == (UNKNOWN, "there is no cluster to ask", "")
 
 
 @pytest.mark.parametrize(
-    ("status", "says"),
+    ("status", "state", "says", "command"),
     [
-        (401, "no access entry of the cluster is for these credentials: use those of kubectl"),
-        (403, "these credentials may not call kube:get customresourcedefinitions"),
-        (500, "kube:get customresourcedefinitions: 500 {}"),
+        ("", OK, "not deployed yet", ""),
+        ("CREATE_IN_PROGRESS", OK, "fleetwright-prod is CREATE_IN_PROGRESS", ""),
+        ("UPDATE_ROLLBACK_COMPLETE", OK, "fleetwright-prod is UPDATE_ROLLBACK_COMPLETE", ""),
+        ("UPDATE_FAILED", PROBLEM, "describe-stack-events says why; roll back, then deploy again", "rollback-stack"),
+        (
+            "IMPORT_ROLLBACK_FAILED",
+            PROBLEM,
+            "the events of the stack name the cause; remove it, then deploy again",
+            "describe-stack-events",
+        ),
+        (
+            "CREATE_FAILED",
+            PROBLEM,
+            "describe-stack-events says why; delete the stack, then deploy again",
+            "delete-stack",
+        ),
+        (
+            "UPDATE_ROLLBACK_FAILED",
+            PROBLEM,
+            "describe-stack-events names the cause; remove it, then continue the rollback",
+            "continue-update-rollback",
+        ),
     ],
 )
-def test_an_answer_that_tells_nothing_leaves_the_check_open(
-    server: ApiServer, url: str, status: int, says: str
+def test_a_stack_is_finished_or_the_way_out_is_told(status: str, state: str, says: str, command: str) -> None:
+    if state == PROBLEM:
+        says = f"fleetwright-prod is {status}: {says}"
+        command = f"aws cloudformation {command} --stack-name fleetwright-prod --region eu-west-1"
+    account = AnsweringAccount(status=status)
+    assert found("stack", account) == (state, says, command)
+    assert account.asked == [("DescribeStacks", {"StackName": "fleetwright-prod"})]
+
+
+def test_a_function_has_its_own_group_as_soon_as_it_is_deployed() -> None:
+    deployed = stack_of(PROVISION, **of_function(MODE="shadow"))
+    right = [{"accessEntry": {"kubernetesGroups": [f"fleetwright:{name}"]}} for name in ("provision", "disrupt")]
+    assert found("access-entries", AnsweringAccount(DescribeAccessEntry=right, **deployed)) == (
+        OK,
+        "each function that asks the API server is in its group",
+        "",
+    )
+    assert found("access-entries", AnsweringAccount()) == (
+        OK,
+        "not deployed yet: the deployment creates the functions' entries",
+        "",
+    )
+
+
+# The key with which an account encrypts volumes: launches fail where the functions' roles may not use it.
+
+
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/k"
+ROLES = [f"{ROLE}{name}" for name in ("execute", "provision", "reconcile")]
+BY_EBS = (OK, "volumes are encrypted with EBS' own key, or not", "")
+ADMITS = (OK, f"the key {KEY} of volumes admits the functions' roles", "")
+
+
+def volume_key_found(account: AnsweringAccount) -> tuple[str, str, str]:
+    told = cluster.finding_of("volume-key", account, NOW)
+    return told.state, told.says, told.mends
+
+
+def account(
+    *statements: dict[str, Any], state: str = "Enabled", default: str = "alias/volumes", **more: Any
+) -> AnsweringAccount:
+    policy = json.dumps({"Statement": [{"Effect": "Allow", "Resource": "*", **one} for one in statements]})
+    answers = {
+        "GetEbsEncryptionByDefault": {"EbsEncryptionByDefault": True},
+        "GetEbsDefaultKmsKeyId": {"KmsKeyId": default},
+        "DescribeKey": {"KeyMetadata": {"Arn": KEY, "KeyManager": "CUSTOMER", "KeyState": state}},
+        "GetKeyPolicy": {"Policy": policy},
+    }
+    return AnsweringAccount(**{**answers, **more})
+
+
+def to(*roles: str, operations: tuple[str, ...] = OPERATIONS, **more: Any) -> dict[str, Any]:
+    return {"Principal": {"AWS": list(roles)}, "Action": [f"kms:{one}" for one in operations], **more}
+
+
+def test_ebs_own_key_admits_everybody() -> None:
+    assert volume_key_found(AnsweringAccount()) == BY_EBS
+    assert volume_key_found(account(GetEbsEncryptionByDefault={"EbsEncryptionByDefault": False})) == BY_EBS
+    assert volume_key_found(account(default="arn:aws:kms:eu-west-1:1:alias/aws/ebs")) == BY_EBS
+    assert volume_key_found(account(default="")) == BY_EBS
+    assert (
+        volume_key_found(account(DescribeKey={"KeyMetadata": {"KeyManager": "AWS", "KeyState": "Disabled"}})) == BY_EBS
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "command"),
+    [
+        ({"KeyMetadata": {"KeyState": "Disabled"}}, "Disabled", "enable-key"),
+        ({"KeyMetadata": {"KeyState": "PendingDeletion"}}, "PendingDeletion", "cancel-key-deletion"),
+        ({"KeyMetadata": {"KeyState": "PendingImport"}}, "PendingImport", "describe-key"),
+        ("NotFoundException", "not there", "describe-key"),
+    ],
+)
+def test_a_key_that_cannot_be_used_is_named_with_the_command_for_its_state(
+    answer: Any, state: str, command: str
 ) -> None:
-    server.failures += [Failure(status=status)] * 2
-    told = found("definitions", Installed(url))
-    assert (told.state, told.says) == (UNKNOWN, says)
+    assert volume_key_found(account(DescribeKey=answer)) == (
+        PROBLEM,
+        f"volumes are encrypted with the key alias/volumes, which is {state}: launches fail",
+        f"aws kms {command} --region eu-west-1 --key-id alias/volumes",
+    )
 
 
-def test_a_server_that_does_not_answer_is_asked_once() -> None:
-    """A private endpoint is not reached from a laptop: each further check would wait for its timeout."""
-    with serving(ApiServer()) as gone:
-        pass
-    account = Installed(gone)
-    told = found("api-server", account)
-    assert told.state == UNKNOWN
-    assert told.says.startswith("the API server does not answer from here: ")
-    assert found("definitions", account).says == found("cluster-roles", account).says == told.says
+def test_the_policy_is_that_of_the_key_behind_the_alias() -> None:
+    asked = account(to(*ROLES))
+    assert volume_key_found(asked) == ADMITS
+    assert ("DescribeKey", {"KeyId": "alias/volumes"}) in asked.asked
+    assert ("GetKeyPolicy", {"KeyId": KEY, "PolicyName": "default"}) in asked.asked
+
+
+def grants_to(*roles: str) -> str:
+    grant = f"aws kms create-grant --region eu-west-1 --key-id {KEY} --operations {' '.join(OPERATIONS)} --grantee-principal "
+    return " && ".join(f"{grant}{role}" for role in roles)
+
+
+SHUT_OUT = (
+    PROBLEM,
+    f"volumes are encrypted with the key {KEY}, which does not admit {ROLES[0]}: launches fail",
+    grants_to(ROLES[0]),
+)
+
+
+@pytest.mark.parametrize("missing", OPERATIONS)
+def test_each_operation_of_ec2_is_needed(missing: str) -> None:
+    fewer = tuple(one for one in OPERATIONS if one != missing)
+    assert (
+        volume_key_found(account(to(*ROLES[1:]), to(ROLES[0], operations=fewer), status="UPDATE_COMPLETE")) == SHUT_OUT
+    )
+
+
+def test_before_the_deployment_no_grant_can_be_created() -> None:
+    without = account()
+    assert volume_key_found(without) == (
+        PROBLEM,
+        (
+            f"volumes are encrypted with the key {KEY}, which does not admit {', '.join(ROLES)}: launches fail; "
+            "the roles exist only after the deployment, so create the grants then"
+        ),
+        grants_to(*ROLES),
+    )
+    assert not [call for call, _ in without.asked if call == "ListGrants"]
+
+
+@pytest.mark.parametrize(
+    ("grant", "finding"),
+    [
+        ({}, ADMITS),
+        ({"Operations": [*OPERATIONS, "Encrypt"]}, ADMITS),
+        ({"Operations": OPERATIONS[1:]}, None),
+        ({"GranteePrincipal": "arn:aws:iam::123456789012:role/other"}, None),
+        (
+            {"Constraints": {"EncryptionContextSubset": {"a": "b"}}},
+            (
+                UNKNOWN,
+                f"cannot tell whether the key {KEY} of volumes admits {ROLES[0]}: it depends on conditions",
+                "",
+            ),
+        ),
+    ],
+)
+def test_a_grant_admits_a_role_without_the_policy(grant: dict[str, Any], finding: tuple[str, str, str] | None) -> None:
+    given = {"GranteePrincipal": ROLES[0], "Operations": list(OPERATIONS), **grant}
+    granted = account(to(*ROLES[1:]), status="UPDATE_COMPLETE", ListGrants={"Grants": [given]})
+    assert volume_key_found(granted) == (SHUT_OUT if finding is None else finding)
+    assert ("ListGrants", {"KeyId": KEY, "GranteePrincipal": ROLES[0]}) in granted.asked
+
+
+def test_what_a_policy_denies_is_not_granted() -> None:
+    denied = account(to(*ROLES), to(ROLES[2], operations=("Decrypt",), Effect="Deny"), status="UPDATE_COMPLETE")
+    assert volume_key_found(denied) == (
+        PROBLEM,
+        f"the policy of the key {KEY} of volumes denies its use to {ROLES[2]}: launches fail",
+        f"aws kms get-key-policy --region eu-west-1 --key-id {KEY}",
+    )
+
+
+def test_conditions_that_cannot_be_judged_leave_it_open() -> None:
+    condition = {"StringEquals": {"aws:PrincipalOrgID": "o-1"}}
+    says = f"cannot tell whether the key {KEY} of volumes admits {', '.join(ROLES)}: it depends on conditions"
+    assert volume_key_found(account(to(*ROLES, Condition=condition))) == (UNKNOWN, says, "")
+    denied = to(*ROLES, operations=("Decrypt",), Effect="Deny", Condition=condition)
+    assert volume_key_found(account(to(*ROLES), denied)) == (UNKNOWN, says, "")

@@ -16,8 +16,8 @@ from cli.__main__ import main
 from installation.cluster_roles import RULES_OF, group_of
 from tests.fakes.api_server import ApiServer
 from tests.unit.cli.commands.test_doctor import answer, deployed
-from tests.unit.cli.doctor.test_cluster import install
-from tests.unit.cli.doctor.test_node_roles import a_role, roles_may_be_passed
+from tests.unit.cli.doctor.test_cluster_api import install
+from tests.unit.cli.doctor.test_roles import a_role, roles_may_be_passed
 
 PAGE: Final = Path(__file__).parents[4] / "docs" / "how-to" / "deploy.md"
 TUTORIAL: Final = PAGE.parents[1] / "tutorials" / "first-cluster.md"

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.errors import InvalidInputError
 from core.ledger.entry import DISRUPT, LedgerDocuments, LedgerEntry, encode_entry
-from core.ledger.object_keys import decision_key
+from core.ledger.reading import decision_key
 
 
 class MemoryLedger:

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from cli.ledger import parallel_simulation
+from cli.ledger.entries import PeriodReader
 from cli.ledger.parallel_simulation import simulated_twice
-from cli.ledger.period_reader import PeriodReader
-from core.counterfactual import fleet_simulation
-from core.counterfactual.simulated_period import SimulationRules
+from core.counterfactual import simulation
+from core.counterfactual.simulation import SimulationRules
 from core.errors import InvalidInputError
 from core.model.snapshot import Snapshot
 from tests.builders import NOW
 from tests.unit.cli.ledger.stored import MemoryLedger, asked
-from tests.unit.cli.ledger.test_past import disrupted
+from tests.unit.cli.ledger.test_entries import disrupted
 
 KEPT = SimulationRules(consolidates=False)
 
@@ -100,7 +100,7 @@ def test_few_snapshots_need_no_second_process(period: PeriodReader, monkeypatch:
         seen.extend((len(list(snapshots)), rules))
         return "period", ("one", "other")
 
-    monkeypatch.setattr(fleet_simulation, "simulated_periods", simulate)
+    monkeypatch.setattr(simulation, "simulated_periods", simulate)
     assert simulated_twice(period, SimulationRules(), KEPT) == ("period", ("one", "other"))
     assert seen == [len(period), (SimulationRules(), KEPT)]
 

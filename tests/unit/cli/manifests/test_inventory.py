@@ -7,10 +7,41 @@ from typing import Any
 import pytest
 
 from cli.errors import InputError
-from cli.manifests.document import Document
-from cli.manifests.inventory import Inventory, field_in, refused_version_of, take_inventory
+from cli.manifests.inventory import Document, Inventory, field_in, named_region, refused_version_of, take_inventory
 from cli.manifests.reading import parse
-from core.manifests.wire import api_resources as kinds
+from core import labels
+from core.manifests.wire import resources
+
+# How a document names its object and its place in errors.
+
+
+@pytest.mark.parametrize(
+    ("obj", "subject", "namespace"),
+    [
+        ({"kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}}, "Pod shop/p", "shop"),
+        ({"kind": "Node", "metadata": {"name": "n"}}, "Node n", "default"),
+        ({"kind": "Node", "metadata": {"name": None, "namespace": None}}, "Node without a name", "default"),
+        ({"metadata": {"name": "x"}}, "object x", "default"),
+        ({"kind": "Pod", "metadata": 7}, "Pod without a name", "default"),
+        ({"kind": "Pod"}, "Pod without a name", "default"),
+    ],
+)
+def test_an_object_is_named_by_kind_namespace_and_name(obj: dict[str, Any], subject: str, namespace: str) -> None:
+    found = Document("a.yaml", 0, obj)
+    assert (found.subject, found.namespace) == (subject, namespace)
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [("spec: is odd", "Pod p: spec: is odd"), ("Pod p: spec: is odd", "Pod p: spec: is odd")],
+)
+@pytest.mark.parametrize(("source", "given"), [("a.yaml", "a.yaml"), ("my file.yaml", "'my file.yaml'"), ("-", "-")])
+def test_an_error_names_its_object_once_and_says_how_to_see_all(
+    problem: str, told: str, source: str, given: str
+) -> None:
+    error = Document(source, 2, {"kind": "Pod", "metadata": {"name": "p"}}, "items[1]").error(problem)
+    assert (error.problem, error.source, error.index, error.place) == (told, source, 2, "items[1]")
+    assert error.hint == f"`fleetwright validate -f {given}` lists every problem of every object"
 
 
 def inventory(text: str) -> Inventory:
@@ -43,14 +74,17 @@ def test_a_kind_of_another_group_is_another_kind() -> None:
     """Knative has Services too."""
     found = inventory("apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: a}")
     assert found.skipped == {"Service": 1}
-    assert kinds.SERVICES not in found.objects
+    assert resources.SERVICES not in found.objects
 
 
 def test_an_object_given_twice_counts_once() -> None:
     """The later one counts, as with kubectl apply; a pod counted twice would launch a node too many."""
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a%s}\nspec: {priority: %d}"
     found = inventory("\n---\n".join([pod % ("", 1), pod % (", namespace: b", 2), pod % (", namespace: default", 3)]))
-    assert [(p.metadata.namespace, p.spec.priority) for p in found.objects[kinds.PODS]] == [("b", 2), ("default", 3)]
+    assert [(p.metadata.namespace, p.spec.priority) for p in found.objects[resources.PODS]] == [
+        ("b", 2),
+        ("default", 3),
+    ]
     assert len(list(found.warnings())) == 1
 
 
@@ -58,8 +92,8 @@ def test_workloads_are_expanded_with_their_document() -> None:
     """A fault in a template must be reported with the workload's document."""
     text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: cart}\nspec: {replicas: 2}"
     found = inventory(text)
-    assert [pod.metadata.name for pod in found.objects[kinds.PODS]] == ["cart-0", "cart-1"]
-    assert {document.subject for document in found.documents[kinds.PODS]} == {"Deployment cart"}
+    assert [pod.metadata.name for pod in found.objects[resources.PODS]] == ["cart-0", "cart-1"]
+    assert {document.subject for document in found.documents[resources.PODS]} == {"Deployment cart"}
 
 
 def test_older_karpenter_objects_are_converted() -> None:
@@ -86,9 +120,9 @@ metadata: {name: present}
 spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: old}, requirements: []}}}
 """
     found = inventory(text)
-    assert {pool["apiVersion"] for pool in found.objects[kinds.NODE_POOLS]} == {"karpenter.sh/v1"}
-    assert [pool["metadata"]["name"] for pool in found.objects[kinds.NODE_POOLS]] == ["old", "newer", "present"]
-    assert [obj["kind"] for obj in found.objects[kinds.EC2_NODE_CLASSES]] == ["EC2NodeClass"]
+    assert {pool["apiVersion"] for pool in found.objects[resources.NODE_POOLS]} == {"karpenter.sh/v1"}
+    assert [pool["metadata"]["name"] for pool in found.objects[resources.NODE_POOLS]] == ["old", "newer", "present"]
+    assert [obj["kind"] for obj in found.objects[resources.EC2_NODE_CLASSES]] == ["EC2NodeClass"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +162,7 @@ def test_an_object_of_a_version_that_does_not_exist_is_refused(kind: str) -> Non
 def test_a_cluster_wide_object_is_the_same_in_any_namespace() -> None:
     node = "apiVersion: v1\nkind: Node\nmetadata: {name: a%s}\n"
     found = inventory("---\n".join([node % "", node % ", namespace: b"]))
-    assert len(found.objects[kinds.NODES]) == 1
+    assert len(found.objects[resources.NODES]) == 1
     assert list(found.warnings()) == ["Node b/a is given more than once: the last one counts"]
 
 
@@ -165,11 +199,56 @@ def test_a_misspelt_kind_is_a_question_and_a_kind_of_others_is_not() -> None:
 @pytest.mark.parametrize(
     ("kind", "resource", "field", "found"),
     [
-        ("Deployment", kinds.PODS, "spec.containers", "spec.template.spec.containers"),
-        ("Deployment", kinds.PODS, "", ""),
-        ("Pod", kinds.PODS, "spec.containers", "spec.containers"),
-        ("StatefulSet", kinds.PERSISTENT_VOLUME_CLAIMS, "spec", "spec"),
+        ("Deployment", resources.PODS, "spec.containers", "spec.template.spec.containers"),
+        ("Deployment", resources.PODS, "", ""),
+        ("Pod", resources.PODS, "spec.containers", "spec.containers"),
+        ("StatefulSet", resources.PERSISTENT_VOLUME_CLAIMS, "spec", "spec"),
     ],
 )
 def test_a_field_of_a_pod_of_a_workload_is_in_its_template(kind: str, resource: Any, field: str, found: str) -> None:
     assert field_in(Document("-", 0, {"kind": kind}), resource, field) == found
+
+
+# Which region's built-in prices answer a question.
+
+
+def node(region: str) -> Document:
+    return Document("-", 0, {"kind": "Node", "metadata": {"name": "n", "labels": {labels.REGION: region}}})
+
+
+def node_pool(*zones: str, operator: str = "In") -> Document:
+    requirement = {"key": labels.ZONE, "operator": operator, "values": list(zones)}
+    spec = {"template": {"spec": {"requirements": [requirement]}}}
+    return Document("-", 0, {"kind": "NodePool", "metadata": {"name": "p"}, "spec": spec})
+
+
+def regions(*values: Any) -> Document:
+    requirements = [{"key": labels.REGION, "operator": "In", "values": list(values)}]
+    spec = {"template": {"spec": {"requirements": requirements}}}
+    return Document("-", 0, {"kind": "NodePool", "metadata": {"name": "p"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("documents", "expected"),
+    [
+        ([node("eu-west-1"), node("eu-west-1")], "eu-west-1"),
+        ([node_pool("ap-southeast-2a", "ap-southeast-2b")], "ap-southeast-2"),
+        ([node_pool("us-gov-west-1a")], "us-gov-west-1"),
+        ([], None),
+        ([regions(7, "eu-west-1", None)], "eu-west-1"),
+        ([node("eu-west-1"), node("eu-west-2")], None),
+        ([node("kwok-1"), node_pool("test-zone-1")], None),
+        ([node_pool("eu-west-1a", operator="NotIn")], None),
+    ],
+)
+def test_the_region_is_the_one_that_the_input_names(documents: list[Document], expected: str | None) -> None:
+    """A cluster of Ireland planned with Virginia's zones has no offering at all."""
+    assert named_region(documents) == expected
+
+
+@pytest.mark.parametrize(
+    "spec", [None, [], {"template": None}, {"template": {"spec": {"requirements": ["x", None, {}]}}}]
+)
+def test_objects_that_are_not_well_formed_name_no_region(spec: Any) -> None:
+    """`validate` reports them, so it must come that far."""
+    assert named_region([Document("-", 0, {"kind": "NodePool", "spec": spec})]) is None

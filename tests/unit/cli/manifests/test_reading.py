@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cli.errors import InputError
-from cli.manifests.document import LISTS_DEEP_MAX
+from cli.manifests.documents import RepeatedField
+from cli.manifests.inventory import LISTS_DEEP_MAX
 from cli.manifests.reading import parse, read
-from cli.manifests.repeated_fields import RepeatedField
-from core.ledger.encoding.compression import compressed
+from core.ledger.compression import compressed
 
 TWICE = "the same mapping has this key already"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from cli.report import PageContent, render, series
-from cli.report.bands import bands
-from cli.report.chains import chains, consolidated, replacements
-from cli.report.node_lifetimes import lives
+from cli.report.page import bands
+from cli.report.series import chains, consolidated, lives, replacements
 from tests import page
 
 START = datetime(2026, 11, 20, tzinfo=UTC)

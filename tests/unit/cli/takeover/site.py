@@ -7,14 +7,14 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from adapters.observation.cluster_state import ClusterState
+from adapters.observation.observer import ClusterState
 from adapters.ports import Instance
 from core import labels
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
-from core.model.node import Node
-from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodePool
+from core.model.plan import NodeClaim
+from core.model.snapshot import Node
 from tests.builders import NOW, a_class_manifest, a_pool, a_snapshot, a_type
 from tests.unit.lifecycle.takeover.karpenters_objects import CLUSTER, INSTANCE, TAGS, a_class, a_karpenter_node
 

@@ -8,13 +8,100 @@ import pytest
 import yaml
 
 from cli.commands.validate import _shapes_types
-from cli.manifests.document import Document
+from cli.manifests.documents import RepeatedField
+from cli.manifests.inventory import Document
 from cli.manifests.reading import parse
-from cli.manifests.repeated_fields import RepeatedField
-from cli.validation.examine import examine
+from cli.validation.examine import (
+    dangling_references,
+    examine,
+    probably_meant,
+    refused_values,
+    repeated_objects,
+    template_findings,
+)
 from core.model.catalogue import Catalogue
 from tests.builders import a_type
 from tests.unit.api.objects import NODE_CLASS, NODE_POOL, changed
+from tests.unit.cli.test___main___validate_mistakes import DEPLOYMENT, SPREAD, TEMPLATE, ZONE
+
+# Values of an EC2NodeClass that its schema admits and AWS does not.
+
+
+def class_values_found_in(obj: dict[str, Any]) -> list[tuple[str, str, str]]:
+    findings = refused_values(Document("a.yaml", 0, obj))
+    return [(found.severity.value, found.field.removeprefix("spec."), found.text) for found in findings]
+
+
+@pytest.mark.parametrize("field", ["role", "instanceProfile"])
+def test_a_name_is_no_arn(field: str) -> None:
+    arn = f"arn:aws:iam::111122223333:{field}/path/Nodes"
+    text = "is an ARN, and IAM's calls take the name alone (did you mean 'Nodes'?)"
+    assert class_values_found_in(changed(NODE_CLASS, f"spec.{field}", arn)) == [("error", field, text)]
+    assert class_values_found_in(changed(NODE_CLASS, f"spec.{field}", "Nodes-arn:")) == []
+    assert class_values_found_in(changed(NODE_CLASS, f"spec.{field}", 7)) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "selected"),
+    [
+        ("subnetSelectorTerms", "subnet"),
+        ("securityGroupSelectorTerms", "security group"),
+        ("amiSelectorTerms", "image"),
+        ("capacityReservationSelectorTerms", "capacity reservation"),
+    ],
+)
+def test_a_term_without_a_tag_selects_everything(field: str, selected: str) -> None:
+    terms: list[Any] = [{"tags": {"a": "b"}}, {"tags": {}}, {"id": "x", "tags": {}}, {}]
+    text = f"is empty, so the term selects every {selected} of the account; name a tag"
+    assert class_values_found_in(changed(NODE_CLASS, f"spec.{field}", terms)) == [("error", f"{field}[1].tags", text)]
+
+
+def refused(field: str, kind: str, kinds: str) -> tuple[str, str, str]:
+    text = f"EC2 refuses it for volumes of type {kind}; {kinds} take it"
+    return ("warning", f"blockDeviceMappings[1].ebs.{field}", text)
+
+
+@pytest.mark.parametrize(
+    ("ebs", "found"),
+    [
+        ({"volumeType": "gp3", "iops": 3000, "throughput": 125}, []),
+        ({"volumeType": "gp2", "iops": 3000}, [refused("iops", "gp2", "gp3 and io1 and io2")]),
+        ({"volumeType": "io1", "iops": 3000, "throughput": 125}, [refused("throughput", "io1", "gp3")]),
+        ({"iops": 3000, "throughput": 125}, []),
+        ({"volumeType": "gp2"}, []),
+        *(
+            (
+                {"volumeType": kind},
+                [
+                    (
+                        "warning",
+                        "blockDeviceMappings[1].ebs.iops",
+                        f"is missing: EC2 refuses volumes of type {kind} without it",
+                    )
+                ],
+            )
+            for kind in ("io1", "io2")
+        ),
+    ],
+)
+def test_a_volume_has_what_its_type_takes(ebs: dict[str, Any], found: list[tuple[str, str, str]]) -> None:
+    devices = [{"deviceName": "/dev/xvda"}, {"deviceName": "/dev/xvdb", "ebs": ebs}]
+    assert class_values_found_in(changed(NODE_CLASS, "spec.blockDeviceMappings", devices)) == found
+
+
+def test_a_volume_has_a_device_name() -> None:
+    text = "is missing: EC2 refuses a launch with a volume that has no device name"
+    for device in ({}, {"deviceName": ""}):
+        found = class_values_found_in(changed(NODE_CLASS, "spec.blockDeviceMappings", [device]))
+        assert found == [("warning", "blockDeviceMappings[0].deviceName", text)]
+
+
+@pytest.mark.parametrize(
+    "other", [{"kind": "NodePool"}, {"apiVersion": "example.com/v1"}, {"apiVersion": "karpenter.k8s.aws/v1beta1"}]
+)
+def test_other_objects_are_left_alone(other: dict[str, str]) -> None:
+    assert class_values_found_in({**changed(NODE_CLASS, "spec.role", "arn:aws:iam::1:role/a"), **other}) == []
+
 
 CATALOGUE = Catalogue(default=(a_type("m5.large"),))
 POD: dict[str, Any] = {
@@ -115,3 +202,258 @@ def test_a_version_that_is_not_read_is_told_with_the_one_to_write() -> None:
     document = Document("-", 0, {"apiVersion": "apps/v9", "kind": "Deployment", "metadata": {"name": "web"}})
     found = examine([document], {}, [], CATALOGUE, is_lenient=False)
     assert [one.suggestion for one in found if one.field == "apiVersion"] == ["apps/v1"]
+
+
+# What the API server refuses in a pod template is an error; what it accepts but hardly means is a warning.
+
+
+RESOURCES = f"{TEMPLATE}.containers.0.resources"
+MEMORY = f"{TEMPLATE}.containers[0].resources"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+
+
+def found_in(obj: dict[str, Any]) -> list[tuple[str, str, str]]:
+    findings = list(template_findings(Document("a.yaml", 0, obj)))
+    codes = {"error": "InvalidValue", "warning": "NoEffect"}
+    assert all(finding.code in (codes[finding.severity], "OldVersion") for finding in findings)
+    return [(finding.severity.value, finding.field, finding.text) for finding in findings]
+
+
+def pod(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", **metadata}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "odd"),
+    [
+        ("memory", "512m", "512m is thousandths of a byte; 512Mi is mebibytes"),
+        ("ephemeral-storage", "1500m", "1500m is thousandths of a byte; 1500Mi is mebibytes"),
+        ("memory", 512, "512 is bytes; 512Mi is mebibytes"),
+        ("memory", "1", "1 is bytes; 1Mi is mebibytes"),
+        ("ephemeral-storage", str((1 << 20) - 1), "1048575 is bytes; 1048575Mi is mebibytes"),
+        ("cpu", "1Gi", "1Gi is a number of cores, not of bytes"),
+        ("cpu", "1.5G", "1.5G is a number of cores, not of bytes"),
+        ("memory", str(1 << 20), ""),
+        ("memory", "0", ""),
+        ("memory", "512Mi", ""),
+        ("memory", "1e3", ""),
+        ("cpu", "500m", ""),
+        ("cpu", "512", ""),
+        ("example.com/slots", "512", ""),
+        ("example.com/slots", "512m", ""),
+    ],
+)
+@pytest.mark.parametrize("kind", ["requests", "limits"])
+def test_an_amount_that_is_hardly_meant_is_a_warning(kind: str, resource: str, amount: object, odd: str) -> None:
+    found = found_in(changed(DEPLOYMENT, RESOURCES, {kind: {resource: amount}}))
+    field = f"{MEMORY}.{kind}.{resource}" if "." not in resource else f"{MEMORY}.{kind}[{resource}]"
+    assert found == ([("warning", field, odd)] if odd else [])
+
+
+@pytest.mark.parametrize(
+    ("request_", "limit", "is_more"),
+    [
+        ("2", "1", True),
+        ("1001m", 1, True),
+        ("1", "1000m", False),
+        ("1", "2", False),
+        ("1", None, False),
+        ("x", "1", False),
+        ("x", "0", False),
+    ],
+)
+def test_a_request_above_its_limit_is_refused(request_: str, limit: object, is_more: bool) -> None:
+    limits = {} if limit is None else {"limits": {"cpu": limit}}
+    found = found_in(changed(DEPLOYMENT, RESOURCES, {"requests": {"cpu": request_}, **limits}))
+    assert found == (
+        [("error", f"{MEMORY}.requests.cpu", f"{request_} is more than the limit of {limit}")] if is_more else []
+    )
+
+
+def test_each_container_is_looked_at_and_each_has_its_place() -> None:
+    odd = {"resources": {"requests": {"memory": 1}}}
+    found = found_in(pod({"containers": [{}, odd], "initContainers": [odd]}))
+    assert [field for _, field, _ in found] == [
+        "spec.initContainers[0].resources.requests.memory",
+        "spec.containers[1].resources.requests.memory",
+    ]
+    assert found_in(pod({"containers": []})) == [("error", "spec.containers", "is missing: a pod needs a container")]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"])
+def test_a_selector_must_match_the_labels_of_the_template(kind: str) -> None:
+    workload = changed({**DEPLOYMENT, "kind": kind}, "spec.selector.matchLabels", {"app": "shop", "tier": "a"})
+    message = "does not match the labels of the template: they have"
+    assert found_in(workload) == [
+        ("error", "spec.selector.matchLabels.app", f"{message} app=web"),
+        ("error", "spec.selector.matchLabels.tier", f"{message} no tier"),
+    ]
+    assert found_in({**workload, "kind": "Job", "apiVersion": "batch/v1"}) == []
+    assert found_in({**workload, "apiVersion": "example.com/v1"}) == []
+
+
+@pytest.mark.parametrize(
+    ("toleration", "is_refused"),
+    [
+        ({"key": "a", "operator": "Exists", "value": "b"}, True),
+        ({"key": "a", "operator": "Exists", "value": ""}, False),
+        ({"key": "a", "operator": "Exists"}, False),
+        ({"key": "a", "operator": "Equal", "value": "b"}, False),
+        ({"key": "a", "value": "b"}, False),
+    ],
+)
+def test_a_toleration_that_exists_takes_no_value(toleration: dict[str, str], is_refused: bool) -> None:
+    found = found_in(pod({"containers": [{}], "tolerations": [{}, toleration]}))
+    assert found == ([("error", "spec.tolerations[1].value", "operator Exists takes no value")] if is_refused else [])
+
+
+@pytest.mark.parametrize(
+    ("selector", "field", "message"),
+    [
+        ({}, "", "selects no pods, so the constraint spreads nothing"),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, None, None),
+        ({"matchLabels": {"app": "web"}}, None, None),
+        (
+            {"matchLabels": {"app": "shop"}},
+            ".matchLabels.app",
+            "does not select the pod itself, which has app=web: its own place is not counted",
+        ),
+        (
+            {"matchLabels": {"tier": "a"}},
+            ".matchLabels.tier",
+            "does not select the pod itself, which has no tier: its own place is not counted",
+        ),
+    ],
+)
+def test_a_spread_that_spreads_nothing_is_a_warning(
+    selector: dict[str, Any], field: str | None, message: str | None
+) -> None:
+    spread = {**SPREAD, "topologyKey": ZONE, "labelSelector": selector}
+    found = found_in(changed(DEPLOYMENT, f"{TEMPLATE}.topologySpreadConstraints", [spread]))
+    at = f"{TEMPLATE}.topologySpreadConstraints[0].labelSelector"
+    assert found == ([] if field is None else [("warning", f"{at}{field}", message)])
+
+
+def test_annotations_have_an_effect_on_pods_alone_and_under_their_present_name() -> None:
+    above = changed(DEPLOYMENT, "metadata.annotations", {DO_NOT_DISRUPT: "true"})
+    message = "protects no pod here: pods take their annotations from spec.template.metadata.annotations"
+    assert found_in(above) == [("warning", f"metadata.annotations[{DO_NOT_DISRUPT}]", message)]
+    assert found_in(changed(above, "spec.template.metadata.annotations", {DO_NOT_DISRUPT: "true"})) == []
+    assert found_in(pod({"containers": [{}]}, annotations={DO_NOT_DISRUPT: "true"})) == []
+    for former in ("karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"):
+        assert found_in(pod({"containers": [{}]}, annotations={former: "true"})) == [
+            (
+                "warning",
+                f"metadata.annotations[{former}]",
+                f"is of an older version, and is ignored (did you mean '{DO_NOT_DISRUPT}'?)",
+            )
+        ]
+
+
+# References that lead nowhere, and objects that are in a file twice.
+
+
+OLD_CLASS = {"apiVersion": "karpenter.k8s.aws/v1alpha1", "kind": "AWSNodeTemplate", "metadata": {"name": "default"}}
+
+
+def documents(*objects: dict[str, Any]) -> list[Document]:
+    return [Document("a.yaml", index, obj) for index, obj in enumerate(objects)]
+
+
+def named(name: str) -> dict[str, Any]:
+    return changed(NODE_CLASS, "metadata.name", name)
+
+
+@pytest.mark.parametrize(
+    ("classes", "severity", "suggestion"),
+    [
+        ([NODE_CLASS], None, ""),
+        ([OLD_CLASS], None, ""),
+        ([], "warning", ""),
+        ([named("defalt")], "error", "defalt"),
+        ([named("zzz")], "error", ""),
+    ],
+)
+def test_a_class_that_is_missing_beside_others_is_an_error(
+    classes: list[dict[str, Any]], severity: str | None, suggestion: str
+) -> None:
+    found = list(dangling_references(documents(NODE_POOL, *classes)))
+    assert [(one.severity.value, one.suggestion) for one in found] == ([(severity, suggestion)] if severity else [])
+    assert all(one.field == "spec.template.spec.nodeClassRef.name" for one in found)
+    assert all(one.message.startswith("there is no EC2NodeClass 'default' in the input") for one in found)
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        changed(NODE_POOL, "spec.template.spec.nodeClassRef", {"kind": "Other", "name": "x"}),
+        changed(NODE_POOL, "spec.template.spec.nodeClassRef", {}),
+        {**NODE_POOL, "apiVersion": "example.com/v1"},
+        {**NODE_POOL, "kind": "NodeClaim"},
+        {**NODE_POOL, "spec": "odd"},
+        {"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": {"name": "a"}, "spec": 7},
+    ],
+)
+def test_objects_that_name_no_class_of_ours_are_left_alone(obj: dict[str, Any]) -> None:
+    assert list(dangling_references(documents(obj))) == []
+
+
+def placed(namespace: str | None = None, name: str = "a", **changes: Any) -> dict[str, Any]:
+    metadata = {"name": name} | ({} if namespace is None else {"namespace": namespace})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **changes}
+
+
+@pytest.mark.parametrize(
+    ("second", "is_same"),
+    [
+        (placed(), True),
+        (placed("default"), True),
+        (placed("shop"), False),
+        (placed(name="b"), False),
+        (placed(kind="Service"), False),
+        (placed(apiVersion="example.com/v1"), False),
+        (placed(name=""), False),
+    ],
+)
+def test_an_object_is_repeated_if_group_kind_namespace_and_name_are(second: dict[str, Any], is_same: bool) -> None:
+    found = list(repeated_objects(documents(placed(name=""), placed(), second)))
+    assert [(one.document.index, one.severity.value, one.message) for one in found] == (
+        [(2, "warning", "is given in document 2 already; the last one counts")] if is_same else []
+    )
+    apart = [Document("a.yaml", 0, placed()), Document("b.yaml", 0, second)]
+    assert list(repeated_objects(apart)) == []
+
+
+# What was probably meant, for values of closed lists, keys of requirements, and kinds.
+
+
+OPERATOR = "spec.template.spec.requirements[0].operator"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "meant"),
+    [
+        ("spec.template.spec.requirements.0.operator", "notin", OPERATOR, "NotIn"),
+        ("spec.template.spec.requirements.0.key", "kubernetes.io/arc", f"{OPERATOR[:-9]}.key", "kubernetes.io/arch"),
+        ("spec.template.spec.taints.0.effect", "noexecute", "spec.template.spec.taints[0].effect", "NoExecute"),
+        ("spec.disruption.consolidationPolicy", "whenempty", "spec.disruption.consolidationPolicy", "WhenEmpty"),
+        ("spec.template.spec.requirements", [], OPERATOR, ""),
+        ("spec.template.spec.requirements", {"operator": "in"}, OPERATOR, ""),
+        ("spec.template.spec.requirements", "in", OPERATOR, ""),
+        ("spec.template.spec.requirements.0.operator", 7, OPERATOR, ""),
+        ("spec.weight", "ten", "spec.weight", ""),
+        ("metadata.name", "default", "spec.nothing.of[3].this", ""),
+        ("apiVersion", "karpenter.sh/v2", "apiVersion", "karpenter.sh/v1"),
+        ("kind", "Nodepool", "apiVersion", "NodePool"),
+        ("kind", "Zzz", "apiVersion", ""),
+        ("kind", "Zzz", OPERATOR, ""),
+    ],
+)
+def test_what_a_field_probably_means(path: str, value: Any, field: str, meant: str) -> None:
+    assert probably_meant(Document("a.yaml", 0, changed(NODE_POOL, path, value)), field) == meant
+
+
+def test_objects_of_older_versions_get_no_suggestion() -> None:
+    old = {"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "spec": {"requirements": [{"operator": "in"}]}}
+    assert probably_meant(Document("a.yaml", 0, old), "spec.requirements[0].operator") == ""
+    assert probably_meant(Document("a.yaml", 0, old), "apiVersion") == ""

@@ -8,8 +8,7 @@ import msgspec
 
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import TopologySpread
-from core.model.policy import Service
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Service, Snapshot
 from tests.builders import CLASS_REF
 
 

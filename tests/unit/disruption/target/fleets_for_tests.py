@@ -8,12 +8,12 @@ import numpy as np
 
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.decide import TargetDecision
+from core.disruption.target.fleet import TargetFleet, target_fleet
 from core.disruption.target.realization import Realization, Realizations
-from core.disruption.target.target_fleet import TargetFleet, target_fleet
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command
 from core.model.snapshot import Options, Snapshot
-from core.packing.search_budget import SearchBudget
+from core.packing.settings import SearchBudget
 from tests.builders import a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, pod_on, world
 

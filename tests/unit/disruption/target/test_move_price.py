@@ -9,9 +9,8 @@ import msgspec
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.move_price import DWELL_FACTOR, MovePrices, moves_setting
-from core.model.moved_workload import MovedWorkload
 from core.model.pod import Pod
-from core.model.snapshot import Options
+from core.model.snapshot import MovedWorkload, Options
 from tests.builders import NOW, a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -14,19 +14,621 @@ import pytest
 from core import labels
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.slot_assignment import SlotAssignment
-from core.disruption.target.target_fleet import target_fleet
-from core.disruption.target.target_refusals import TOO_DEAR
-from core.disruption.target.waves import WAVES_MAX, WavePlanner
+from core.disruption.target.fleet import TargetFleet, target_fleet
+from core.disruption.target.realization import SlotAssignment
+from core.disruption.target.search import NO_SAVING, SLOT_CHANGED, SLOT_DENIED, SMALL, TOO_DEAR, WaveObjection
+from core.disruption.target.waves import (
+    DELETED_TOGETHER,
+    WAVES_MAX,
+    Target,
+    WaveBudgets,
+    WavePlanner,
+    approved_commands,
+    components,
+    target_waves,
+    valid_commands,
+    wave_commands,
+)
 from core.model.catalogue import Catalogue, InstanceType
-from core.model.node_pool import Budget, Disruption
-from core.model.plan import Command
-from core.model.policy import PodDisruptionBudget
-from core.model.snapshot import Options, Snapshot
+from core.model.node_pool import BALANCED, Budget, Disruption
+from core.model.plan import Command, Move, NodeClaim, PlannedClaim
+from core.model.pod import LabelSelector, NodeSelectorTerm, PodAffinityTerm, PreferredTerm, TopologySpread
+from core.model.snapshot import Options, PodDisruptionBudget, Snapshot
 from core.model.values.requirements import Requirement
-from tests.builders import a_node_of, a_pool, a_selector, a_type
-from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, SMALL, TYPES, drifted, pod_on, world
-from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, decided, drained, half_full
+from core.reasons.code import TerminationReason
+from core.reasons.nodes import NodeReason
+from tests.builders import CLASS_REF, NOW, ZONES, a_node_of, a_pool, a_selector, a_type
+from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, TYPES, drifted, pod_on, world
+from tests.unit.disruption.nodes_for_tests import SMALL as WAVES_SMALL
+from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, decided, drained, fleet_of, half_full
+from tests.unit.lifecycle.records_for_tests import a_plan
+
+# A target may be valid as a whole while one of its commands is not valid alone.
+
+
+HOUR = timedelta(hours=1)
+
+
+def deleting(node: str, to: str) -> Command:
+    """Delete one node and move its pod to another."""
+    return Command(reason="Underutilized", method="repack", nodes=(node,), claims=(f"default-{node}",),
+                   moves=(Move(f"default/on-{node}", to),), savings=2 * 10**8)  # fmt: skip
+
+
+def kept(commands: list[Command], this_pass: DisruptionPass, worthwhile: int = 20) -> list[Command]:
+    """The commands that hold."""
+    return valid_commands(commands, this_pass, worthwhile=worthwhile)[0]
+
+
+def test_a_second_command_is_invalid_if_the_first_took_its_room() -> None:
+    nodes = [a_node_of(MIDDLE, name) for name in "abc"]
+    this_pass = DisruptionPass(world(*nodes, pods=tuple(pod_on(name, cpu="1500m") for name in "abc")))
+    first, second = deleting("a", "c"), deleting("b", "c")
+    found, objections = valid_commands([first, second], this_pass, worthwhile=20)
+    assert found == [first]
+    assert objections["b"].reason == NodeReason.NO_CHEAPER_OPTION
+
+
+@pytest.mark.parametrize("prefers", [False, True])
+def test_a_pod_has_its_slot_after_those_of_earlier_commands_moved(prefers: bool) -> None:
+    """The second pod's spread counts the first, which has none: that order is none that kube-scheduler can keep to."""
+    even = TopologySpread(labels.HOSTNAME, 1, selector=a_selector(app="web"))
+    nearby = PreferredTerm(1, NodeSelectorTerm((Requirement.one_of(labels.HOSTNAME, "d"),)))
+    spec = {"spreads": (even,), "preferred_terms": (nearby,) if prefers else ()}
+    pods = (pod_on("a", labels={"app": "web"}), pod_on("b", labels={"app": "web"}, **spec), pod_on("c"), pod_on("d"))
+    this_pass = DisruptionPass(world(*(a_node_of(MIDDLE, name) for name in "abcd"), pods=pods))
+    counted, spread = deleting("a", "c"), deleting("b", "c")
+    assert kept([spread, counted], this_pass) == [spread, counted]
+    found, objections = valid_commands([counted, spread], this_pass, worthwhile=20)
+    assert (found, objections) == ([counted], {"b": SLOT_DENIED})
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_pod_does_not_come_before_the_pods_that_it_must_be_near(is_new: bool) -> None:
+    """A new node was launched by the command of a pod that may run there only beside a pod of a later command."""
+    near = PodAffinityTerm(labels.HOSTNAME, a_selector(app="web"))
+    pods = (
+        pod_on("a", labels={"app": "web"}),
+        pod_on("b", affinity=(near,)),
+        pod_on("c"),
+        pod_on("d", labels={"app": "web"}),
+    )
+    this_pass = DisruptionPass(world(*(a_node_of(MIDDLE, name) for name in "abcd"), pods=pods))
+    place = "new" if is_new else "c"
+
+    def moving(node: str, *, opens: bool) -> Command:
+        return replacing(node, "new", price=10**8, saves=10**8) if opens and is_new else deleting(node, place)
+
+    company, follower = moving("a", opens=True), moving("b", opens=False)
+    assert kept([company, follower], this_pass) == [company, follower]
+    early = moving("b", opens=True)
+    assert valid_commands([early], this_pass, worthwhile=20) == ([], {"b": SLOT_DENIED})
+    assert kept([deleting("b", "d")], this_pass) == [deleting("b", "d")], "it is there already"
+
+
+@pytest.mark.parametrize(("others", "holds"), [((), True), (("d",), False)])
+def test_the_first_pods_that_must_be_near_each_other_go_together(others: tuple[str, ...], holds: bool) -> None:
+    """Kubernetes lets the first of them run anywhere, and no other."""
+    web = {"app": "web"}
+    near = PodAffinityTerm(labels.HOSTNAME, a_selector(**web))
+    pods = (
+        *(pod_on("a", f"pod-{number}", labels=web, affinity=(near,)) for number in range(2)),
+        pod_on("c"),
+        *(pod_on(name, labels=web) for name in others),
+    )
+    this_pass = DisruptionPass(world(*(a_node_of(MIDDLE, name) for name in ("a", "c", *others)), pods=pods))
+    moves = tuple(Move(pod.key, "c") for pod in pods[:2])
+    command = msgspec.structs.replace(deleting("a", "c"), moves=moves)
+    assert (kept([command], this_pass) == [command]) is holds
+
+
+def test_a_node_that_is_no_candidate_does_not_go() -> None:
+    this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), pods=(pod_on("a"),)))
+    assert kept([deleting("gone", "a")], this_pass) == []
+
+
+def replacing(node: str, new: str, *, price: int, saves: int) -> Command:
+    """Replace a node by a new one of its own type."""
+    where = {"zones": ZONES, "capacity_types": (labels.ON_DEMAND,), "instance_types": ("t-4",)}
+    claim = PlannedClaim(name=new, node_pool="default", node_class=CLASS_REF, price=price, **where)
+    return msgspec.structs.replace(deleting(node, new), replacements=(claim,), savings=saves)
+
+
+def test_a_replacement_by_choice_saves_one_part_in_so_many() -> None:
+    """What has to go is replaced whatever that costs."""
+    this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), pods=(pod_on("a", cpu="3"),)))
+    price = 2 * 10**8
+    enough, little = (replacing("a", "new", price=price - saves, saves=saves) for saves in (10**7, 10**7 - 1))
+    assert kept([enough], this_pass) == [enough]
+    assert kept([little], this_pass) == []
+    assert kept([little], this_pass, worthwhile=19) == []
+    assert kept([little], this_pass, worthwhile=21) == [little]
+    drifts = msgspec.structs.replace(little, reason="Drifted", method="drift", savings=-1)
+    assert kept([drifts], this_pass) == [drifts]
+
+
+def test_what_needs_the_new_node_of_a_command_that_does_not_hold_does_not_hold_either() -> None:
+    nodes = [a_node_of(MIDDLE, name) for name in "abc"]
+    pods = (pod_on("a", cpu="1500m"), pod_on("b", cpu="1500m"), pod_on("c", cpu="3"))
+    this_pass = DisruptionPass(world(*nodes, pods=pods))
+    bad = replacing("a", "new", price=2 * 10**8, saves=0)
+    needs = deleting("b", "new")
+    found, objections = valid_commands([bad, needs], this_pass, worthwhile=20)
+    assert (found, set(objections)) == ([], {"a", "b"})
+    assert objections["a"] == objections["b"], "the second does not go for the reason of the first"
+    assert kept([deleting("b", "a")], this_pass) == [deleting("b", "a")]
+
+
+@pytest.mark.parametrize(("zone", "holds"), [(ZONES[0], False), (ZONES[1], True)])
+def test_a_new_node_is_where_its_pods_may_go(zone: str, holds: bool) -> None:
+    """Another new node in another zone would do, but the command does not launch that one: the pod stayed pending."""
+    even = TopologySpread(labels.ZONE, 1, selector=a_selector(app="web"))
+    crowded, other = (pod_on(name, labels={"app": "web"}) for name in "bc")
+    pods = (pod_on("a", cpu="3", labels={"app": "web"}, spreads=(even,)), crowded, other)
+    this_pass = DisruptionPass(world(*(a_node_of(MIDDLE, name) for name in "abc"), pods=pods))
+    command = msgspec.structs.replace(replacing("a", "new", price=10**8, saves=10**8), reason="Drifted", method="drift")
+    (claim,) = command.replacements
+    new = msgspec.structs.replace(claim, zones=(zone,), pods=("default/on-a",))
+    command = msgspec.structs.replace(command, replacements=(new,))
+    found, objections = valid_commands([command], this_pass, worthwhile=20)
+    assert (found == [command], [one.reason for one in objections.values()]) == (
+        holds,
+        [] if holds else [NodeReason.PODS_UNSCHEDULABLE],
+    )
+
+
+@pytest.mark.parametrize(("rests", "reason"), [(timedelta(0), "Drifted"), (HOUR, "Drifted"), (HOUR, "Underutilized")])
+def test_consolidation_moves_no_pods_to_a_node_that_drift_launches_and_that_rests(
+    rests: timedelta, reason: str
+) -> None:
+    """Both share a new node. Its consolidateAfter begins once it is there; another one would do, and passed the check."""
+    pools = (a_pool("default", ON_DEMAND, disruption=msgspec.structs.replace(OPEN, consolidate_after=rests)),)
+    nodes = (drifted(a_node_of(MIDDLE, "a")), drifted(a_node_of(MIDDLE, "b")))
+    pods = (pod_on("a", cpu="1"), pod_on("b", cpu="1"), pod_on("b", "more", cpu="1"))
+    this_pass = DisruptionPass(world(*nodes, pods=pods, node_pools=pools))
+    first = msgspec.structs.replace(replacing("a", "new", price=10**8, saves=10**8), reason="Drifted", method="drift")
+    second = replacing("b", "own", price=10**8, saves=10**8)
+    second = msgspec.structs.replace(
+        second, moves=(Move("default/more", "own"), Move("default/on-b", "new")), reason=reason
+    )
+    found, objections = valid_commands([first, second], this_pass, worthwhile=20)
+    if rests and reason == "Underutilized":
+        assert (found, objections) == ([first], {"b": SLOT_CHANGED})
+    else:
+        assert (found, objections) == ([first, second], {})
+
+
+def test_a_deletion_holds_however_little_it_saves_and_launches_nothing() -> None:
+    """Nothing is started for it; a pod that would need a new node after all makes it another decision."""
+    nodes = [a_node_of(MIDDLE, name) for name in "ab"]
+    little = msgspec.structs.replace(deleting("a", "b"), savings=1)
+    half_empty = DisruptionPass(world(*nodes, pods=(pod_on("a"), pod_on("b"))))
+    assert kept([little], half_empty) == [little]
+    full = DisruptionPass(world(*nodes, pods=(pod_on("a"), pod_on("b", cpu="4"))))
+    assert valid_commands([little], full, worthwhile=20) == ([], {"a": NO_SAVING})
+    held = (a_pool("default", ON_DEMAND, disruption=OPEN, limits={"cpu": 0}),)
+    stuck = DisruptionPass(world(*nodes, pods=(pod_on("a"), pod_on("b", cpu="4")), node_pools=held))
+    (objection,) = valid_commands([little], stuck, worthwhile=20)[1].values()
+    assert objection.reason == NodeReason.PODS_UNSCHEDULABLE
+    assert "pod default/on-a would find no place" in objection.message
+
+
+BALANCED_POOL = a_pool("default", ON_DEMAND, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),)))
+TOLD = "the policy Balanced of NodePool default asks for more saving per moved pod"
+
+
+def test_the_policy_balanced_approves_each_command_by_choice_and_what_needs_a_refused_one_stays() -> None:
+    """In a large fleet nothing else is asked of a command, and without such a NodePool not even that."""
+    nodes = [a_node_of(MIDDLE, name) for name in "abc"]
+    pods = tuple(pod_on(name) for name in "abc")
+    balanced = DisruptionPass(world(*nodes, pods=pods, node_pools=(BALANCED_POOL,)))
+    whole, little = deleting("a", "c"), replacing("b", "new", price=2 * 10**8 - 1, saves=1)
+    late = msgspec.structs.replace(deleting("c", "new"), reason="Drifted")
+    objection = WaveObjection(NodeReason.BALANCED, TOLD)
+    assert approved_commands([whole, little, late], balanced) == ([whole], {"b": objection, "c": objection})
+    assert approved_commands([late], balanced) == ([late], {}), "it must go"
+    assert valid_commands([msgspec.structs.replace(whole, savings=1)], balanced, worthwhile=20)[1] == {"a": objection}
+    other = DisruptionPass(world(*nodes, pods=pods))
+    assert approved_commands([whole, little, late], other) == ([whole, little, late], {})
+
+
+# Which commands of a target may begin, and with budgets ignored, how all of a small fleet's nodes go.
+
+
+def three_for_one(options: Options) -> Snapshot:
+    """Three nodes at $0.40 become one at $0.50; one may go at a time, which does not pay on its own."""
+    one = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+    old, new = a_type("old", cpu="4", price=0.4), a_type("new", cpu="16", price=0.5)
+    pairs = [a_node_of(old, f"n{n}") for n in range(3)]
+    pods = tuple(pod_on(f"n{n}", cpu="3500m") for n in range(3))
+    return world(*pairs, pods=pods, node_pools=(one,), options=options, catalogue=Catalogue(default=(old, new)))
+
+
+@pytest.mark.parametrize(("options", "together"), [(Options(), []), (WHOLE_WAY, [("n0", "n1", "n2")])])
+def test_nodes_that_pay_only_together_go_together_with_budgets_ignored(
+    options: Options, together: list[tuple[str, ...]]
+) -> None:
+    """No node went: the first wave did not pay."""
+    plan = disrupt(three_for_one(options))
+    assert [command.nodes for command in plan.commands] == together
+    assert plan.cost.before - plan.cost.after == (700_000_000 if together else 0)
+
+
+@pytest.mark.parametrize(("options", "waves"), [(Options(), [1]), (WHOLE_WAY, [1, 2, 3])])
+def test_one_wave_within_budgets_and_all_without(options: Options, waves: list[int]) -> None:
+    snapshot = half_full(4, at_once=1, options=options)
+    fleet = fleet_of(snapshot)
+    found = drained(fleet, "n0", "n1", "n2")
+    target = Target(fleet, found, found.claims, fleet.rows.problem.prices.astype(float))
+    assert target.drains == {"n0", "n1", "n2"}
+    these = target_waves(target, DisruptionPass(snapshot), is_gated=False)
+    assert [command.wave for command in these.commands] == waves
+    assert these.savings == 200_000_000 * len(waves)
+    assert (these.objections, these.saved) == ({}, 0)
+
+
+@pytest.mark.parametrize("ignore_budgets", [False, True])
+def test_a_lone_spot_node_of_a_large_fleet_is_not_replaced_by_types_that_cost_more(*, ignore_budgets: bool) -> None:
+    """Karpenter asks for fifteen cheaper types, and here are three; types at up to five times the price do not count."""
+    old = a_type("old", cpu="16", memory="64Gi", price=0.8)
+    cheaper = [a_type(f"cheaper-{n}", cpu="4", memory="16Gi", price=0.2 + n / 1000) for n in range(3)]
+    expensive = [a_type(f"expensive-{n}", cpu="32", memory="128Gi", price=2 + n / 5) for n in range(20)]
+    names = [f"n{n:02}" for n in range(SMALL + 5)]
+    apart = (PodAffinityTerm(labels.HOSTNAME, a_selector(app="web")),)
+    pods = tuple(pod_on(name, cpu="3500m", labels={"app": "web"}, anti_affinity=apart) for name in names)
+    spot = Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT)
+    gates = msgspec.structs.replace(Options().feature_gates, spot_to_spot_consolidation=True)
+    snapshot = world(
+        *(a_node_of(old, name, capacity_type=labels.SPOT) for name in names), pods=pods,
+        node_pools=(a_pool("default", spot, disruption=Disruption(budgets=(Budget("10%"),))),),
+        options=Options(feature_gates=gates, moves="thorough", ignore_budgets=ignore_budgets),
+        catalogue=Catalogue(default=(old, *cheaper, *expensive)),
+    )  # fmt: skip
+    assert disrupt(snapshot).commands == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "gone", "savings"), [(Options(), [], 0), (WHOLE_WAY, [("n0", "n1", "n2")], 7 * 10**8)]
+)
+def test_of_waves_one_by_one_and_all_nodes_together_the_cheaper_is_taken(
+    options: Options, gone: list[tuple[str, ...]], savings: int
+) -> None:
+    snapshot = three_for_one(options)
+    this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
+    found = drained(fleet, "n0", "n1", "n2")
+    claims = this_pass.names.named_apart(found.claims)
+    these = target_waves(Target(fleet, found, claims, fleet.prices.astype(float)), this_pass, is_gated=False)
+    assert ([command.nodes for command in these.commands], these.savings) == (gone, savings)
+    assert set(these.objections) == (set() if gone else {"n0", "n1", "n2"})
+
+
+# Each wave has its own budgets, and limits hold while old and new nodes both exist.
+
+
+UNDERUTILIZED = TerminationReason.UNDERUTILIZED
+
+
+def cluster(*, size: int = 4, budget: str = "2", options: Options | None = None, **changes: object) -> Snapshot:
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget(budget),)), **changes.pop("pool", {}))  # type: ignore[arg-type]
+    nodes = [a_node_of(MIDDLE, f"n{n}") for n in range(size)]
+    pods = tuple(pod_on(f"n{n}", labels={"app": "web"}) for n in range(size))
+    return world(*nodes, pods=pods, node_pools=(pool,), options=options or Options(), **changes)
+
+
+def taken(snapshot: Snapshot) -> list[int]:
+    """How many nodes each of two waves takes."""
+    this_pass = DisruptionPass(snapshot)
+    budgets, left, found = WaveBudgets(this_pass), list(this_pass.survey.candidates), []
+    for _ in range(2):
+        budgets.begin()
+        going = []
+        for candidate in left:
+            if budgets.admits(candidate, UNDERUTILIZED):
+                budgets.take(candidate)
+                going.append(candidate)
+        budgets.end()
+        left = [candidate for candidate in left if candidate not in going]
+        found.append(len(going))
+    return found
+
+
+def test_a_wave_uses_the_budget_and_the_next_one_again() -> None:
+    assert taken(cluster()) == [2, 2]
+
+
+def test_a_percentage_applies_to_the_remaining_nodes() -> None:
+    assert taken(cluster(budget="50%")) == [2, 1]
+
+
+def test_with_budgets_ignored_a_closed_budget_does_not_stop_the_sequence() -> None:
+    assert taken(cluster(budget="0", options=WHOLE_WAY)) == [4, 0]
+
+
+def test_a_pod_disruption_budget_bounds_each_wave_and_not_the_sum() -> None:
+    guard = PodDisruptionBudget(
+        namespace="default",
+        name="web",
+        selector=LabelSelector((Requirement.one_of("app", "web"),)),
+        max_unavailable="1",
+        disruptions_allowed=1,
+    )
+    assert taken(cluster(budget="100%", budgets=(guard,))) == [1, 1]
+
+
+def test_limits_count_nodes_that_still_run() -> None:
+    snapshot = cluster(pool={"limits": {"cpu": 28000}})
+    this_pass = DisruptionPass(snapshot)
+    budgets, fleet = WaveBudgets(this_pass), fleet_of(snapshot)
+    budgets.begin()
+    claims = drained(fleet, "n0", "n1", "n2", "n3").claims
+    candidate = fleet.candidates[0]
+    assert budgets.has_room_for(claims[:1], candidate)
+    budgets.launch(claims[0])
+    assert not budgets.has_room_for(claims[:1], candidate)
+
+
+def test_what_others_of_a_wave_leave_is_free_for_new_nodes_of_the_next_wave() -> None:
+    """Their command may start later, or never: a launch before it would be over the limit."""
+    snapshot = cluster(pool={"limits": {"nodes": 4}})
+    budgets, fleet = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot)
+    claims = drained(fleet, "n0", "n1", "n2", "n3").claims
+    budgets.begin()
+    assert not budgets.has_room_for([*claims[:1], *claims[:1]], fleet.candidates[0])
+    budgets.take(fleet.candidates[1])
+    assert not budgets.has_room_for([*claims[:1], *claims[:1]], fleet.candidates[0])
+    budgets.end()
+    assert budgets.has_room_for([*claims[:1], *claims[:1]], fleet.candidates[0])
+
+
+def test_the_first_wave_has_what_nodes_leave_that_go_already() -> None:
+    """Later ones have the whole budget: those have gone by then."""
+    assert taken(cluster(size=6, marked_for_deletion=("default-n5",))) == [1, 2]
+
+
+def test_nodes_that_would_exceed_the_evictions_of_an_hour_wait_and_say_so() -> None:
+    snapshot = cluster(budget="100%", options=Options(evictions_per_hour=3))
+    this_pass = DisruptionPass(snapshot)
+    budgets = WaveBudgets(this_pass)
+    budgets.begin()
+    going = []
+    for candidate in this_pass.survey.candidates:
+        if budgets.admits(candidate, UNDERUTILIZED):
+            budgets.take(candidate)
+            going.append(candidate.name)
+    assert going == ["n0", "n1", "n2"]
+    assert {name: refusal.reason for name, refusal in this_pass.refusals.items()} == {"n3": "EvictionRate"}
+
+
+def test_new_nodes_count_in_a_percentage_from_the_next_wave_on() -> None:
+    snapshot = cluster(budget="50%")
+    this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
+    (claim, *_), budgets = drained(fleet, "n0", "n1", "n2", "n3").claims, WaveBudgets(this_pass)
+    budgets.begin()
+    for candidate in fleet.candidates[:2]:
+        budgets.take(candidate)
+        budgets.launch(claim)
+    budgets.end()
+    budgets.begin()
+    going = []
+    for candidate in fleet.candidates[2:]:
+        if budgets.admits(candidate, UNDERUTILIZED):
+            budgets.take(candidate)
+            going.append(candidate.name)
+    assert going == ["n2", "n3"], "half of the two that stayed and two new ones"
+
+
+def test_only_a_node_of_the_same_pool_makes_room_in_its_limits() -> None:
+    for limit, from_own, from_other in (
+        (16000, True, False),
+        (15999, False, False),
+        (19999, True, False),
+        (20000, True, True),
+    ):
+        snapshot = cluster(pool={"limits": {"cpu": limit}})
+        fleet, budgets = fleet_of(snapshot), WaveBudgets(DisruptionPass(snapshot))
+        (new,) = drained(fleet, "n0").claims or (a_plan(instance_types=("t-4",)),)
+        own = fleet.candidates[0]
+        other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
+        assert budgets.has_room_for([new], own) is from_own
+        assert budgets.has_room_for([new], other) is from_other
+
+
+def test_what_a_wave_leaves_is_counted_once() -> None:
+    snapshot = cluster(pool={"limits": {"nodes": 4}})
+    budgets, fleet = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot)
+    (new, *_) = drained(fleet, "n0", "n1", "n2", "n3").claims
+    for candidate in fleet.candidates[:2]:
+        budgets.begin()
+        budgets.take(candidate)
+        budgets.end()
+    assert budgets.has_room_for([new] * 3, fleet.candidates[2])
+    assert not budgets.has_room_for([new] * 4, fleet.candidates[2])
+
+
+def test_a_node_without_a_claim_counts_in_no_limits() -> None:
+    """Someone started it by hand with the NodePool's label: Karpenter's limits count what the NodePool launches."""
+    snapshot = cluster(pool={"limits": {"nodes": 5}})
+    foreign = a_node_of(MIDDLE, "foreign")[1]
+    joined = msgspec.structs.replace(snapshot, nodes=(*snapshot.nodes, foreign))
+    budgets, fleet = WaveBudgets(DisruptionPass(joined)), fleet_of(joined)
+    other = msgspec.structs.replace(
+        fleet.candidates[0], pool=msgspec.structs.replace(fleet.candidates[0].pool, name="other")
+    )
+    assert foreign.labels[labels.NODEPOOL] == "default"
+    assert budgets.has_room_for([a_plan(instance_types=("t-4",))], other)
+    assert not budgets.has_room_for([a_plan(instance_types=("t-4",))] * 2, other)
+
+
+def test_a_node_that_is_released_leaves_room_for_one_other() -> None:
+    this_pass = DisruptionPass(cluster())
+    budgets, candidates = WaveBudgets(this_pass), this_pass.survey.candidates
+    budgets.begin()
+    for candidate in candidates[:2]:
+        budgets.take(candidate)
+    budgets.release(candidates[1])
+    assert budgets.admits(candidates[2], UNDERUTILIZED)
+    budgets.take(candidates[2])
+    assert not budgets.admits(candidates[3], UNDERUTILIZED)
+
+
+def test_a_closed_budget_lets_no_node_go_in_any_wave() -> None:
+    assert taken(cluster(budget="0")) == [0, 0]
+
+
+@pytest.mark.parametrize(("deleted_at", "room"), [(None, 1), (NOW, 2)])
+def test_claims_that_are_launching_count_in_limits_until_they_are_deleted(
+    deleted_at: datetime | None, room: int
+) -> None:
+    """Their nodes come: beside them and new ones, the limit would be exceeded."""
+    snapshot = cluster(size=2, pool={"limits": {"nodes": 4, "cpu": 16_000}})
+    coming = NodeClaim(
+        name="coming", labels={labels.NODEPOOL: "default"}, resources={"cpu": 4_000}, deleted_at=deleted_at
+    )
+    snapshot = msgspec.structs.replace(snapshot, node_claims=(*snapshot.node_claims, coming))
+    budgets, fleet = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot)
+    own = fleet.candidates[0]
+    other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
+    new = a_plan(instance_types=("t-4",))
+    assert [budgets.has_room_for([new] * number, other) for number in (1, 2, 3)] == [room >= n for n in (1, 2, 3)]
+
+
+def test_a_new_node_of_no_known_type_takes_nothing_of_the_limits() -> None:
+    snapshot = cluster(size=1, pool={"limits": {"cpu": 4_000}})
+    budgets, (own, *_) = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot).candidates
+    other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
+    assert budgets.has_room_for([a_plan(instance_types=("unknown",))], other)
+    assert not budgets.has_room_for([a_plan(instance_types=("unknown", "t-1"))], other)
+
+
+def test_what_is_cancelled_leaves_the_limits_as_they_were() -> None:
+    snapshot = cluster(size=2, budget="50%", pool={"limits": {"nodes": 3}})
+    this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
+    budgets, (own, *_) = WaveBudgets(this_pass), fleet.candidates
+    other, new = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other")), a_plan()
+    for _ in range(2):
+        budgets.launch(new)
+        assert not budgets.has_room_for([new], other)
+        budgets.cancel(new)
+        assert budgets.has_room_for([new], other)
+        assert not budgets.has_room_for([new] * 2, other)
+
+
+# Nodes that share a new node form one command; other nodes go in small groups that fail independently.
+
+
+def test_nodes_that_share_new_nodes_form_one_command_also_indirectly() -> None:
+    assert list(components({0: [1], 1: [2], 2: [1, 2], 3: []})) == [([0, 2, 1], [1, 2]), ([3], [])]
+
+
+def test_each_node_awaits_the_new_nodes_of_its_own_pods() -> None:
+    fleet = fleet_of(world(*(a_node_of(MIDDLE, n) for n in ("n0", "n1")), pods=(pod_on("n0"), pod_on("n1"))))
+    claims = tuple(a_plan(name=name) for name in ("x", "y"))
+    keys = [fleet.rows.pods[node][0].key for node in (0, 1)]
+    moves = {0: [Move(keys[0], "x")], 1: [Move(keys[1], "y")]}
+    (command,) = wave_commands(fleet, claims, moves, {0: [0], 1: [0, 1]}, 1)
+    assert command.awaits == {"n0": ("x",), "n1": ("y",)}
+
+
+def test_deletions_go_in_small_groups() -> None:
+    count = DELETED_TOGETHER[TerminationReason.UNDERUTILIZED] + 3
+    nodes = [a_node_of(MIDDLE, f"n{n:02}") for n in range(count + 1)]
+    fleet = fleet_of(world(*nodes, pods=tuple(pod_on(f"n{n:02}") for n in range(count + 1))))
+    moves = {n: [Move(fleet.rows.pods[n][0].key, f"n{count:02}")] for n in range(count)}
+    found = wave_commands(fleet, (), moves, {node: [] for node in moves}, 2)
+    assert [len(command.nodes) for command in found] == [count - 3, 3]
+    assert {command.wave for command in found} == {2}
+    assert all(len(command.moves) == len(command.nodes) for command in found)
+
+
+def test_drifted_nodes_that_need_no_new_node_go_one_by_one() -> None:
+    """Otherwise, one that may no longer go holds the others up: a command for drift has no part that goes without it."""
+    nodes = [*(drifted(a_node_of(MIDDLE, f"n{n}")) for n in range(2)), a_node_of(MIDDLE, "n2")]
+    fleet = fleet_of(world(*nodes, pods=tuple(pod_on(f"n{n}") for n in range(3)), options=WHOLE_WAY))
+    moves = {n: [Move(fleet.rows.pods[n][0].key, "n2")] for n in range(2)}
+    found = wave_commands(fleet, (), moves, {node: [] for node in moves}, 1)
+    assert [command.nodes for command in found] == [("n0",), ("n1",)]
+
+
+def two_nodes(**pods: str) -> TargetFleet:
+    """A drifted node `n0` and a working node `n1`, with a pod each; `pods` are the cpu of these."""
+    nodes = [drifted(a_node_of(MIDDLE, "n0")), a_node_of(MIDDLE, "n1")]
+    running = tuple(pod_on(node, cpu=pods.get(node, "500m")) for node in ("n0", "n1"))
+    return fleet_of(world(*nodes, pods=running, options=WHOLE_WAY))
+
+
+def keys_of(fleet: TargetFleet) -> list[str]:
+    return [pods[0].key for pods in fleet.rows.pods]
+
+
+def test_of_two_reasons_the_drifted_nodes_go_first_and_launch_what_both_need() -> None:
+    fleet = two_nodes()
+    claim = a_plan(name="x", price=7)
+    moves = {node: [Move(key, "x")] for node, key in enumerate(keys_of(fleet))}
+    first, second = wave_commands(fleet, [claim], moves, {0: [0], 1: [0]}, 3)
+    assert (first.reason, first.method, first.nodes) == ("Drifted", "drift", ("n0",))
+    assert (second.reason, second.method, second.nodes) == ("Underutilized", "repack", ("n1",))
+    assert [len(command.replacements) for command in (first, second)] == [1, 0]
+    assert (first.awaits, second.awaits) == ({"n0": ("x",)}, {})
+    prices = fleet.prices.tolist()
+    assert (first.savings, second.savings) == (prices[0] - 7, prices[1])
+
+
+def test_a_command_names_nodes_claims_and_moves_in_the_order_of_the_nodes() -> None:
+    nodes = [a_node_of(MIDDLE, name) for name in ("n1", "n0", "n2")]
+    fleet = fleet_of(world(*nodes, pods=tuple(pod_on(name) for name in ("n0", "n1", "n2"))))
+    rows = {candidate.name: row for row, candidate in enumerate(fleet.candidates)}
+    moves = {rows[name]: [Move(fleet.rows.pods[rows[name]][0].key, "n2")] for name in ("n1", "n0")}
+    (command,) = wave_commands(fleet, (), moves, {row: [] for row in moves}, 1)
+    assert command.nodes == ("n0", "n1")
+    assert command.claims == tuple(fleet.candidates[rows[name]].claim.name for name in ("n0", "n1"))
+    assert [move.pod for move in command.moves] == ["default/on-n0", "default/on-n1"]
+    assert command.replacements == ()
+    assert command.awaits == {}
+
+
+class TestANewNode:
+    """It is launched with the pods of the wave that needs it first; its types have room for the others."""
+
+    def opened(self, *arriving: str, planned: tuple[str, ...], **plan: object) -> PlannedClaim:
+        fleet = two_nodes(n0="500m", n1="700m")
+        by_node = dict(zip(("n0", "n1"), keys_of(fleet), strict=True))
+        pods = tuple(by_node.get(name, name) for name in planned)
+        claim = a_plan(name="x", pods=pods, resources={"cpu": 2000, "memory": 2**30, "pods": 10}, **plan)
+        moves = {0: [Move(by_node[name], "x") for name in arriving]}
+        (command,) = wave_commands(fleet, [claim], moves, {0: [0]}, 1)
+        (found,) = command.replacements
+        return found
+
+    def test_requests_nothing_for_pods_that_come_later(self) -> None:
+        found = self.opened("n0", planned=("n0", "n1"))
+        assert (found.pods, found.resources["cpu"], found.resources["pods"]) == (("default/on-n0",), 1300, 9)
+
+    def test_requests_room_for_pods_that_were_planned_elsewhere(self) -> None:
+        found = self.opened("n0", "n1", planned=("n0",))
+        assert (found.pods, found.resources["cpu"]) == (("default/on-n0", "default/on-n1"), 2700)
+
+    def test_keeps_pods_that_wait_for_a_node_anyway(self) -> None:
+        found = self.opened("n0", planned=("n0", "default/waits"))
+        assert (found.pods, found.resources["cpu"]) == (("default/on-n0", "default/waits"), 2000)
+
+
+def test_nodes_without_pods_for_a_new_node_come_after_those_that_share_one() -> None:
+    fleet = fleet_of(
+        world(*(a_node_of(MIDDLE, f"n{n}") for n in range(3)), pods=tuple(pod_on(f"n{n}") for n in range(3)))
+    )
+    keys = keys_of(fleet)
+    moves = {0: [Move(keys[0], "n2")], 1: [Move(keys[1], "x")]}
+    found = wave_commands(fleet, [a_plan(name="x")], moves, {0: [], 1: [0]}, 1)
+    assert [command.nodes for command in found] == [("n1",), ("n0",)]
+
+
+def test_drifted_nodes_go_before_all_that_go_by_choice() -> None:
+    """Budgets counted them first; a budget that is stricter for drift denied one that came after a node with a new one."""
+    fleet = two_nodes()
+    moves = {0: [Move(keys_of(fleet)[0], "n1")], 1: [Move(keys_of(fleet)[1], "x")]}
+    found = wave_commands(fleet, [a_plan(name="x")], moves, {0: [], 1: [0]}, 1)
+    assert [(command.reason, command.nodes) for command in found] == [("Drifted", ("n0",)), ("Underutilized", ("n1",))]
+    assert [len(command.replacements) for command in found] == [0, 1]
 
 
 def test_a_new_node_is_launched_once_and_filled_by_later_waves() -> None:
@@ -144,7 +746,7 @@ def test_a_node_by_choice_goes_with_a_drifted_one_where_it_pays_for_its_other_ne
 
 
 def test_a_node_by_choice_that_only_shares_a_drifted_nodes_new_node_goes() -> None:
-    found = cutter(a_drifted_node_beside_another(of_other=SMALL, other_pod=False), "drifted", "other")
+    found = cutter(a_drifted_node_beside_another(of_other=WAVES_SMALL, other_pod=False), "drifted", "other")
     assert sorted(node for _, node in going(found.commands(waves_max=1))) == ["drifted", "other"]
 
 
@@ -166,7 +768,11 @@ def only_on(instance_type: InstanceType) -> dict[str, Any]:
 
 def test_a_spot_node_with_few_types_goes_together_with_another() -> None:
     """Alone it needs fifteen types to choose from; merged with a deleted node, two nodes become one, which needs none."""
-    pairs = [a_node_of(LARGE, "spot", capacity_type=labels.SPOT), a_node_of(SMALL, "a"), a_node_of(SMALL, "b")]
+    pairs = [
+        a_node_of(LARGE, "spot", capacity_type=labels.SPOT),
+        a_node_of(WAVES_SMALL, "a"),
+        a_node_of(WAVES_SMALL, "b"),
+    ]
     stays = pod_on("b", "stays", cpu="100m", annotations={labels.DO_NOT_DISRUPT: "true"})
     pods = (pod_on("spot", cpu="3950m"), pod_on("a", cpu="200m"), stays)
     gates = msgspec.structs.replace(Options().feature_gates, spot_to_spot_consolidation=True)
@@ -197,14 +803,14 @@ def together(found: Iterable[Command]) -> list[tuple[str, ...]]:
 
 def test_the_most_expensive_partner_that_needs_no_new_node_is_tried_first() -> None:
     """Fewer nodes then wait for the launch: with the first by name, a third node would go in the command."""
-    found = one_that_pays_with_partners(0.9, SMALL, MIDDLE, SMALL).commands(waves_max=1)
+    found = one_that_pays_with_partners(0.9, WAVES_SMALL, MIDDLE, WAVES_SMALL).commands(waves_max=1)
     assert together(found) == [("p0", "p2"), ("p1", "x")]
 
 
 @pytest.mark.parametrize(("price", "goes"), [(0.79, True), (0.84, True), (0.94, True), (0.97, False)])
 def test_at_most_three_partners_help_to_pay(price: float, *, goes: bool) -> None:
     """A fourth would have been enough for the last one; its node stays, and says that its new node is too dear."""
-    planner = one_that_pays_with_partners(price, *[SMALL] * 5)
+    planner = one_that_pays_with_partners(price, *[WAVES_SMALL] * 5)
     found = planner.commands(waves_max=1)
     assert any("x" in command.nodes for command in found) is goes
     assert {name for command in found for name in command.nodes} >= {f"p{number}" for number in range(5)}

@@ -6,7 +6,7 @@ import pytest
 
 from adapters.ports import PortError, TransientError
 from adapters.run_report import RunReport
-from core.reasons.run import FailureReason, RunReason
+from core.reasons.runs import FailureReason, RunReason
 from lambdas.controllers.boundary import Boundary
 
 

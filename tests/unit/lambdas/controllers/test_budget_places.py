@@ -9,9 +9,9 @@ import pytest
 
 from adapters.ports import Impairment
 from adapters.run_report import RunReport
-from core.manifests.wire import api_resources as kinds
-from core.reasons.command import CommandReason
-from core.reasons.termination import TerminationReason
+from core.manifests.wire import resources
+from core.reasons.code import TerminationReason
+from core.reasons.runs import CommandReason
 from lambdas.controllers.budget_places import BudgetPlaces
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen
 from tests.builders import NOW
@@ -30,7 +30,7 @@ def just_before_the_window(**template: Any) -> Lab:
     disruption = {"consolidateAfter": "0s", "budgets": BUDGETS}
     lab.kubernetes.put(a_node_pool(disruption=disruption, template=template), a_pending_pod("p"))
     lab.settle()
-    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.kubernetes.drop(resources.PODS, "p", "default")
     lab.clock.advance(seconds=(NOW + CLOSES - lab.clock.now()).total_seconds() - 10)
     return lab
 

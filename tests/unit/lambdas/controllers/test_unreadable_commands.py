@@ -7,7 +7,7 @@ import pytest
 from adapters.ports import DeniedError
 from adapters.run_report import RunReport
 from adapters.store import UnreadableRow
-from core.reasons.termination import TerminationReason
+from core.reasons.code import TerminationReason
 from tests.fakes.lab import Lab, a_pending_pod
 
 SPOT = "EC2 Spot Instance Interruption Warning"

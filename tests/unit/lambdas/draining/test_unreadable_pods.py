@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adapters.ports import JsonObject
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from tests.fakes.lab import Lab, a_pending_pod
 
 ODD: tuple[JsonObject, ...] = (
@@ -22,7 +22,7 @@ def a_lab(odd: JsonObject) -> Lab:
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
     lab.bind("p")
-    lab.kubernetes.amend(kinds.PODS, "p", odd, "default")
+    lab.kubernetes.amend(resources.PODS, "p", odd, "default")
     return lab
 
 
@@ -42,7 +42,7 @@ def test_its_node_does_not_count_as_empty(odd: JsonObject) -> None:
 def test_a_drain_evicts_it_by_its_name_and_waits_for_it(odd: JsonObject) -> None:
     """The instance was ended while it ran."""
     lab = a_lab(odd)
-    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    lab.kubernetes.drop(resources.NODE_POOLS, "default")
     lab.reconcile()
     lab.tick(10, seconds=10)
     assert lab.kubernetes.evicted == ["default/p"]

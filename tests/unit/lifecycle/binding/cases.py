@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from core import labels
-from core.model.node import Node
 from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
+from core.model.snapshot import Node
 from core.model.values.requirements import Requirement
 from core.model.values.taints import HELD
 from tests.builders import a_pod

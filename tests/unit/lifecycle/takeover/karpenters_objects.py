@@ -9,9 +9,9 @@ from typing import Any
 from core import labels
 from core.api.translation import node_claim
 from core.lifecycle.records import ClaimRecord
-from core.lifecycle.takeover.adoption import LaunchedClaim, Owners
-from core.model.node import Node
+from core.lifecycle.takeover import LaunchedClaim, Owners
 from core.model.node_pool import NodeClass
+from core.model.snapshot import Node
 from tests.builders import NOW, a_pool
 
 NAME, NODE, INSTANCE = "default-x7k2p", "ip-10-0-1-7.ec2.internal", "i-0abc"

@@ -2,15 +2,99 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.errors import InvalidInputError
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire import decoding as wire
-from core.manifests.wire.pod import WirePod
+from core.manifests.wire import decoding, resources
+from core.manifests.wire.decoding import PARTS_MAX, explained, located, readable_rest
+from core.manifests.wire.pod import WirePod, WirePodSpec
+
+# An object with an unreadable field is kept without the field, so that its node does not look empty.
+
+
+def test_an_unreadable_field_is_dropped_and_the_object_kept() -> None:
+    found = readable_rest(WirePod, {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": "many"}})
+    assert isinstance(found, WirePod)
+    assert (found.metadata.name, found.node_name) == ("p", "n")
+    assert found.unreadable.startswith("spec.containers: ")
+
+
+@pytest.mark.parametrize("obj", [[], {}, {"metadata": "p"}, {"metadata": {"name": 3}}])
+def test_an_object_without_a_name_is_dropped(obj: object) -> None:
+    assert readable_rest(WirePod, obj) is None
+
+
+def test_the_place_is_given_in_the_users_notation() -> None:
+    assert explained("Expected `str`, got `int` - at `$.spec.tolerations[...].key`") == (
+        "must be text, not a number",
+        "spec.tolerations.*.key",
+    )
+    assert explained("Expected `str` - at `key` in `$.metadata.labels`") == ("a key: must be text", "metadata.labels")
+
+
+def test_what_is_missing_or_of_another_type_is_said_without_names_of_types() -> None:
+    assert explained("Object missing required field `topologyKey` - at `$.spec`") == ("is required", "spec.topologyKey")
+    assert explained("Object missing required field `name`") == ("is required", "name")
+    assert explained("Expected `datetime | null`, got `int` - at `$.t`") == ("must be a time, not a number", "t")
+    assert explained("Expected `int | null`, got `float` - at `$.y`") == ("must be a whole number", "y")
+    assert explained("Expected `int | str`, got `float` - at `$.y`") == ("must be a whole number or text", "y")
+    assert explained("Expected `str`, got `null` - at `$.y`") == ("must be text, not null", "y")
+    assert explained("Expected `int | str`, got `array` - at `$.z`") == ("must be a number or text, not a list", "z")
+
+
+def test_the_entry_at_fault_is_named() -> None:
+    obj = {"spec": {"tolerations": [{"labels": {"team": "a", "example.com/gen": 5}}], "selector": {"gen": True}}}
+    assert located("spec.selector.*", "must be text, not true or false", obj) == "spec.selector.gen"
+    place = "spec.tolerations[0].labels"
+    assert located(f"{place}.*", "must be text, not a number", obj) == f"{place}[example.com/gen]"
+    assert located(f"{place}.*", "must be text, not a list", obj) == f"{place}.*"
+    assert located("spec.selector", "must be a list, not an object", obj) == "spec.selector"
+
+
+def test_a_fault_at_the_top_drops_that_field_alone() -> None:
+    found = readable_rest(WirePod, {"metadata": {"name": "p"}, "spec": 5, "status": {"phase": "Running"}})
+    assert isinstance(found, WirePod)
+    assert (found.metadata.name, found.status.phase, found.unreadable) == (
+        "p",
+        "Running",
+        "spec: must be an object, not a number",
+    )
+
+
+def test_the_first_of_several_faults_is_named() -> None:
+    found = readable_rest(
+        WirePod, {"metadata": {"name": "p"}, "spec": {"nodeName": 5, "containers": "many"}, "status": 7}
+    )
+    assert isinstance(found, WirePod)
+    assert found.unreadable in {
+        "spec.nodeName: must be text, not a number",
+        "spec.containers: must be a list, not text",
+    }
+    assert found.spec.containers == ()
+
+
+def test_the_object_that_could_not_be_read_stays_as_it_is() -> None:
+    """It is shown to its author, and read again by the next run."""
+    obj = {"metadata": {"name": "p"}, "spec": {"nodeName": 5, "containers": []}, "status": 7}
+    before = copy.deepcopy(obj)
+    assert readable_rest(WirePod, obj) is not None
+    assert obj == before
+
+
+def test_an_object_with_very_many_faults_is_none_of_its_kind() -> None:
+    """Sixteen may be left out; beyond, nothing says that it is a pod at all."""
+
+    def readable(faults: int) -> bool:
+        names = [field.encode_name for field in msgspec.structs.fields(WirePodSpec)][:faults]
+        return readable_rest(WirePod, {"metadata": {"name": "p"}, "spec": dict.fromkeys(names, 1.5)}) is not None
+
+    assert readable(PARTS_MAX - 1)
+    assert not readable(PARTS_MAX)
 
 
 def a_manifest(name: str = "p", **spec: Any) -> dict[str, Any]:
@@ -23,7 +107,7 @@ def a_page(*items: dict[str, Any], token: str = "") -> bytes:
 
 def test_a_page_gives_its_items_and_the_token_of_the_next() -> None:
     """Otherwise, a cluster with more than one page of pods is read in part."""
-    page = wire.decode_page(kinds.PODS, a_page(a_manifest("a"), a_manifest("b"), token="next"))
+    page = decoding.decode_page(resources.PODS, a_page(a_manifest("a"), a_manifest("b"), token="next"))
     assert [pod.metadata.name for pod in page.items] == ["a", "b"]
     assert page.continue_token == "next"
     assert page.rejected == ()
@@ -33,7 +117,7 @@ def test_one_bad_object_does_not_lose_the_list() -> None:
     """Otherwise, one odd Service stops provisioning for all others."""
     bad = {"metadata": {"name": "bad", "namespace": "shop"}, "spec": {"selector": 3}}
     good = {"metadata": {"name": "a"}}
-    page = wire.decode_page(kinds.SERVICES, a_page(good, bad))
+    page = decoding.decode_page(resources.SERVICES, a_page(good, bad))
     assert [found.metadata.name for found in page.items] == ["a"]
     assert page.rejected == (("shop/bad", "spec.selector: must be an object, not a number"),)
 
@@ -42,7 +126,7 @@ def test_the_readable_part_of_an_unreadable_pod_is_kept() -> None:
     """Without the pod, its node would look empty and be removed."""
     bad = a_manifest("bad", containers=[{"name": 3}], nodeName="n")
     bad["metadata"] |= {"labels": {"app": 4}, "uid": "u"}
-    page = wire.decode_page(kinds.PODS, a_page(a_manifest("a"), bad, a_manifest("c")))
+    page = decoding.decode_page(resources.PODS, a_page(a_manifest("a"), bad, a_manifest("c")))
     assert [pod.metadata.name for pod in page.items] == ["a", "bad", "c"]
     assert page.rejected == ()
     odd = page.items[1]
@@ -54,39 +138,41 @@ def test_the_readable_part_of_an_unreadable_pod_is_kept() -> None:
 def test_a_list_with_a_nameless_pod_is_refused(item: Any) -> None:
     """It is unknown which node it keeps, so no decision is possible."""
     with pytest.raises(InvalidInputError, match="list of pods"):
-        wire.decode_page(kinds.PODS, a_page(a_manifest("a"), item))
+        decoding.decode_page(resources.PODS, a_page(a_manifest("a"), item))
 
 
 def test_nulls_count_as_absent() -> None:
     """Clients write `creationTimestamp: null`; the API server treats it as absent."""
     written = a_manifest("a", containers=None, nodeSelector=None)
     written["metadata"]["creationTimestamp"] = None
-    page = wire.decode_page(kinds.PODS, a_page(written))
+    page = decoding.decode_page(resources.PODS, a_page(written))
     assert page.rejected == ()
     assert page.items[0].spec.containers == ()
 
 
 def test_an_empty_page_may_have_null_items() -> None:
     """The API server writes null for an empty list of some kinds."""
-    assert wire.decode_page(kinds.PODS, b'{"items": null, "metadata": {}}').items == ()
+    assert decoding.decode_page(resources.PODS, b'{"items": null, "metadata": {}}').items == ()
 
 
 def test_a_page_that_is_not_a_list_is_refused() -> None:
     """Otherwise, an error body looks like an empty cluster, and every node like an empty one."""
     with pytest.raises(InvalidInputError, match="list of pods"):
-        wire.decode_page(kinds.PODS, b"<html>")
+        decoding.decode_page(resources.PODS, b"<html>")
 
 
 def test_whole_numbers_are_quantities_too() -> None:
     """The API server accepts YAML's `cpu: 1`, so a pod with it must not be lost."""
-    pod = wire.from_object(kinds.PODS, a_manifest(containers=[{"name": "c", "resources": {"requests": {"cpu": 1}}}]))
+    pod = decoding.from_object(
+        resources.PODS, a_manifest(containers=[{"name": "c", "resources": {"requests": {"cpu": 1}}}])
+    )
     assert pod.spec.containers[0].resources.requests == {"cpu": 1}
 
 
 def test_pods_with_one_spec_share_one_object() -> None:
     """Otherwise, fifty thousand pods of a few workloads do not fit a function's memory."""
     first, second = (a_manifest(name, nodeName=f"node-{name}", volumes=[{"name": f"token-{name}"}]) for name in "ab")
-    left, right = wire.decode_page(kinds.PODS, a_page(first, second)).items
+    left, right = decoding.decode_page(resources.PODS, a_page(first, second)).items
     assert left.spec is right.spec
     assert (left.node_name, right.node_name) == ("node-a", "node-b")
 
@@ -94,14 +180,14 @@ def test_pods_with_one_spec_share_one_object() -> None:
 def test_karpenters_own_kinds_are_not_changed() -> None:
     """`core.api` reads them; a dropped field would be an ignored setting."""
     pool = {"metadata": {"name": "default"}, "spec": {"anything": [1, None]}}
-    assert wire.from_object(kinds.NODE_POOLS, pool) == pool
-    assert wire.decode_page(kinds.NODE_POOLS, a_page(pool)).items == (pool,)
+    assert decoding.from_object(resources.NODE_POOLS, pool) == pool
+    assert decoding.decode_page(resources.NODE_POOLS, a_page(pool)).items == (pool,)
 
 
 def test_an_error_names_object_and_field() -> None:
     """The author of the manifest must find the place."""
     with pytest.raises(InvalidInputError) as caught:
-        wire.from_object(kinds.PODS, a_manifest("a", priority="high"))
+        decoding.from_object(resources.PODS, a_manifest("a", priority="high"))
     assert caught.value.subject == "Pod shop/a"
     assert caught.value.field == "spec.priority"
 
@@ -121,24 +207,24 @@ def test_an_error_names_object_and_field() -> None:
 def test_a_number_that_no_api_server_takes_is_named(spec: dict[str, Any], field: str) -> None:
     """It ended as an internal error, without the name of the file."""
     with pytest.raises(InvalidInputError) as caught:
-        wire.from_object(kinds.PODS, a_manifest("a", **spec))
+        decoding.from_object(resources.PODS, a_manifest("a", **spec))
     assert (caught.value.subject, caught.value.field) == ("Pod shop/a", field)
 
 
 def test_every_struct_reads_an_object_with_nothing_but_a_name() -> None:
     """A minimal object is legal in every kind; a superfluous required field would reject it."""
-    for resource in kinds.ALL:
-        wire.from_object(resource, {"metadata": {"name": "a"}})
+    for resource in resources.ALL:
+        decoding.from_object(resource, {"metadata": {"name": "a"}})
 
 
 def test_one_object_is_decoded_like_a_page() -> None:
     """`get` and `list` must agree about an object."""
     raw = json.dumps(a_manifest("a", nodeName="n")).encode()
-    pod = wire.decode(kinds.PODS, raw)
+    pod = decoding.decode(resources.PODS, raw)
     assert isinstance(pod, WirePod)
-    assert pod == wire.decode_page(kinds.PODS, a_page(a_manifest("a", nodeName="n"))).items[0]
+    assert pod == decoding.decode_page(resources.PODS, a_page(a_manifest("a", nodeName="n"))).items[0]
     with pytest.raises(InvalidInputError, match="not JSON"):
-        wire.decode(kinds.PODS, b"{")
+        decoding.decode(resources.PODS, b"{")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +238,7 @@ def test_one_object_is_decoded_like_a_page() -> None:
     ],
 )
 def test_any_object_has_a_name_in_messages(obj: object, name: str) -> None:
-    assert wire.name_of(obj) == name
+    assert decoding.name_of(obj) == name
 
 
 @pytest.mark.parametrize(
@@ -167,11 +253,11 @@ def test_any_object_has_a_name_in_messages(obj: object, name: str) -> None:
     ],
 )
 def test_objects_are_counted_from_the_first_page(page: dict[str, Any], count: int | None) -> None:
-    assert wire.decode_count(json.dumps(page).encode()) == count
+    assert decoding.decode_count(json.dumps(page).encode()) == count
 
 
 @pytest.mark.parametrize("items", [None, []])
 def test_a_page_without_items_is_empty(items: list[Any] | None) -> None:
     """An API server written in Go says null."""
-    page = wire.decode_page(kinds.PODS, json.dumps({"metadata": {"continue": "t"}, "items": items}).encode())
+    page = decoding.decode_page(resources.PODS, json.dumps({"metadata": {"continue": "t"}, "items": items}).encode())
     assert (tuple(page.items), page.continue_token, page.rejected) == ((), "t", ())

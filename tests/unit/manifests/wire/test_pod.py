@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from core import labels
-from core.manifests.wire.pod import WirePod
+from core.manifests.wire.pod import SHARED_MAX, Job, ReplicationController, WirePod, WireWorkload, shared
 
 
 def a_pod(name: str = "p", *, node: str = "", **metadata: Any) -> WirePod:
@@ -40,3 +40,42 @@ def test_the_time_of_waiting_is_kept_until_a_pod_is_bound() -> None:
     assert waiting is not None
     assert waiting.last_transition_time is not None
     assert a_pod(node="n").status.condition("PodScheduled") is None
+
+
+# Values with the same content are one object, in bounded memory.
+
+
+def test_equal_values_are_one_object() -> None:
+    first = shared({"app": "web"})
+    assert shared({"app": "web"}) is first
+
+
+def test_values_of_different_types_stay_apart() -> None:
+    """Otherwise, a tuple would become a list with the same content."""
+    assert shared(["app"]) == ["app"]
+    assert shared(("app",)) == ("app",)
+
+
+def test_what_is_kept_is_bounded() -> None:
+    """Otherwise, a sandbox that observes many clusters in turn would run out of memory."""
+    first = {"kept": "first"}
+    shared(first)
+    for number in range(SHARED_MAX):
+        shared({"kept": str(number)})
+    assert shared({"kept": "first"}) is not first
+
+
+# Workloads on the wire.
+
+
+def test_missing_fields_have_kubernetes_defaults() -> None:
+    found = msgspec.convert({"metadata": {"name": "web"}}, WireWorkload)
+    rolling = found.spec.strategy.rolling_update
+    assert (found.spec.replicas, found.spec.strategy.type) == (1, "RollingUpdate")
+    assert (rolling.max_surge, rolling.max_unavailable) == ("25%", "25%")
+    assert msgspec.convert({"metadata": {"name": "j"}}, Job).spec.suspend is False
+
+
+def test_a_replication_controllers_selector_is_a_plain_mapping() -> None:
+    spec = {"selector": {"app": "web"}}
+    assert msgspec.convert({"metadata": {}, "spec": spec}, ReplicationController).spec.selector == {"app": "web"}

@@ -2,10 +2,66 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from core.errors import InvalidInputError
-from core.model.values import quantity, resources
+from core.model.values import quantity
+from core.model.values.quantity import MICROSECOND, MICROSECONDS_PER_HOUR, parse_duration
+
+# Go durations, as Kubernetes objects write them.
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1h30m", 5400),
+        ("720h", 2_592_000),
+        ("10s", 10),
+        ("1.5h", 5400),
+        ("0", 0),
+        ("0s", 0),
+        ("-5m", -300),
+        ("250ms", 0.25),
+    ],
+)
+def test_durations_are_read(text: str, seconds: float) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "1d", "h", "1h 30m", "1.2.3s", "-", "Never", "1h30"])
+def test_other_text_is_no_duration(text: str) -> None:
+    assert parse_duration(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("2ms", timedelta(milliseconds=2)),
+        ("3us", timedelta(microseconds=3)),
+        ("4\u00b5s", timedelta(microseconds=4)),
+        ("5000ns", timedelta(microseconds=5)),
+        ("1m1ms", timedelta(minutes=1, milliseconds=1)),
+        ("+5m", timedelta(minutes=5)),
+        (".5h", timedelta(minutes=30)),
+        ("5.h", timedelta(hours=5)),
+        ("1h1h", timedelta(hours=2)),
+        ("2562047h", timedelta(hours=2562047)),
+    ],
+)
+def test_each_unit_of_go_is_read(text: str, span: timedelta) -> None:
+    assert parse_duration(text) == span
+
+
+@pytest.mark.parametrize("text", ["2562048h", "9999999999h", "+", ".s", "-Never", "+-5m", "5 m", "1hm"])
+def test_what_go_cannot_hold_is_no_duration(text: str) -> None:
+    """Go counts nanoseconds in 64 bits: 2562047 hours and some minutes."""
+    assert parse_duration(text) is None
+
+
+def test_costs_are_per_hour_of_whole_microseconds() -> None:
+    assert (timedelta(microseconds=1), 3_600_000_000) == (MICROSECOND, MICROSECONDS_PER_HOUR)
 
 
 @pytest.mark.parametrize(
@@ -73,30 +129,81 @@ def test_money_is_exact_to_the_nano_dollar() -> None:
 
 def test_a_negative_amount_names_its_field() -> None:
     with pytest.raises(InvalidInputError) as caught:
-        resources.parse({"cpu": "-1"}, field="spec.limits")
+        quantity.parse_resources({"cpu": "-1"}, field="spec.limits")
     assert str(caught.value) == "spec.limits.cpu: '-1' is negative"
 
 
 def test_a_value_that_is_neither_text_nor_number_names_its_field() -> None:
     with pytest.raises(InvalidInputError) as caught:
-        resources.parse({"memory": ["1Gi"]}, field="requests")
+        quantity.parse_resources({"memory": ["1Gi"]}, field="requests")
     assert caught.value.field == "requests.memory"
 
 
 def test_a_negative_remainder_refuses_every_request() -> None:
     """An overcommitted node takes no more pods, not even a pod that requests another resource."""
-    assert not resources.fits({"memory": 1}, {"cpu": -1, "memory": 10})
-    assert resources.fits({"example.com/unknown": 0}, {"cpu": 1})
-    assert not resources.fits({"example.com/unknown": 1}, {"cpu": 1})
+    assert not quantity.fits({"memory": 1}, {"cpu": -1, "memory": 10})
+    assert quantity.fits({"example.com/unknown": 0}, {"cpu": 1})
+    assert not quantity.fits({"example.com/unknown": 1}, {"cpu": 1})
 
 
 def test_vectors_add_subtract_and_peak_name_by_name() -> None:
     left, right = {"cpu": 2, "memory": 5}, {"cpu": 3, "pods": 1}
-    assert resources.add(left, right) == {"cpu": 5, "memory": 5, "pods": 1}
-    assert resources.subtract(left, right) == {"cpu": -1, "memory": 5, "pods": -1}
-    assert resources.maximum([left, right]) == {"cpu": 3, "memory": 5, "pods": 1}
-    assert resources.render({"memory": 2**20, "cpu": 1500}) == {"cpu": "1500m", "memory": "1Mi"}
+    assert quantity.add(left, right) == {"cpu": 5, "memory": 5, "pods": 1}
+    assert quantity.subtract(left, right) == {"cpu": -1, "memory": 5, "pods": -1}
+    assert quantity.maximum([left, right]) == {"cpu": 3, "memory": 5, "pods": 1}
+    assert quantity.render_resources({"memory": 2**20, "cpu": 1500}) == {"cpu": "1500m", "memory": "1Mi"}
 
 
 def test_dollars_are_shown_as_people_write_them() -> None:
     assert (quantity.dollars(42_500_000), quantity.dollars(0), quantity.dollars(2 * 10**9)) == (0.0425, 0.0, 2.0)
+
+
+# Vectors of resources.
+
+
+def test_amounts_are_read_and_written_in_whole_units() -> None:
+    found = quantity.parse_resources({"cpu": "1500m", "memory": "1Gi", "pods": 10})
+    assert found == {"cpu": 1500, "memory": 2**30, "pods": 10}
+    assert quantity.render_resources(found) == {"cpu": "1500m", "memory": "1Gi", "pods": "10"}
+
+
+@pytest.mark.parametrize(("amount", "problem"), [("-1", "negative"), (True, "no.* quantity"), ("lots", "quantity")])
+def test_a_malformed_amount_names_its_resource(amount: object, problem: str) -> None:
+    with pytest.raises(InvalidInputError, match=problem) as caught:
+        quantity.parse_resources({"cpu": amount}, field="spec.limits")
+    assert caught.value.field == "spec.limits.cpu"
+
+
+def test_arithmetic_is_per_resource() -> None:
+    assert quantity.add({"a": 1}, {"a": 2, "b": 3}) == {"a": 3, "b": 3}
+    assert quantity.subtract({"a": 1}, {"a": 2, "b": 3}) == {"a": -1, "b": -3}
+    assert quantity.maximum([{"a": 1, "b": -1}, {"a": 3}]) == {"a": 3, "b": -1}
+
+
+def test_an_overcommitted_node_has_room_for_nothing() -> None:
+    """Karpenter: not even for a pod that does not request the resource."""
+    assert quantity.fits({"a": 1, "unknown": 0}, {"a": 1})
+    assert not quantity.fits({"a": 2}, {"a": 1})
+    assert not quantity.fits({}, {"a": -1})
+
+
+def test_the_largest_amount_counts_also_below_zero() -> None:
+    assert quantity.maximum([{"a": -3}, {"a": -2}, {"a": -4}]) == {"a": -2}
+    assert quantity.maximum([{"a": 0}, {"b": 0}]) == {"a": 0, "b": 0}
+    assert quantity.maximum([]) == {}
+
+
+def test_a_fault_without_a_field_names_the_resource_alone() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        quantity.parse_resources({"cpu": "lots"})
+    assert caught.value.field == "cpu"
+    assert quantity.parse_resources(None) == {}
+    assert quantity.parse_resources({"cpu": "0", "memory": 1.0}) == {"cpu": 0, "memory": 1}
+
+
+@pytest.mark.parametrize("asked", [0, 1, 2])
+@pytest.mark.parametrize("left", [-1, 0, 1, 2, None])
+def test_a_request_fits_up_to_what_is_left(asked: int, left: int | None) -> None:
+    """What is missing is zero."""
+    available = {"b": 0} if left is None else {"a": left, "b": 0}
+    assert quantity.fits({"a": asked}, available) is (left != -1 and asked <= (left or 0))

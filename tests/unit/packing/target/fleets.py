@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec.structs import replace
 
-from core.packing.target.fleet_problem import FleetProblem
+from core.packing.fleet_target import FleetProblem
 
 DOLLAR: Final = 10**9
 

@@ -6,10 +6,8 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from core.packing.lp import LinearProgram, LpColumns, LpRows
-from core.packing.target.fleet_problem import NO_GROUP, FleetProblem
-from core.packing.target.fleet_target import FleetTarget
-from core.packing.target.keep_or_drain import TargetRules
+from core.packing.fleet_target import NO_GROUP, FleetProblem, FleetTarget, TargetRules
+from core.packing.problem import LinearProgram, LpColumns, LpRows
 
 Row = tuple[dict[Hashable, float], float]
 """Coefficients by variable, and what they must add up to at least."""

@@ -10,11 +10,10 @@ from core.model.catalogue import Offering
 from core.model.plan import Plan
 from core.model.snapshot import Options
 from core.model.values.commitment import Commitment, CommittedRate, ReservedInstances, SavingsPlan
+from core.model.values.quotas import STANDARD
 from core.model.values.requirements import Requirement
-from core.model.values.vcpu_quotas import STANDARD
 from core.scheduling.constraints.commitments import Commitments
-from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.scheduler import GreedyScheduler
+from core.scheduling.scheduler import GreedyScheduler, queue_of
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of, plan_of
 

@@ -2,22 +2,242 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
 from core import labels
 from core.model.catalogue import Offering
-from core.model.plan import Plan
+from core.model.plan import NodeClaim, Plan
+from core.model.snapshot import Options
+from core.model.state_node import state_nodes
 from core.model.values import quantity
+from core.model.values.commitment import ReservedInstances
+from core.model.values.quotas import STANDARD, quota_of
 from core.model.values.requirements import Requirement
-from core.model.values.vcpu_quotas import STANDARD, quota_of
-from core.reasons.pod import PodReason
-from core.scheduling.constraints.ec2_quotas import Ec2Quotas
-from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.scheduler import GreedyScheduler
+from core.reasons.pods import PodReason
+from core.scheduling.constraints.ec2_quotas import (
+    VCPU,
+    Ec2Quotas,
+    RemainingCapacity,
+    RemainingQuotas,
+    fit,
+    launch_capacity_type,
+    no_larger_than_cheapest,
+    quotas_left,
+)
+from core.scheduling.context import SchedulingContext
+from core.scheduling.new_node import InFlightClaim
 from core.scheduling.planner import Planner
-from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
+from core.scheduling.scheduler import GreedyScheduler, queue_of
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of, plan_of, reasons_of
+
+# What quotas leave.
+
+
+SMALL = a_type("m5.large", cpu="2", price=0.1)
+LARGE = a_type("m5.4xlarge", cpu="16", price=0.8)
+OTHER = a_type("p4d.24xlarge", cpu="96", price=32)
+QUOTA_ACCOUNTING_TYPES = (SMALL, LARGE, OTHER)
+
+
+def test_types_of_other_quotas_are_not_limited() -> None:
+    """Otherwise, a spent quota of one family closes all."""
+    (template,) = context_of(types=QUOTA_ACCOUNTING_TYPES).templates
+    quotas = RemainingQuotas({STANDARD.on_demand: 4 * VCPU})
+    kept = quotas.mask(template.types, template.mask, labels.ON_DEMAND)
+    assert template.types.names(kept) == ("m5.large", "p4d.24xlarge")
+    assert quotas.mask(template.types, template.mask, labels.SPOT) == template.mask
+
+
+def test_a_quota_that_is_exceeded_already_admits_nothing() -> None:
+    """Others in the account may have started more than the quota allows for a while."""
+    (template,) = context_of(types=QUOTA_ACCOUNTING_TYPES).templates
+    kept = RemainingQuotas({STANDARD.on_demand: -1}).mask(template.types, template.mask, labels.ON_DEMAND)
+    assert template.types.names(kept) == ("p4d.24xlarge",)
+
+
+def test_a_charge_is_the_largest_type_of_each_quota() -> None:
+    """The claim may become any of them."""
+    (template,) = context_of(types=QUOTA_ACCOUNTING_TYPES).templates
+    quotas = RemainingQuotas({STANDARD.on_demand: 100 * VCPU, "L-417A185B": 100 * VCPU})
+    charge = quotas.charge_of(template.types, template.mask, labels.ON_DEMAND)
+    assert charge == {STANDARD.on_demand: 16 * VCPU, "L-417A185B": 96 * VCPU}
+    quotas.take(charge)
+    other = quotas.copy()
+    other.refund(charge)
+    assert (quotas.left[STANDARD.on_demand], other.left[STANDARD.on_demand]) == (84 * VCPU, 100 * VCPU)
+
+
+def test_spot_is_requested_only_where_it_costs_no_more() -> None:
+    """The launch leaves out spot that costs more than on-demand capacity, so the other quota is charged."""
+    context = context_of(types=(SMALL,))
+    (template,) = context.templates
+    claim = InFlightClaim(0, template, template.offered, template.mask, context.axis.zero)
+    assert launch_capacity_type(claim, template.mask) == labels.SPOT
+    only = template.types.table.with_value(template.offered, labels.CAPACITY_TYPE, labels.ON_DEMAND)
+    assert launch_capacity_type(InFlightClaim(0, template, only, template.mask, ()), template.mask) == labels.ON_DEMAND
+    held = InFlightClaim(0, template, template.offered, template.mask, (), reservations=("cr-1",))
+    assert launch_capacity_type(held, template.mask) == labels.RESERVED
+
+
+def test_types_near_the_cheapest_share_its_quota() -> None:
+    """A multiple of its size bounds the others."""
+    context = context_of(types=QUOTA_ACCOUNTING_TYPES)
+    (template,) = context.templates
+    claim = InFlightClaim(0, template, template.offered, template.mask, context.axis.zero)
+    names = {
+        times: template.types.names(no_larger_than_cheapest(claim, template.mask, labels.SPOT, times=times))
+        for times in (1, 8, 64)
+    }
+    assert names == {1: ("m5.large",), 8: ("m5.4xlarge", "m5.large"), 64: ("m5.4xlarge", "m5.large")}
+
+
+def test_nodes_and_claims_take_their_share() -> None:
+    """Spot and on-demand capacity separately; what runs in a reservation was charged with the reservation."""
+    pairs = [
+        a_node_of(LARGE, "a"),
+        a_node_of(SMALL, "b", capacity_type=labels.SPOT),
+        a_node_of(LARGE, "c", capacity_type=labels.RESERVED),
+    ]
+    foreign = a_node_of(LARGE, "d")[1]
+    snapshot = a_snapshot(
+        types=QUOTA_ACCOUNTING_TYPES,
+        node_claims=tuple(claim for claim, _ in pairs),
+        nodes=(*(node for _, node in pairs), foreign),
+    )
+    unlaunched = NodeClaim(
+        name="new",
+        requirements=(
+            Requirement.one_of(labels.INSTANCE_TYPE, "m5.large", "m5.4xlarge"),
+            Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND, labels.SPOT),
+            Requirement.one_of(labels.ZONE, ZONES[0]),
+        ),
+    )
+    quotas = {STANDARD.on_demand: 32, STANDARD.spot: 32}
+    left = quotas_left(quotas, state_nodes(snapshot), [unlaunched], QUOTA_ACCOUNTING_TYPES)
+    assert left == {STANDARD.on_demand: 16 * VCPU, STANDARD.spot: 14 * VCPU}
+
+
+@pytest.mark.parametrize(
+    ("on_demand", "spot", "min_values", "requested"),
+    [
+        (100, 99, {}, labels.SPOT),
+        (100, 100, {}, labels.SPOT),
+        (100, 101, {}, labels.ON_DEMAND),
+        (100, 101, {labels.INSTANCE_TYPE: 1}, labels.SPOT),
+        (None, 101, {}, labels.SPOT),
+        (100, None, {}, labels.ON_DEMAND),
+        (100, None, {labels.INSTANCE_TYPE: 1}, labels.ON_DEMAND),
+    ],
+)
+def test_spot_counts_unless_it_costs_more(
+    on_demand: int | None, spot: int | None, min_values: dict[str, int], requested: str
+) -> None:
+    """With minValues the launch takes spot at any price (Karpenter)."""
+    prices = {labels.ON_DEMAND: on_demand, labels.SPOT: spot}
+    offerings = tuple(
+        Offering("m5.large", ZONES[0], kind, price) for kind, price in prices.items() if price is not None
+    )
+    context = context_of(types=(msgspec.structs.replace(SMALL, offerings=offerings),))
+    (template,) = context.templates
+    claim = InFlightClaim(0, template, template.offered, template.mask, context.axis.zero)
+    claim.min_values = min_values
+    assert launch_capacity_type(claim, template.mask) == requested
+
+
+TYPE, KIND = labels.INSTANCE_TYPE, labels.CAPACITY_TYPE
+
+
+@pytest.mark.parametrize(
+    ("requirements", "on_demand", "spot"),
+    [
+        ([(TYPE, ["m5.large"]), (KIND, [labels.ON_DEMAND])], 2, 0),
+        ([(TYPE, ["m5.large"]), (KIND, [labels.SPOT])], 0, 2),
+        ([(TYPE, ["m5.large", "m5.4xlarge"]), (KIND, [labels.ON_DEMAND, labels.SPOT])], 0, 16),
+        ([(TYPE, ["m5.large"])], 2, 0),
+        ([(TYPE, ["m5.large"]), (KIND, [labels.RESERVED])], 0, 0),
+        ([(TYPE, ["m5.large"]), (KIND, [labels.ON_DEMAND, labels.RESERVED])], 2, 0),
+        ([(TYPE, ["m5.large"]), (KIND, [labels.RESERVED, labels.SPOT])], 0, 2),
+        ([(KIND, [labels.SPOT])], 0, 0),
+        ([(TYPE, ["m5.gone", "m5.large"])], 2, 0),
+        ([(TYPE, ["m5.gone"])], 0, 0),
+        ([], 0, 0),
+    ],
+)
+def test_a_claim_without_an_instance_counts_at_its_largest_type(
+    requirements: list[tuple[str, list[str]]], on_demand: int, spot: int
+) -> None:
+    """It may still be launched as any of them; a type that nobody knows has no size."""
+    claim = NodeClaim(name="new", requirements=tuple(Requirement.one_of(key, *values) for key, values in requirements))
+    left = quotas_left({STANDARD.on_demand: 32, STANDARD.spot: 32}, [], [claim], QUOTA_ACCOUNTING_TYPES)
+    assert left == {STANDARD.on_demand: (32 - on_demand) * VCPU, STANDARD.spot: (32 - spot) * VCPU}
+
+
+@pytest.mark.parametrize(("shown", "taken"), [({"cpu": 3000}, 3), ({"cpu": 0}, 16), ({}, 16)])
+def test_a_node_counts_with_what_it_shows_else_with_its_type(shown: dict[str, int], taken: int) -> None:
+    """A node that has just registered shows no capacity yet."""
+    claim, node = a_node_of(LARGE, capacity=shown)
+    claim = msgspec.structs.replace(claim, capacity=shown)
+    snapshot = a_snapshot(types=QUOTA_ACCOUNTING_TYPES, node_claims=(claim,), nodes=(node,))
+    assert quotas_left({STANDARD.on_demand: 32}, state_nodes(snapshot), [], QUOTA_ACCOUNTING_TYPES) == {
+        STANDARD.on_demand: (32 - taken) * VCPU
+    }
+
+
+# Fitting claims into quotas.
+
+
+QUOTA_FIT_TYPES = tuple(
+    a_type(name, cpu=str(vcpus), price=0.05 * vcpus, capacity_types=(labels.ON_DEMAND,))
+    for name, vcpus in (("m5.large", 2), ("m5.xlarge", 4), ("m5.4xlarge", 16), ("m5.24xlarge", 96), ("p3.2xlarge", 8))
+)
+
+
+def _claims(number: int) -> list[InFlightClaim]:
+    context = context_of(types=QUOTA_FIT_TYPES)
+    (template,) = context.templates
+    return [
+        InFlightClaim(index, template, template.offered, template.mask, context.axis.zero) for index in range(number)
+    ]
+
+
+def _names(claims: list[InFlightClaim]) -> list[tuple[str, ...]]:
+    return [claim.template.types.names(claim.allowed) for claim in claims]
+
+
+def test_nothing_changes_far_from_a_quota() -> None:
+    """The choice of types is worth something."""
+    claims = _claims(2)
+    assert fit(claims, RemainingQuotas({STANDARD.on_demand: 192 * VCPU}))
+    assert [len(names) for names in _names(claims)] == [5, 5]
+
+
+def test_a_spent_quota_of_another_family_costs_only_its_types() -> None:
+    """New accounts have no quota for accelerated families at all, and every claim of a wide NodePool names them."""
+    claims = _claims(1)
+    assert fit(claims, RemainingQuotas({"L-417A185B": 0}))
+    assert _names(claims) == [("m5.24xlarge", "m5.4xlarge", "m5.large", "m5.xlarge")]
+
+
+def test_the_loosest_bound_that_fits_is_kept() -> None:
+    """Two claims of 2 vCPUs within 40: types of up to 16 fit, of 96 do not."""
+    claims = _claims(2)
+    assert fit(claims, RemainingQuotas({STANDARD.on_demand: 40 * VCPU}))
+    assert _names(claims) == [("m5.4xlarge", "m5.large", "m5.xlarge", "p3.2xlarge")] * 2
+    claims = _claims(2)
+    assert fit(claims, RemainingQuotas({STANDARD.on_demand: 5 * VCPU}))
+    assert _names(claims) == [("m5.large", "p3.2xlarge")] * 2
+
+
+def test_claims_that_cannot_fit_stay_as_they_are() -> None:
+    """There must be another plan."""
+    claims = _claims(3)
+    assert not fit(claims, RemainingQuotas({STANDARD.on_demand: 5 * VCPU}))
+    assert [len(names) for names in _names(claims)] == [5, 5, 5]
+
 
 BOTH = (labels.ON_DEMAND, labels.SPOT)
 SIZES = (2, 4, 8, 16, 32, 64)
@@ -141,3 +361,68 @@ def test_every_type_has_a_quota_code_in_this_test() -> None:
     """The sums above count what the planner counts."""
     assert {quota_of(found.name) for found in TYPES} == {STANDARD}
     assert all(found.capacity[quantity.CPU] == 1000 * VCPUS[found.name] for found in TYPES)
+
+
+# What limits, quotas and commitments leave for a plan.
+
+
+REMAINING_CAPACITY_SMALL, REMAINING_CAPACITY_LARGE = (
+    a_type("small", cpu="2", price=0.1),
+    a_type("large", cpu="8", price=0.4),
+)
+MEDIUM = a_type("m7.large", cpu="2", price=0.1)
+
+
+def _remaining(context: SchedulingContext) -> RemainingCapacity:
+    return RemainingCapacity(context.snapshot, context.existing_nodes, context.templates, context.coverage)
+
+
+def test_a_vanished_node_gives_back_what_it_used_of_the_limits() -> None:
+    """Otherwise, a NodePool at its limit can never replace a node."""
+    claim, node = a_node_of(REMAINING_CAPACITY_LARGE)
+    pool = a_pool(limits={"cpu": 10_000})
+    context = context_of(
+        types=(REMAINING_CAPACITY_SMALL, REMAINING_CAPACITY_LARGE),
+        nodes=(node,),
+        node_claims=(claim,),
+        node_pools=(pool,),
+        pods=(a_pod(),),
+    )
+    assert _remaining(context).limits(())[0].left == {"cpu": 2_000}
+    assert _remaining(context).limits([context.positions["node-1"]])[0].left == {"cpu": 10_000}
+
+
+def test_a_leaving_node_counts_against_a_quota_but_not_against_a_limit() -> None:
+    """EC2 counts it until it is gone; Karpenter counts it against its NodePool no longer."""
+    claim, node = a_node_of(MEDIUM)
+    claim = msgspec.structs.replace(claim, deleted_at=NOW - timedelta(minutes=1))
+    context = context_of(
+        types=(MEDIUM,),
+        nodes=(node,),
+        node_claims=(claim,),
+        node_pools=(a_pool(limits={"cpu": 10_000}),),
+        pods=(a_pod(),),
+        vcpu_quotas={STANDARD.on_demand: 5},
+    )
+    assert _remaining(context).limits(())[0].left == {"cpu": 10_000}
+    assert _remaining(context).quotas == {STANDARD.on_demand: 3 * VCPU}
+
+
+def test_a_vanished_node_leaves_its_commitment_unused() -> None:
+    """Otherwise, its replacement would be planned as if it were billed a second time."""
+    claim, node = a_node_of(MEDIUM)
+    reserved = ReservedInstances(name="r", instance_type="m7.large", count=1)
+    context = context_of(
+        types=(MEDIUM,), nodes=(node,), node_claims=(claim,), pods=(a_pod(),), options=Options(commitments=(reserved,))
+    )
+    assert _remaining(context).uncommitted(()) == (0,)
+    assert _remaining(context).uncommitted([0]) == (reserved.amount,)
+
+
+def test_a_constraint_that_a_plan_keeps_to_is_not_broken_again() -> None:
+    """Otherwise, planning would never end where a quota is spent."""
+    context = context_of(types=(MEDIUM,), vcpu_quotas={STANDARD.on_demand: 0, STANDARD.spot: 0})
+    (template,) = context.templates
+    claim = InFlightClaim(0, template, template.offered, template.mask, context.axis.zero)
+    assert _remaining(context).broken_by([claim], ()) == (Ec2Quotas,)
+    assert _remaining(context).broken_by([claim], (Ec2Quotas,)) == ()

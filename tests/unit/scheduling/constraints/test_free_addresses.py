@@ -11,12 +11,11 @@ from core import labels
 from core.model.plan import Plan
 from core.model.pod import TopologySpread
 from core.model.values.requirements import Requirement
-from core.reasons.pod import PodReason
-from core.scheduling.capacity.addresses.address_fit import zones_of
+from core.reasons.pods import PodReason
+from core.scheduling.addresses import zones_of
 from core.scheduling.constraints.free_addresses import FreeAddresses
-from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.planner import Planner
+from core.scheduling.scheduler import GreedyScheduler, queue_of
 from tests.builders import a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of, plan_of, reasons_of
 from tests.unit.scheduling.subnets import A, B, C, a_class

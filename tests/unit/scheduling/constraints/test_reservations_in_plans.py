@@ -6,11 +6,10 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import Offering
-from core.model.feature_gates import FeatureGates
 from core.model.pod import PodAffinityTerm
-from core.model.snapshot import Options
+from core.model.snapshot import FeatureGates, Options
 from core.model.values.requirements import Requirement
-from core.reasons.pod import PodReason
+from core.reasons.pods import PodReason
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.greedy.types_for_tests import SMALL, some_claims
 from tests.unit.scheduling.reading import plan_of

@@ -13,10 +13,10 @@ from core.model.pod import Pod
 from core.model.snapshot import Options, Snapshot
 from core.model.values.requirements import Requirement
 from core.scheduling import schedule
+from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext
-from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.solution import Solution
-from core.scheduling.replanning.requeue import RequeuingScheduler
+from core.scheduling.replanning import RequeuingScheduler
+from core.scheduling.scheduler import queue_of
 from tests.builders import a_pod, a_pool, a_snapshot, a_type
 from tests.unit.packing.problems import SIZES
 

@@ -8,19 +8,71 @@ from typing import Any
 
 import pytest
 
-from simulator.checkers.calls import (
+from simulator.checkers.disruption import Ledger, NodeFacts, PodFacts
+from simulator.checkers.remains import (
     EVICTIONS_EACH,
     OTHERS_EACH,
     OTHERS_MAX,
+    PENDING_MAX,
     RESTING,
+    UNDER_WAY_MAX,
     WRITES_EACH,
     WRITES_MAX,
     CallJudge,
+    DecisionJudge,
+    Remains,
+    RemainsJudge,
 )
-from simulator.checkers.facts import NodeFacts, PodFacts
-from simulator.checkers.ledger import Ledger
-from simulator.checkers.remains import PENDING_MAX, UNDER_WAY_MAX, Remains, RemainsJudge
 from simulator.record import Event
+
+# The judge of decisions: a command begins only if its decision is in the bucket.
+
+
+KEY = "ledger/decisions/simulated/2026/11/20/000500.000000Z-disrupt-{}"
+
+
+def command(decision: str, *, name: str = "c", reason: str = "Underutilized") -> dict[str, Any]:
+    """A command's row."""
+    return {"id": name, "decision": decision, "command": {"reason": reason}}
+
+
+@pytest.fixture
+def found() -> list[tuple[str, str]]:
+    """The violations."""
+    return []
+
+
+@pytest.fixture
+def judge(found: list[tuple[str, str]]) -> DecisionJudge:
+    """A judge that writes to `found`."""
+    return DecisionJudge(lambda law, message: found.append((law, message)))
+
+
+def test_a_command_whose_decision_was_stored_before_is_lawful(judge: DecisionJudge, found: list[Any]) -> None:
+    judge.object_written(KEY.format("9f"))
+    judge.command_written(command("9f"))
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("decision", "words"), [("9f", "decision '9f' is not in the ledger"), ("", "it names no decision")]
+)
+def test_a_command_whose_decision_was_not_stored_is_told_of_once(
+    judge: DecisionJudge, found: list[Any], decision: str, words: str
+) -> None:
+    """Later is too late: what is written after the act is lost with a crash between them."""
+    judge.object_written("ledger/bases/simulated/of-9f")
+    judge.object_written(KEY.format("aa"))
+    judge.command_written(command(decision))
+    judge.object_written(KEY.format("9f"))
+    judge.command_written(command(decision))
+    assert found == [("commandsWithoutDecision", f"command c (Underutilized) has begun, and {words}")]
+
+
+def test_an_unhealthy_node_is_replaced_without(judge: DecisionJudge, found: list[Any]) -> None:
+    judge.command_written(command("9f", reason="Unhealthy"))
+    assert found == []
+
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LONG_AGO = NOW - UNDER_WAY_MAX - timedelta(minutes=1)

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from adapters.ports import ConflictError, NotFoundError, TransientError
+from adapters.ports import ConflictError, DeniedError, NotFoundError, TransientError
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
+from simulator.cluster.api import selection
 from tests.unit.simulator.cluster.world import World, a_node, a_pod, a_workload
 
 
 def test_a_list_holds_every_object_by_namespace_and_name_and_follows_changes(world: World) -> None:
     world.cluster.apply([a_pod("b"), a_pod("a")])
     api = world.cluster.api
-    first = api.list(kinds.PODS)
+    first = api.list(resources.PODS)
     assert [pod.metadata.name for pod in first.items] == ["a", "b"]
-    assert api.list(kinds.PODS) is first
+    assert api.list(resources.PODS) is first
     world.cluster.delete("Pod", "default", "a")
-    assert [pod.metadata.name for pod in api.list(kinds.PODS).items] == ["b"]
+    assert [pod.metadata.name for pod in api.list(resources.PODS).items] == ["b"]
 
 
 def test_one_object_that_cannot_be_read_never_loses_the_others(world: World) -> None:
     world.cluster.apply([a_node("broken"), a_node("fine")])
-    world.cluster.api.patch(kinds.NODES, "broken", {"metadata": {"labels": {"a": 5}}})
-    listing = world.cluster.api.list(kinds.NODES)
+    world.cluster.api.patch(resources.NODES, "broken", {"metadata": {"labels": {"a": 5}}})
+    listing = world.cluster.api.list(resources.NODES)
     assert [(node.metadata.name, bool(node.unreadable)) for node in listing.items] == [
         ("broken", True),
         ("fine", False),
@@ -34,19 +37,19 @@ def test_a_patch_with_a_stale_version_is_refused(world: World) -> None:
     world.cluster.apply([a_node("n1")])
     version = world.cluster.nodes()[0]["metadata"]["resourceVersion"]
     body: JsonObject = {"metadata": {"resourceVersion": version, "labels": {"a": "b"}}}
-    world.cluster.api.patch(kinds.NODES, "n1", body)
+    world.cluster.api.patch(resources.NODES, "n1", body)
     with pytest.raises(ConflictError):
-        world.cluster.api.patch(kinds.NODES, "n1", body)
+        world.cluster.api.patch(resources.NODES, "n1", body)
 
 
 def test_a_null_removes_a_field_and_nothing_new_is_no_change(world: World) -> None:
     world.cluster.apply([a_node("n1")])
     api = world.cluster.api
-    api.patch(kinds.NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
+    api.patch(resources.NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
     version = world.cluster.nodes()[0]["metadata"]["resourceVersion"]
-    api.patch(kinds.NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
+    api.patch(resources.NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
     assert world.cluster.nodes()[0]["metadata"]["resourceVersion"] == version
-    api.patch(kinds.NODES, "n1", {"metadata": {"labels": {"a": None}}})
+    api.patch(resources.NODES, "n1", {"metadata": {"labels": {"a": None}}})
     assert "a" not in world.cluster.nodes()[0]["metadata"]["labels"]
 
 
@@ -54,37 +57,37 @@ def test_the_status_is_only_reached_through_its_subresource(world: World) -> Non
     pool: JsonObject = {"kind": "NodePool", "metadata": {"name": "default"}, "spec": {"weight": 1}}
     world.cluster.apply([pool])
     api = world.cluster.api
-    api.patch(kinds.NODE_POOLS, "default", {"spec": {"weight": 2}, "status": {"nodes": 1}})
-    api.patch(kinds.NODE_POOLS, "default", {"spec": {"weight": 3}, "status": {"nodes": 2}}, subresource="status")
-    assert api.get(kinds.NODE_POOLS, "default")["spec"] == {"weight": 2}
-    assert api.get(kinds.NODE_POOLS, "default")["status"] == {"nodes": 2}
+    api.patch(resources.NODE_POOLS, "default", {"spec": {"weight": 2}, "status": {"nodes": 1}})
+    api.patch(resources.NODE_POOLS, "default", {"spec": {"weight": 3}, "status": {"nodes": 2}}, subresource="status")
+    assert api.get(resources.NODE_POOLS, "default")["spec"] == {"weight": 2}
+    assert api.get(resources.NODE_POOLS, "default")["status"] == {"nodes": 2}
 
 
 def test_creating_twice_conflicts_and_what_is_not_there_is_not_found(world: World) -> None:
     api = world.cluster.api
     claim = {"metadata": {"name": "c1"}, "spec": {}}
-    api.create(kinds.NODE_CLAIMS, claim)
+    api.create(resources.NODE_CLAIMS, claim)
     with pytest.raises(ConflictError):
-        api.create(kinds.NODE_CLAIMS, claim)
+        api.create(resources.NODE_CLAIMS, claim)
     for call in (api.get, api.delete):
         with pytest.raises(NotFoundError):
-            call(kinds.NODES, "nowhere")
+            call(resources.NODES, "nowhere")
 
 
 def test_a_deletion_with_another_uid_is_refused(world: World) -> None:
     world.cluster.apply([a_node("n1")])
     with pytest.raises(ConflictError):
-        world.cluster.api.delete(kinds.NODES, "n1", uid="another")
-    world.cluster.api.delete(kinds.NODES, "n1", uid=world.cluster.nodes()[0]["metadata"]["uid"])
+        world.cluster.api.delete(resources.NODES, "n1", uid="another")
+    world.cluster.api.delete(resources.NODES, "n1", uid=world.cluster.nodes()[0]["metadata"]["uid"])
     assert not world.cluster.nodes()
 
 
 def test_finalizers_are_waited_for(world: World) -> None:
     api = world.cluster.api
-    api.create(kinds.NODE_CLAIMS, {"metadata": {"name": "c1", "finalizers": ["fleetwright.dev/hold"]}})
-    api.delete(kinds.NODE_CLAIMS, "c1")
+    api.create(resources.NODE_CLAIMS, {"metadata": {"name": "c1", "finalizers": ["fleetwright.dev/hold"]}})
+    api.delete(resources.NODE_CLAIMS, "c1")
     assert "deletionTimestamp" in world.cluster.objects("NodeClaim")[0]["metadata"]
-    api.patch(kinds.NODE_CLAIMS, "c1", {"metadata": {"finalizers": None}})
+    api.patch(resources.NODE_CLAIMS, "c1", {"metadata": {"finalizers": None}})
     assert not world.cluster.objects("NodeClaim")
     assert [e["by"] for e in world.events("objectDeleted")] == ["program"]
 
@@ -92,20 +95,20 @@ def test_finalizers_are_waited_for(world: World) -> None:
 def test_an_object_goes_with_the_last_of_its_owners(world: World) -> None:
     api = world.cluster.api
     for name in ("first", "second"):
-        api.create(kinds.NODE_CLAIMS, {"metadata": {"name": name, "uid": name}})
+        api.create(resources.NODE_CLAIMS, {"metadata": {"name": name, "uid": name}})
     owners = [{"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": n, "uid": n} for n in ("first", "second")]
-    api.create(kinds.NODE_POOLS, {"metadata": {"name": "owned", "ownerReferences": owners}})
-    api.delete(kinds.NODE_CLAIMS, "first")
+    api.create(resources.NODE_POOLS, {"metadata": {"name": "owned", "ownerReferences": owners}})
+    api.delete(resources.NODE_CLAIMS, "first")
     world.run(1)
     assert world.cluster.objects("NodePool")
-    api.delete(kinds.NODE_CLAIMS, "second")
+    api.delete(resources.NODE_CLAIMS, "second")
     world.run(1)
     assert not world.cluster.objects("NodePool")
 
 
 def test_what_a_caller_passes_in_may_change_later_without_effect(world: World) -> None:
     body = {"metadata": {"name": "c1", "labels": {"a": "b"}}}
-    world.cluster.api.create(kinds.NODE_CLAIMS, body)
+    world.cluster.api.create(resources.NODE_CLAIMS, body)
     body["metadata"]["labels"]["a"] = "c"  # type: ignore[index]  # plain JSON
     assert world.cluster.objects("NodeClaim")[0]["metadata"]["labels"] == {"a": "b"}
 
@@ -122,12 +125,12 @@ def test_a_fault_before_a_call_keeps_it_from_happening_and_one_after_it_does_not
     world.run(10)
     world.cluster.on_fault_point(hook)
     with pytest.raises(TransientError):
-        world.cluster.api.create(kinds.NODE_CLAIMS, {"metadata": {"name": "c1"}})
+        world.cluster.api.create(resources.NODE_CLAIMS, {"metadata": {"name": "c1"}})
     with pytest.raises(TransientError):
-        world.cluster.api.delete(kinds.PODS, "p", namespace="default")
+        world.cluster.api.delete(resources.PODS, "p", namespace="default")
     assert not world.cluster.objects("NodeClaim")
     assert "deletionTimestamp" in world.pod("p")["metadata"]
-    world.cluster.api.patch(kinds.NODES, "n1", {"status": {}}, subresource="status")
+    world.cluster.api.patch(resources.NODES, "n1", {"status": {}}, subresource="status")
     assert seen[-2:] == [("kube:patch nodes/status", "before"), ("kube:patch nodes/status", "after")]
 
 
@@ -161,3 +164,46 @@ def test_a_running_pods_end_is_heard_when_it_is_asked_for_and_when_it_comes(worl
     users = [event["user"]["username"] for event in heard]
     assert [event["verb"] for event in heard] == ["delete", "delete"]
     assert users[1] == "system:node:n1"
+
+
+# What the simulated API server selects.
+
+
+POD: dict[str, Any] = {
+    "metadata": {"name": "a", "namespace": "shop", "labels": {"team": "x", "tier": "web"}},
+    "spec": {"nodeName": "n1"},
+    "status": {"phase": "Running"},
+}
+UNBOUND: dict[str, Any] = {"metadata": {"name": "b", "namespace": "shop"}, "spec": {}, "status": {"phase": "Pending"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "labels", "selected"),
+    [
+        ("", "", "ab"),
+        ("spec.nodeName=n1", "", "a"),
+        ("spec.nodeName==n1", "", "a"),
+        ("spec.nodeName=", "", "b"),
+        ("spec.nodeName!=", "", "a"),
+        ("spec.nodeName=,status.phase=Pending", "", "b"),
+        ("metadata.namespace=shop,metadata.name=a", "", "a"),
+        ("", "team", "a"),
+        ("", "!team", "b"),
+        ("", "team=x,tier!=web", ""),
+        ("", "team!=x", "b"),
+        ("", "team in (x, y),tier notin (db)", "a"),
+        ("", "team notin (x)", "b"),
+        ("status.phase=Running", "team=y", ""),
+    ],
+)
+def test_selectors_select_as_kubernetes_does(fields: str, labels: str, selected: str) -> None:
+    """Where the simulated server selects others than the real one, all that is tried on it proves nothing."""
+    is_selected = selection(resources.PODS, fields, labels)
+    assert "".join(pod["metadata"]["name"] for pod in (POD, UNBOUND) if is_selected(pod)) == selected
+
+
+@pytest.mark.parametrize(("kind", "field"), [(resources.NODES, "spec.providerID"), (resources.PODS, "spec.priority")])
+def test_a_field_that_the_server_does_not_know_is_refused(kind: resources.Resource, field: str) -> None:
+    """Taken for something that selects nothing, it would hide every object from a decision."""
+    with pytest.raises(DeniedError, match=field):
+        selection(kind, f"{field}=1", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from tests.unit.simulator.cluster.world import World, a_workload
 
 
@@ -73,7 +73,7 @@ def test_the_cheapest_to_delete_goes_first(world: World) -> None:
     world.run(20)
     chosen = world.ready()[1]
     cost = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}}
-    world.cluster.api.patch(kinds.PODS, chosen, cost, namespace="default")
+    world.cluster.api.patch(resources.PODS, chosen, cost, namespace="default")
     world.cluster.scale("ReplicaSet", "default", "web", 2)
     world.run(10)
     assert chosen not in world.where()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from tests.unit.simulator.cluster.world import World, a_node, a_pod, a_workload, has_condition
 
 HURRY = {"key": "hurry", "effect": "NoExecute"}
@@ -71,7 +71,7 @@ def test_pods_of_a_deleted_node_are_collected(world: World) -> None:
     world.join("n1")
     world.cluster.apply([a_pod("p")])
     world.run(20)
-    world.cluster.api.delete(kinds.NODES, "n1")
+    world.cluster.api.delete(resources.NODES, "n1")
     assert world.events("nodeDeleted") == [{"node": "n1", "by": "program"}]
     world.run(41)
     assert not world.pods()
@@ -122,7 +122,7 @@ def test_a_shorter_grace_hurries_a_pod_that_is_already_going(world: World) -> No
     world.cluster.apply([a_node("n1"), a_pod("p")])
     world.run(10)
     world.evict("p")
-    world.cluster.api.delete(kinds.PODS, "p", namespace="default", grace_seconds=1)
+    world.cluster.api.delete(resources.PODS, "p", namespace="default", grace_seconds=1)
     world.run(1)
     assert not world.pods()
     assert [e["by"] for e in world.events("podEvicted")] == ["eviction"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
-from lambdas.controllers.events.audit_log import reason_to_wake
+from core.manifests.wire import resources
+from lambdas.controllers.audit_log import reason_to_wake
 from tests.unit.simulator.cluster.world import World, a_pod
 
 CLOSED = [{"key": "closed", "effect": "NoSchedule"}]
@@ -13,7 +13,7 @@ CLOSED = [{"key": "closed", "effect": "NoSchedule"}]
 def nominate(world: World, pod: str, node: str) -> None:
     """As a function does."""
     body = {"status": {"nominatedNodeName": node}}
-    world.cluster.api.patch(kinds.PODS, pod, body, namespace="default", subresource="status")
+    world.cluster.api.patch(resources.PODS, pod, body, namespace="default", subresource="status")
 
 
 def nominated(world: World, pod: str) -> str | None:
@@ -59,7 +59,7 @@ def test_a_pod_of_higher_priority_takes_the_room(world: World) -> None:
 def test_a_vain_attempt_wipes_the_nomination_off(world: World) -> None:
     wait_for_nodes(world, a_pod("p", cpu="3"), a_pod("small"))
     nominate(world, "p", "n2")
-    world.cluster.api.patch(kinds.NODES, "n1", {"metadata": {"labels": {"changed": "yes"}}})
+    world.cluster.api.patch(resources.NODES, "n1", {"metadata": {"labels": {"changed": "yes"}}})
     world.run(5)
     assert nominated(world, "p") is None
 
@@ -68,7 +68,7 @@ def test_a_pod_that_never_preempts_keeps_it(world: World) -> None:
     """The scheduler wipes it off where preemption finds nothing, and for such a pod it does not look."""
     wait_for_nodes(world, a_pod("p", cpu="3", preemptionPolicy="Never"))
     nominate(world, "p", "n2")
-    world.cluster.api.patch(kinds.NODES, "n1", {"metadata": {"labels": {"changed": "yes"}}})
+    world.cluster.api.patch(resources.NODES, "n1", {"metadata": {"labels": {"changed": "yes"}}})
     world.run(5)
     assert nominated(world, "p") == "n2"
 

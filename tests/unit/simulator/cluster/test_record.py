@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.manifests.wire import api_resources as kinds
-from core.manifests.wire.api_resources import Resource
+from core.manifests.wire import resources
+from core.manifests.wire.resources import Resource
 from tests.hash_seeds import outputs_of
 from tests.unit.simulator.cluster.world import World, a_budget, a_node, a_pod, a_workload
 
@@ -54,7 +54,7 @@ def test_the_record_tells_who_did_it() -> None:
     world = World()
     world.cluster.apply([a_node("n1"), a_pod("forced"), a_pod("evicted"), a_pod("by-hand")])
     world.run(10)
-    world.cluster.api.delete(kinds.PODS, "forced", namespace="default")
+    world.cluster.api.delete(resources.PODS, "forced", namespace="default")
     world.evict("evicted")
     world.cluster.delete("Pod", "default", "by-hand")
     world.run(10)
@@ -73,7 +73,7 @@ def test_the_disruption_taint_comes_with_its_reason() -> None:
     world = World()
     world.cluster.apply([a_node("n1")])
     annotations = {"metadata": {"annotations": {"fleetwright.dev/disruption-reason": "Empty"}}}
-    world.cluster.api.patch(kinds.NODES, "n1", {**annotations, "spec": {"taints": [DISRUPTED]}})
+    world.cluster.api.patch(resources.NODES, "n1", {**annotations, "spec": {"taints": [DISRUPTED]}})
     world.patch_node("n1", {"taints": []})
     told = {"node": "n1", "key": DISRUPTED["key"], "effect": "NoSchedule", "by": "program", "reason": "Empty"}
     assert world.events("nodeTainted") == [told]
@@ -85,10 +85,10 @@ def test_a_status_is_no_news_but_labels_and_sizes_are() -> None:
     world.cluster.apply([a_workload("Deployment", replicas=1), a_node("n1")])
     world.run(20)
     seen = len(world.events("objectApplied"))
-    world.cluster.api.patch(kinds.NODES, "n1", {"status": {"note": "x"}}, subresource="status")
+    world.cluster.api.patch(resources.NODES, "n1", {"status": {"note": "x"}}, subresource="status")
     world.run(5)
     assert len(world.events("objectApplied")) == seen
-    world.cluster.api.patch(kinds.NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
+    world.cluster.api.patch(resources.NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
     world.cluster.scale("Deployment", "default", "web", 0)
     latest = world.events("objectApplied")[seen:]
     assert [(e["kind"], e["name"], e["by"]) for e in latest] == [
@@ -103,8 +103,8 @@ def test_events_are_told() -> None:
     world = World()
     told = {"involvedObject": {"kind": "Pod", "name": "web"}, "reason": "NoOfferingFits", "count": 1}
     event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "web.1", "namespace": "default"}, **told}
-    world.cluster.api.create(kinds.EVENTS, event, "default")
-    world.cluster.api.patch(kinds.EVENTS, "web.1", {"count": 2}, namespace="default")
+    world.cluster.api.create(resources.EVENTS, event, "default")
+    world.cluster.api.patch(resources.EVENTS, "web.1", {"count": 2}, namespace="default")
     found = world.events("objectApplied")
     assert [(e["kind"], e["name"], e["namespace"], e["by"]) for e in found] == [
         ("Event", "web.1", "default", "program")
@@ -112,7 +112,7 @@ def test_events_are_told() -> None:
     assert [e["object"]["count"] for e in found] == [1, 2]
 
 
-@pytest.mark.parametrize("resource", [kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES, kinds.NODE_CLAIMS])
+@pytest.mark.parametrize("resource", [resources.NODE_POOLS, resources.EC2_NODE_CLASSES, resources.NODE_CLAIMS])
 def test_the_status_that_functions_write_is_told_once(resource: Resource) -> None:
     """If this failed, a NodePool's or NodeClaim's conditions would be missing in the record, or repeated in it."""
     world = World()

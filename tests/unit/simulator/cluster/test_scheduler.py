@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from tests.unit.simulator.cluster.world import ZONE, World, a_node, a_pod, a_workload
 
 GPU_TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -312,7 +312,7 @@ def test_a_gated_pod_waits_for_its_gates(world: World) -> None:
     world.cluster.apply([a_node("n1"), a_pod("p", schedulingGates=[{"name": "quota"}])])
     world.run(10)
     assert world.where() == {"p": ""}
-    world.cluster.api.patch(kinds.PODS, "p", {"spec": {"schedulingGates": []}}, namespace="default")
+    world.cluster.api.patch(resources.PODS, "p", {"spec": {"schedulingGates": []}}, namespace="default")
     world.run(5)
     assert world.where() == {"p": "n1"}
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from simulator.clock import VirtualClock
 from simulator.cluster import Cluster
 from simulator.record import Event, Recorder
@@ -65,7 +65,7 @@ class World:
 
     def patch_node(self, name: str, spec: JsonObject) -> None:
         """Change a node's spec as a function does."""
-        self.cluster.api.patch(kinds.NODES, name, {"spec": spec})
+        self.cluster.api.patch(resources.NODES, name, {"spec": spec})
 
 
 def has_condition(obj: JsonObject, kind: str) -> bool:

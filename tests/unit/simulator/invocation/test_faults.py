@@ -8,9 +8,7 @@ import pytest
 
 from adapters.ports import LostReplyError, TransientError
 from simulator.clock import VirtualClock
-from simulator.invocation.calls import CrashError, Fault
-from simulator.invocation.cluster_calls import ClusterCalls
-from simulator.invocation.faults import COPY_AFTER, Faults, MessageFaults
+from simulator.invocation.faults import COPY_AFTER, ClusterCalls, CrashError, Fault, Faults, MessageFaults
 from simulator.record import Event, Recorder
 
 START = datetime(2026, 11, 20, tzinfo=UTC)

@@ -7,10 +7,9 @@ from msgspec.structs import replace
 
 from core.catalogue.build import instance_types
 from core.model.catalogue import InstanceType
-from simulator.aws.ec2.node_size import node_size
-from simulator.aws.ec2.user_data import KubeletConfig
-from simulator.aws.region import NAME, Region, builtin_region
-from simulator.campaign.market import TYPES, campaign_region
+from simulator.aws.ec2.boot import KubeletConfig, node_size
+from simulator.aws.installation import NAME, Region, builtin_region
+from simulator.campaign.worlds import TYPES, campaign_region
 from simulator.market.embedded import builtin_market, builtin_shapes
 from simulator.market.node_facts import recording
 from tests.builders import a_type

@@ -7,11 +7,9 @@ from typing import Any
 from adapters.ports import RefusedOffering
 from adapters.run_report import RunReport
 from core.lifecycle.records import ClaimRecord
-from core.reasons.claim import ClaimReason
-from core.reasons.refusal import Refusal
+from core.reasons.code import ClaimReason, Refusal
 from core.scheduling import schedule
-from lambdas.controllers.launching.claim_record import requested
-from lambdas.controllers.launching.launch_gate import Admission, LaunchGate
+from lambdas.controllers.launching import Admission, LaunchGate, requested
 from tests.builders import NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.store import MemoryDenials, MemoryOfferings, Rows
 

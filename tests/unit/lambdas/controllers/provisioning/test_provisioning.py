@@ -1,502 +1,397 @@
-"""Runs of `provision`: what they plan, wait for, store, and leave to others."""
+"""The rows of a plan's claims: their names, and what is known of their pods."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from adapters.messages import WokenBy, wake_up
-from adapters.observation.cluster_reader import UNBOUND
-from adapters.ports import JsonObject, TransientError
+from adapters.observation.observer import ClusterState
+from adapters.observation.stores import OwnRows
+from adapters.ports import TransientError
 from adapters.run_report import RunReport
-from adapters.store import PLANNER
-from core.brakes.brake import Brake, BrakeKind
-from core.disruption.target.move_price import settings_digest
-from core.launch.denials.denial import LaunchDenial
-from core.launch.denials.scope import DenialScope
-from core.ledger.object_keys import read_decision_key
-from core.ledger.reading import LedgerReader
-from core.ledger.replaying import decided_again
-from core.lifecycle.records import ClaimPhase, Deletion
-from core.manifests.wire import api_resources as kinds
-from core.model.snapshot import Snapshot
-from core.model.values.vcpu_quotas import QUOTAS
-from installation.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
-from lambdas.controllers.provisioning.provisioning import MARGIN
-from tests.builders import NOW, a_pool, a_stored_target
-from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
-from tests.unit.lambdas.controllers.provisioning.bursts import a_burst, kinds_of
-from tests.unit.lifecycle.records_for_tests import a_plan, a_record
+from adapters.store import Lease
+from core import labels
+from core.disruption.move_history import CommandOutcome, MoveHistory
+from core.lifecycle.records import ClaimRecord
+from core.model.node_pool import NodeClass
+from core.model.plan import Plan
+from core.model.pod import Owner, Pod
+from core.reasons.code import DecisionKind
+from core.scheduling import schedule
+from lambdas.controllers.launching import Launcher, LaunchRequests
+from lambdas.controllers.provisioning import ClaimRecords, NextRun, note_launches
+from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
+from tests.fakes.brakes import FakeBrakes
+from tests.fakes.lab import Lab, a_pending_pod
+from tests.fakes.store import MemoryMoves, Rows
+from tests.fakes.world import FakeClock, FakeCloud, FakeQueue
+from tests.unit.lifecycle.records_for_tests import a_leaving, a_plan, a_record
+
+LEASE = Lease("planner", 7)
+MINUTE = timedelta(minutes=1)
 
 
-def test_the_intent_is_stored_before_anything_is_launched(lab: Lab) -> None:
-    """Otherwise, a crash between the two leaves an instance that looks like a foreign one."""
-    lab.kubernetes.put(a_pending_pod("p"))
-    seen: list[ClaimPhase] = []
-    lab.cloud.before_call = lambda _: seen.extend(claim.phase for claim in lab.rows.claims.values())
-    lab.provision()
-    assert seen == [ClaimPhase.REQUESTED]
-    assert lab.claim.phase is ClaimPhase.LAUNCHED
+class ClaimRecordsWorld:
+    """A plan for these pods, one claim each, and who makes its rows."""
+
+    def __init__(self, *pods: Pod, at_most: int = 10) -> None:
+        clock = FakeClock(NOW)
+        stores = Rows().stores(FakeBrakes(clock))
+        launcher = Launcher(LaunchRequests(FakeCloud(clock), stores, cluster="c"), stores.claims, cluster="c")
+        self.records = ClaimRecords(launcher, clock, at_most=at_most)
+        self.snapshot = a_snapshot(
+            types=(a_type(),),
+            node_pools=(a_pool(),),
+            pods=pods,
+            node_classes=(NodeClass(name="default", spec_hash="h-1", is_ready=True),),
+        )
+        self.plan = schedule(self.snapshot)
+
+    def rows(self, *, decision: str = "d-1", used: int = 0) -> tuple[list[ClaimRecord], Plan]:
+        view = ClusterState(snapshot=self.snapshot, claims={}, commands=(), node_pools={}, node_classes={})
+        return self.records.of_plan(self.plan, decision, view, LEASE, used=used, heard_at=NOW - MINUTE)
+
+    def change(self, **changes: Any) -> None:
+        """Change the first planned claim."""
+        first, *others = self.plan.claims
+        claims = (msgspec.structs.replace(first, **changes), *others)
+        self.plan = msgspec.structs.replace(self.plan, claims=claims)
 
 
-def test_an_idle_cluster_costs_two_reads_and_no_lease(lab: Lab) -> None:
-    """It runs every minute."""
-    calls: list[str] = []
-    lab.kubernetes.before_call = lab.rows.before_call = lab.cloud.before_call = calls.append
-    lab.provision()
-    assert calls == [f"list pods {UNBOUND}", "read"]
+def waiting(name: str, **changes: Any) -> Pod:
+    return a_pod(name, cpu="1500m", is_marked_unschedulable=True, **changes)
 
 
-def test_pods_that_the_scheduler_has_not_tried_yet_are_checked_again_soon(lab: Lab) -> None:
-    pod = a_pending_pod("p")
-    lab.kubernetes.put({**pod, "status": {"phase": "Pending"}})
-    lab.provision()
-    assert lab.claims == ()
-    ((_, delay),) = lab.wake_ups.sent
-    assert delay == timedelta(seconds=10)
+def test_names_are_unique_in_a_run_and_for_ever() -> None:
+    """The lease's stamp never comes again, and a run may plan several times under one lease."""
+    world = ClaimRecordsWorld(waiting("a"), waiting("b"))
+    assert [record.name for record in world.rows()[0]] == [f"default-{LEASE.stamp}-{n}" for n in (0, 1)]
+    assert [record.name for record in world.rows(used=2)[0]] == [f"default-{LEASE.stamp}-{n}" for n in (2, 3)]
 
 
-def test_repeated_runs_of_one_minute_do_not_add_to_those_of_the_next(lab: Lab) -> None:
-    """Otherwise, each minute without capacity adds a series of runs, until the function does nothing else."""
-    pod = a_pending_pod("p")
-    lab.kubernetes.put({**pod, "status": {"phase": "Pending"}})
-    due: list[tuple[datetime, JsonObject]] = []
-    runs = 0
-    for second in range(600):
-        lab.clock.advance(seconds=1)
-        arrived = [message for at, message in due if at <= lab.clock.now()]
-        due = [(at, message) for at, message in due if at > lab.clock.now()]
-        for messages in ([()] if second % 60 == 0 else []) + ([arrived] if arrived else []):
-            lab.provision(*messages)
-            runs += 1
-        due += [(lab.clock.now() + delay, message) for message, delay in lab.wake_ups.sent]
-        lab.wake_ups.take()
-    assert runs in range(60, 72)
+def test_a_row_has_the_hash_of_its_class_and_the_id_of_its_decision() -> None:
+    ((record,), plan) = ClaimRecordsWorld(waiting("a")).rows()
+    assert (record.plan.annotations[labels.NODECLASS_HASH], record.plan.annotations[labels.DECISION]) == ("h-1", "d-1")
+    assert plan.unschedulable == ()
 
 
-def test_an_event_causes_one_more_run_and_no_series(lab: Lab) -> None:
-    """Otherwise, every burst of events leaves a series of runs behind."""
-    pod = a_pending_pod("p")
-    lab.kubernetes.put({**pod, "status": {"phase": "Pending"}})
-    lab.provision(wake_up("PodUnschedulable"))
-    (message,) = lab.wake_ups.take()
-    lab.clock.advance(seconds=10)
-    lab.provision(message)
-    assert lab.wake_ups.take() == []
+def test_claims_that_are_alike_share_a_launch_within_what_a_run_launches() -> None:
+    pods = [waiting(name) for name in "abc"]
+    assert [record.shares for record in ClaimRecordsWorld(*pods).rows()[0]] == [3, 3, 3]
+    assert [record.shares for record in ClaimRecordsWorld(*pods, at_most=2).rows()[0]] == [2, 2, 1]
+    assert [record.shares for record in ClaimRecordsWorld(*pods, at_most=0).rows()[0]] == [1, 1, 1]
 
 
-def test_pods_of_a_launch_under_way_are_not_planned_again(lab: Lab) -> None:
-    """Otherwise, each run launches the same nodes again."""
-    lab.kubernetes.put(a_pending_pod("p"))
-    lab.provision()
-    report = lab.provision()
-    assert [found.reason for found in report.decisions] == ["NodesUnderWay"]
-    assert len(lab.cloud.instances()) == 1
-    assert lab.claim.name in lab.rows.nominated
+class TestMoments:
+    """How long pods waited is measured from these."""
+
+    def test_of_the_first_pod_count(self) -> None:
+        early, late = NOW - 3 * MINUTE, NOW - 2 * MINUTE
+        first = a_pod("a", cpu="100m", created_at=late, unschedulable_since=late, is_marked_unschedulable=True)
+        other = a_pod("b", cpu="100m", created_at=early, unschedulable_since=early, is_marked_unschedulable=True)
+        ((record,), _) = ClaimRecordsWorld(first, other).rows()
+        moments = record.moments
+        assert (moments.pods_created_at, moments.pods_marked_at, moments.heard_at) == (early, early, NOW - MINUTE)
+
+    def test_that_are_unknown_are_left_out(self) -> None:
+        ((record,), _) = ClaimRecordsWorld(waiting("a", created_at=None)).rows()
+        assert (record.moments.pods_created_at, record.moments.pods_marked_at) == (None, None)
 
 
-def test_a_later_pod_does_not_take_room_that_was_launched_for_others(lab: Lab) -> None:
-    """Otherwise, a burst that arrives in parts moves its pods with each part, and launches superfluous nodes."""
-    lab.kubernetes.put(a_pending_pod("p", cpu="1500m"))
-    lab.provision()
-    lab.kubernetes.put(a_pending_pod("a", cpu="1500m"))
-    lab.provision()
-    assert sorted(claim.plan.pods for claim in lab.claims) == [("default/a",), ("default/p",)]
+class TestPodsThatAreAwaited:
+    """A claim whose pods found another place meanwhile is not launched."""
+
+    def test_all_wait_for_a_node(self) -> None:
+        ((record,), _) = ClaimRecordsWorld(waiting("a")).rows()
+        assert record.awaits_pods
+
+    @pytest.mark.parametrize("changes", [{"pods": ()}, {"buffer_pods": ("default/room",)}])
+    def test_none_wait_where_the_node_is_for_other_reasons_too(self, changes: dict[str, Any]) -> None:
+        world = ClaimRecordsWorld(waiting("a"))
+        world.change(**changes)
+        assert not world.rows()[0][0].awaits_pods
+
+    def test_none_wait_where_one_must_leave_its_node(self) -> None:
+        world = ClaimRecordsWorld(waiting("a"))
+        bound = waiting("bound", node_name="n")
+        world.snapshot = msgspec.structs.replace(world.snapshot, pods=(*world.snapshot.pods, bound))
+        world.change(pods=("default/a", "default/bound"))
+        assert not world.rows()[0][0].awaits_pods
 
 
-def test_a_pod_that_lost_its_planned_room_is_planned_for_again() -> None:
-    """Otherwise, it waits forever if the scheduler gave its room to another."""
-    lab = Lab(bind_pods=False)
-    lab.kubernetes.put(a_pending_pod("p", cpu="1500m"))
-    lab.provision()
-    lab.tick(3)
-    lab.boot()
-    lab.tick(3)
-    assert lab.claim.phase is ClaimPhase.INITIALIZED
-    taker = a_pending_pod("taker", cpu="3500m", nodeName=lab.claim.node_name)
-    lab.kubernetes.put({**taker, "status": {"phase": "Running"}})
-    lab.kubernetes.amend(kinds.PODS, "p", {"status": {"nominatedNodeName": None}}, "default")  # as the scheduler does
-    lab.provision()
-    assert len(lab.claims) == 2
+def test_pods_of_a_claim_that_cannot_be_launched_are_told_why_and_the_others_are_launched() -> None:
+    world = ClaimRecordsWorld(waiting("a"), waiting("b"))
+    world.change(instance_types=())
+    records, plan = world.rows()
+    assert [record.name for record in records] == [f"default-{LEASE.stamp}-0"]
+    (left_out,) = plan.unschedulable
+    assert left_out.pod == "default/a"
+    assert left_out.message
 
 
-def test_a_limit_is_never_overshot(lab: Lab) -> None:
-    lab.kubernetes.put(a_node_pool(limits={"cpu": "4"}), *(a_pending_pod(f"p{n}", cpu="1500m") for n in range(4)))
-    report = lab.provision()
-    assert sum(claim.machine.capacity["cpu"] for claim in lab.claims if claim.machine) <= 4000
-    assert "unschedulable" in kinds_of(report)
+# Launches are charged to the consolidations that moved the pods that they are for.
 
 
-def test_a_second_planner_leaves_the_work_to_the_first(lab: Lab) -> None:
-    """Otherwise, both launch for the same pods."""
-    lab.kubernetes.put(a_pending_pod("p"))
-    lab.app.adapters.leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(minutes=1))
-    report = lab.provision()
-    assert [decision.reason for decision in report.decisions] == ["PlannerBusy"]
-    assert len(lab.wake_ups.sent) == 1
-    lab.clock.advance(minutes=2)
-    lab.provision()
-    assert len(lab.claims) == 1
+WEB = "default/ReplicaSet/web"
+MOVED = CommandOutcome(command="x", workloads=(WEB,), savings=1000, carried_out_at=NOW)
 
 
-def test_a_failed_listing_releases_the_lease(lab: Lab) -> None:
-    """Otherwise, one throttled call costs a minute of planning."""
-    lab.kubernetes.put(a_pending_pod("p"))
-
-    def fail(call: str) -> None:
-        if call == "list nodes":
-            raise TransientError("kube:list nodes", "throttled")
-
-    lab.kubernetes.before_call = fail
-    with pytest.raises(TransientError):
-        lab.provision()
-    lab.kubernetes.before_call = lambda _: None
-    lab.provision()
-    assert len(lab.claims) == 1
+def of_web(**changes: Any) -> Pod:
+    return a_pod("p", owners=(Owner("ReplicaSet", "web", is_controller=True),), **changes)
 
 
-def test_an_unschedulable_pod_gets_an_event_once_an_hour(lab: Lab) -> None:
-    """Otherwise, users see a pod without events, or the cluster's events are flooded."""
-    lab.kubernetes.put(a_pending_pod("huge", cpu="500"))
-    for _ in range(3):
-        report = lab.provision()
-        lab.clock.advance(minutes=1)
-        lab.restart()
-    assert report.counts["unschedulablePods"] == 1
-    (event,) = lab.kubernetes.names(kinds.EVENTS)
-    written = lab.kubernetes.raw(kinds.EVENTS, event, "default")
-    assert written["involvedObject"]["name"] == "huge"
-    assert written["reason"] == "FailedScheduling"
+def of_another() -> Pod:
+    return a_pod("p", owners=(Owner("ReplicaSet", "another", is_controller=True),))
 
 
-def test_one_unreadable_pool_does_not_keep_the_others_from_working(lab: Lab) -> None:
-    """Otherwise, one typing mistake stops the whole cluster."""
-    broken = a_node_pool("broken", template={"requirements": [{"key": "a", "operator": "Near", "values": ["b"]}]})
-    lab.kubernetes.put(broken, a_pending_pod("p"))
-    lab.provision()
-    assert [claim.plan.node_pool for claim in lab.claims] == ["default"]
+class World:
+    """One command that moved pods of `web`, saved 1000, and is watched."""
+
+    def __init__(self) -> None:
+        self.rows, self.report = Rows(), RunReport()
+        self.rows.moves = MoveHistory(outcomes={"x": MOVED})
+
+    def launch(self, pod: Pod, *claims: ClaimRecord, **plan: Any) -> None:
+        """Launch a node at a price of 100 for the pod, while these claims exist."""
+        view = ClusterState(
+            snapshot=a_snapshot(pods=(pod,)),
+            claims={claim.name: claim for claim in claims},
+            commands=(),
+            node_pools={},
+            node_classes={},
+        )
+        record = a_record(plan=a_plan(**{"pods": (pod.key,), "price": 100, **plan}))
+        note_launches(MemoryMoves(self.rows), [record], view, NOW, self.report)
+
+    @property
+    def spent(self) -> int:
+        return self.rows.moves.outcomes["x"].spent
 
 
-def test_pods_expected_on_a_node_protect_it_from_disruption(lab: Lab) -> None:
-    """Otherwise, an empty node is removed just when a pod was assigned to it."""
-    lab.kubernetes.put(a_pending_pod("p"))
-    lab.settle()
-    lab.kubernetes.drop(kinds.PODS, "p", "default")
-    lab.clock.advance(minutes=1)
-    lab.kubernetes.put(a_pending_pod("q"))
-    lab.provision()
-    lab.disrupt()
-    assert lab.rows.commands == {}
+@pytest.fixture
+def world() -> World:
+    return World()
 
 
-def test_a_failing_search_for_cheaper_nodes_costs_money_but_no_pods(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise, one unforeseen plan leaves every pending pod of the cluster waiting, run after run."""
-
-    def broken(*_: object, **__: object) -> None:
-        raise ArithmeticError("two columns are one")
-
-    monkeypatch.setattr("core.scheduling.planner.improved", broken)
-    lab.kubernetes.put(a_pending_pod("p"))
-    report = lab.provision()
-    assert lab.claim.phase is ClaimPhase.LAUNCHED
-    assert report.counts["failedImprovements"] == 1
-    assert [d.message for d in report.decisions if d.reason == "ImprovementFailed"] == [
-        "ArithmeticError: two columns are one"
-    ]
+def going(reason: str) -> ClaimRecord:
+    return a_leaving(reason=reason)
 
 
-def test_a_lease_is_released_after_any_failure(lab: Lab) -> None:
-    """A defect kept every planner away for a minute."""
-    a_burst(lab)
-
-    def fail(call: str) -> None:
-        if call == "list nodes":  # under the lease; pods are listed before it is taken, too
-            raise ValueError("slip")
-
-    lab.kubernetes.before_call = fail
-    with pytest.raises(ValueError, match="slip"):
-        lab.provision()
-    assert lab.app.adapters.leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(seconds=1)) is not None
-
-
-def test_a_run_that_finds_another_planner_is_repeated_only_within_its_minute(lab: Lab) -> None:
-    """Each such run caused the next, for as long as the other planned."""
-    assert lab.app.adapters.leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(hours=1)) is not None
-    lab.provision()
-    messages = lab.wake_ups.take()
-    for _ in range(20):
-        lab.clock.advance(seconds=5)
-        if not messages:
-            break
-        lab.provision(*messages)
-        messages = lab.wake_ups.take()
-    assert messages == []
-
-
-@pytest.mark.parametrize(("reason", "launched"), [("Underutilized", 0), ("Expired", 1)])
-def test_pods_that_consolidation_moves_get_no_further_node(lab: Lab, reason: str, launched: int) -> None:
-    """Their command has found room for them; what was launched besides stood empty until it was consolidated, too."""
-    lab.kubernetes.put(a_pending_pod("p"))
-    lab.settle()
-    lab.bind("p")
-    record, now = lab.claim, lab.clock.now()
-    leaving = msgspec.structs.replace(record, deletion=Deletion(reason=reason, asked_at=now, tainted_at=now))
-    lab.app.adapters.stores.claims.change(record, leaving)
-    lab.provision()
-    assert len(lab.claims) == 1 + launched
-
-
-ONE_EXPIRED: Final = 2
-"""Claims of two nodes, one of which has expired and whose pod fits on the other."""
-
-
-def one_expired(settings: str | None = None) -> Lab:
-    """Two nodes; one has expired, and with settings, a target of these drains the other later."""
-    lab = Lab()
-    lab.kubernetes.put(a_pending_pod("p", cpu="3"), a_pending_pod("q", cpu="3"))
-    lab.settle()
-    first, second = sorted(lab.claims, key=lambda claim: claim.name)
-    lab.kubernetes.drop(kinds.PODS, "q", "default")
-    body = {"spec": {"nodeName": first.node_name}, "status": {"phase": "Running", "conditions": []}}
-    lab.kubernetes.amend(kinds.PODS, "p", body, namespace="default")
-    now = lab.clock.now()
-    lab.app.adapters.stores.claims.change(
-        first, msgspec.structs.replace(first, deletion=Deletion(reason="Expired", asked_at=now, tainted_at=now))
-    )
-    if settings is not None:
-        lab.app.adapters.targets.write(a_stored_target(second.node_name, made_at=now, settings=settings))
-    lab.clock.advance(minutes=1)
-    return lab
-
-
-PRESENT: Final = settings_digest(Snapshot(now=NOW, node_pools=(a_pool("default"),)))
-
-
-@pytest.mark.parametrize("is_drained_later", [False, True])
-def test_pods_of_an_expired_node_go_to_no_node_that_the_target_drains_later(*, is_drained_later: bool) -> None:
-    """They moved a second time as soon as consolidation came to that node. The ledger has the target, so a replay agrees."""
-    lab = one_expired(PRESENT if is_drained_later else None)
-    lab.provision()
-    assert len(lab.claims) == ONE_EXPIRED + is_drained_later
-    reader = LedgerReader(lab.ledger.get)
-    for key in sorted(filter(read_decision_key, lab.ledger.objects)):
-        entry, raw = reader.entry(key)
-        documents = reader.documents(entry, raw)
-        assert decided_again(entry, reader.snapshot(entry, documents)) == documents.plan
-
-
-def test_a_target_of_other_settings_is_followed_by_no_run_and_closes_no_node() -> None:
-    """The expired node's pod got a new node, although a node with room for it stays."""
-    lab = one_expired("of other settings")
-    lab.provision()
-    assert len(lab.claims) == ONE_EXPIRED
-
-
-@pytest.mark.parametrize("kind", [BrakeKind.PAUSE, BrakeKind.ALARM, BrakeKind.ZONAL_SHIFT])
-@pytest.mark.parametrize("pool", ["", "default", "another"])
-def test_a_target_closes_no_node_that_a_brake_keeps(kind: BrakeKind, pool: str) -> None:
-    lab = one_expired(PRESENT)
-    lab.brakes.hold(Brake(kind, "engaged", node_pool=pool), lab.clock.now())
-    lab.provision()
-    assert len(lab.claims) == ONE_EXPIRED + (pool == "another")
-
-
-def test_a_run_whose_rounds_are_used_up_asks_for_another_soon(lab: Lab) -> None:
-    """Capacity that a third round did not get may be there in ten seconds; the schedule comes in a minute."""
-    lab.kubernetes.put(a_pending_pod("p"))
-    lab.settings = msgspec.structs.replace(lab.settings, plan_rounds=1)
-    lab.restart()
-    lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
-    lab.provision()
-    ((message, delay),) = lab.wake_ups.sent
-    assert message["wakeUp"] == "EC2 had no capacity"
-    assert delay == timedelta(seconds=lab.settings.poll_seconds)
+def test_a_waiting_pod_of_a_moved_workload_is_charged(world: World) -> None:
+    world.launch(of_web())
+    assert world.spent == 100
 
 
 @pytest.mark.parametrize(
-    ("code", "counted"), [("InsufficientInstanceCapacity", 0), ("UnauthorizedOperation", 1), ("VcpuLimitExceeded", 1)]
+    ("reason", "spent"), [("Underutilized", 100), ("Empty", 100), ("Drifted", 0), ("SpotInterrupted", 0)]
 )
-def test_a_lack_of_capacity_is_no_refused_call(lab: Lab, code: str, counted: int) -> None:
-    """Its alarm says that a permission or quota is missing and ends an update, and nobody can do anything about it."""
-    soon = lab.clock.now() + timedelta(minutes=1)
-    denial = LaunchDenial(node_class="default", code=code, call="ec2:CreateFleet", until=soon, probing_until=soon)
-    lab.rows.denials["default", code] = denial
-    lab.kubernetes.put(a_pending_pod("p"))
-    report = lab.provision()
-    assert report.counts.get(LAUNCH_DENIALS, 0) == counted
-    assert len(report.refused) == counted
+def test_a_pod_that_must_leave_is_charged_if_consolidation_makes_it(world: World, reason: str, spent: int) -> None:
+    world.launch(of_web(node_name="n"), going(reason))
+    assert world.spent == spent
 
 
-def calls_in(lab: Lab) -> list[str]:
-    """What the next runs ask of the API server, the table and EC2."""
+def test_a_pod_on_a_node_that_stays_is_not_charged(world: World) -> None:
+    world.launch(of_web(node_name="n"), a_record())
+    assert world.spent == 0
+
+
+def test_pods_of_other_workloads_are_not_charged(world: World) -> None:
+    world.launch(of_another())
+    assert (world.spent, world.report.counts) == (0, {"workloadsWithUnpaidMoves": 0})
+
+
+def test_room_of_a_buffer_is_charged_whoever_took_it(world: World) -> None:
+    world.launch(of_another(), buffer_pods=("default/room",))
+    assert world.spent == 100
+
+
+def test_a_workload_is_held_once_its_move_does_not_pay(world: World) -> None:
+    for _ in range(5):
+        world.launch(of_web())
+    assert world.report.counts == {"workloadsWithUnpaidMoves": 1}
+    held = world.rows.moves.workloads[WEB].held_until
+    assert held is not None
+
+
+def test_without_a_command_that_moved_anything_nothing_is_written(world: World) -> None:
     calls: list[str] = []
-    lab.kubernetes.before_call = lab.rows.before_call = lab.cloud.before_call = calls.append
-    return calls
+    world.rows.moves = MoveHistory()
+    world.rows.before_call = calls.append
+    world.launch(of_web())
+    assert (calls, world.report.counts) == (["read"], {})
 
 
-def test_a_second_scheduled_run_of_an_idle_cluster_reads_no_claims(lab: Lab) -> None:
-    """Nothing has changed since the first has found none; a recorded change ends that."""
-    lab.provision()
-    reads = []
-    lab.app.adapters.stores.claims.all = lambda: reads.append("claims") or ()  # type: ignore[method-assign,func-returns-value]
-    lab.clock.advance(minutes=1)
-    lab.provision()
-    assert reads == []
-    lab.rows.changed_at = lab.clock.now()
-    lab.provision()
-    assert reads == ["claims"]
+def test_a_launch_that_costs_no_command_anything_writes_nothing(world: World) -> None:
+    calls: list[str] = []
+    world.rows.before_call = calls.append
+    world.launch(of_another())
+    assert calls == ["read"]
 
 
-def test_a_run_with_news_reads_everything_even_if_nothing_waits(lab: Lab) -> None:
-    calls = calls_in(lab)
-    lab.provision(wake_up("PodUnschedulable"))
-    assert len(calls) > 2
-    assert lab.rows.changed_at is None, "nothing is planned"
+def test_without_launches_nothing_is_read(world: World) -> None:
+    calls: list[str] = []
+    world.rows.before_call = calls.append
+    view = ClusterState(snapshot=a_snapshot(), claims={}, commands=(), node_pools={}, node_classes={})
+    note_launches(MemoryMoves(world.rows), [], view, NOW, world.report)
+    assert calls == []
 
 
-def test_a_claim_that_an_earlier_run_stored_is_handed_over_by_a_scheduled_run(lab: Lab) -> None:
-    """The earlier run crashed before it launched it; its pod is gone meanwhile, and nobody else looks."""
-    stored = a_record(ClaimPhase.REQUESTED, plan=a_plan(pods=()))
-    lab.app.adapters.stores.claims.restore(stored)
-    report = lab.provision()
-    assert report.counts["handedOver"] == 1
-    assert [message["claim"] for message in lab.work.take()] == [stored.name]
+def test_a_table_that_does_not_answer_delays_no_pod(world: World) -> None:
+    def fail(_: str) -> None:
+        raise TransientError("dynamodb:Query", "throttled")
+
+    world.rows.before_call = fail
+    world.launch(of_web())
+    assert world.report.counts == {"portErrors": 1}
+    assert [(one.kind, one.subject, one.reason) for one in world.report.decisions] == [
+        ("skip", "move history", "TransientError")
+    ]
 
 
-def test_a_brake_on_launches_stops_the_run_before_it_plans(lab: Lab) -> None:
-    lab.brakes.hold(Brake(BrakeKind.STOP, "engaged"), lab.clock.now())
-    lab.kubernetes.put(a_pending_pod("p"))
-    report = lab.provision()
-    assert (lab.claims, lab.rows.leases) == ((), {})
-    ((kind, subject),) = [(one.kind, one.subject) for one in report.decisions]
-    assert (kind, subject) == ("skip", "launches")
+def test_claims_are_charged_at_their_planned_price(world: World) -> None:
+    world.launch(of_web(), price=7)
+    assert world.spent == 7
+    assert msgspec.structs.replace(world.rows.moves.outcomes["x"], spent=0) == MOVED
 
 
-def test_waiting_pods_are_counted_with_those_whose_node_comes(lab: Lab) -> None:
-    lab.kubernetes.put(a_pending_pod("p", cpu="3"))
-    lab.provision()
-    lab.kubernetes.put(a_pending_pod("q", cpu="3"), a_pending_pod("r", cpu="3"))
-    report = lab.provision()
-    assert (report.counts["pendingPods"], report.counts["awaitedPods"]) == (3, 1)
+# An observation for a plan: rows that were just read serve it, and claims whose rows are lost are rebuilt first.
 
 
-def test_a_pod_without_a_verdict_causes_no_further_run_if_others_are_planned(lab: Lab) -> None:
-    """The run that launches for the others sees it too, or the event of its verdict comes."""
-    other = a_pending_pod("q", schedulerName="slow", metadata={"creationTimestamp": NOW.isoformat()})
-    lab.kubernetes.put(a_pending_pod("p"), {**other, "status": {"phase": "Pending"}})
-    lab.provision()
-    assert lab.wake_ups.take() == []
+NONE = OwnRows((), ())
 
 
-@pytest.mark.parametrize(("cause", "launched"), [({"wakeUp": "static"}, 2), (None, 0)])
-@pytest.mark.parametrize("gate", [True, False])
-def test_static_nodes_are_launched_after_an_event_and_not_by_the_schedule(
-    cause: JsonObject | None, launched: int, *, gate: bool
-) -> None:
-    """`reconcile` notices that they are missing and says so; a scheduled run each minute would list all nodes for it."""
-    lab = Lab(feature_gates=f"StaticCapacity={str(gate).lower()}")
-    lab.kubernetes.put(a_node_pool(replicas=2))
-    lab.provision(*([cause] if cause else []))
-    assert len(lab.claims) == (launched if gate else 0)
-
-
-def test_an_event_without_missing_static_nodes_plans_nothing() -> None:
-    lab = Lab(feature_gates="StaticCapacity=true")
-    lab.provision({"wakeUp": "static"})
-    assert (lab.claims, lab.rows.changed_at) == ((), None)
-
-
-def test_a_run_of_its_own_chain_does_not_look_for_static_nodes() -> None:
-    lab = Lab(feature_gates="StaticCapacity=true")
-    lab.kubernetes.put(a_node_pool(replicas=2))
-    lab.provision(wake_up("pods wait", lab.clock.now() + timedelta(minutes=1)))
-    assert lab.claims == ()
-
-
-def test_the_instances_are_listed_in_the_first_round_alone(lab: Lab) -> None:
-    """Lost rows are restored once in a run; each list of EC2 counts against the account's rate."""
-    lab.kubernetes.put(a_pending_pod("p"))
-    lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
-    calls = calls_in(lab)
-    lab.provision()
-    assert calls.count("list nodes") == lab.settings.plan_rounds
-    assert calls.count("instances") == 1
-
-
-def test_the_first_round_restores_a_lost_row(lab: Lab) -> None:
-    """Otherwise, a second node is launched for pods whose first one boots."""
-    lab.kubernetes.put(a_pending_pod("p"))
-    lab.provision()
-    name = lab.claim.name
-    lab.rows.claims.clear()
-    lab.provision()
-    assert name in {claim.name for claim in lab.claims}
-
-
-def test_short_quotas_are_counted_with_the_denials_that_remember_them(lab: Lab) -> None:
-    soon = lab.clock.now() + timedelta(minutes=1)
-    scope = DenialScope(quotas=(QUOTAS[0].name,), capacity_types=("spot",))
-    of_quotas = ("VcpuLimitExceeded", "MaxSpotInstanceCountExceeded")
-    for code in (*of_quotas, "UnauthorizedOperation"):
-        of = scope if code in of_quotas else DenialScope()
-        denial = LaunchDenial(node_class="default", code=code, until=soon, probing_until=soon, scope=of)
-        lab.rows.denials["default", code] = denial
-    lab.kubernetes.put(a_pending_pod("p"))
-    assert lab.provision().counts[QUOTA_DENIALS] == 2
-
-
-def test_a_changed_cluster_is_recorded_once_for_the_other_functions(lab: Lab) -> None:
-    """They skip runs while nothing has changed; a pod that waits for a node that nobody launches is no change."""
-    lab.kubernetes.put(a_pending_pod("large", cpu="400"))
-    lab.provision()
-    first = lab.rows.changed_at
-    assert first is not None
-    lab.clock.advance(minutes=1)
-    lab.provision()
-    assert lab.rows.changed_at == first
-    lab.kubernetes.put(a_pending_pod("larger", cpu="500"))
-    lab.provision()
-    assert lab.rows.changed_at == lab.clock.now()
-
-
-def test_a_pod_that_fits_on_a_node_is_told_and_protects_it(lab: Lab) -> None:
+@pytest.fixture
+def fleet(lab: Lab) -> Lab:
+    """One node with its claim."""
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
-    lab.bind("p")
-    lab.kubernetes.put(a_pending_pod("q"))
-    report = lab.provision()
-    node = lab.claim.node_name
-    bound = [(one.subject, one.message) for one in report.decisions if one.kind == "bind"]
-    assert bound == [("default/q", f"expected on {node}")]
-    assert node in lab.rows.nominated
+    return lab
 
 
-@pytest.mark.parametrize(("seconds", "rounds"), [(10, 2), (30, 1)])
-def test_no_further_round_begins_close_to_the_deadline(lab: Lab, seconds: float, rounds: int) -> None:
-    """A run that is killed half-way reports nothing. Each round asks EC2 once for the one claim."""
-    lab.kubernetes.put(a_pending_pod("p", cpu="1"))
-    lab.settings = msgspec.structs.replace(lab.settings, plan_rounds=2)
-    lab.restart()
-    lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
+def observed(lab: Lab, rows: OwnRows | None) -> tuple[list[str], list[str]]:
+    """Return the observed claims, and the kinds of the decisions."""
+    report = RunReport()
+    view = lab.app.provisioning.lost_rows.observe(report, rows)
+    return sorted(view.claims), [decision.kind for decision in report.decisions]
 
-    def slowly(call: str) -> None:
-        if call == "launch":
-            lab.clock.advance(seconds=seconds)
 
-    lab.cloud.before_call = slowly
-    calls: list[str] = []
-    lab.kubernetes.before_call = calls.append
-    report, now = RunReport(), lab.clock.now()
-    lab.app.provisioning.run(
-        report,
-        owner="r",
-        deadline=now + timedelta(seconds=30) + MARGIN - timedelta(seconds=1),
-        until=now + timedelta(hours=1),
-        cause=WokenBy.SCHEDULE,
-    )
-    assert calls.count("list nodes") == rounds
-    assert [message["wakeUp"] for message in lab.wake_ups.take()] == ["EC2 had no capacity"]
-    assert "unschedulablePods" in report.counts
+def test_rows_that_were_just_read_are_not_read_again(fleet: Lab) -> None:
+    rows = fleet.app.adapters.stores.own_rows()
+    reads: list[str] = []
+    fleet.rows.before_call = reads.append
+    observed(fleet, rows)
+    with_rows = len(reads)
+    observed(fleet, None)
+    assert with_rows + 2 == len(reads) - with_rows
+
+
+def test_a_claim_that_was_stored_after_the_rows_were_read_is_not_rebuilt(fleet: Lab) -> None:
+    """Its instance is listed and its row is there: a second claim for it would be paid and removed for nothing."""
+    (claim,) = fleet.claims
+    assert observed(fleet, NONE) == ([claim.name], [])
+    assert fleet.claims == (claim,)
+
+
+def test_a_lost_claim_is_rebuilt_before_the_plan(fleet: Lab) -> None:
+    (claim,) = fleet.claims
+    fleet.rows.claims.clear()
+    assert observed(fleet, NONE) == ([claim.name], [DecisionKind.ADOPT, DecisionKind.REPAIR])
+
+
+# When `provision` runs next: once for all that ask, and never right after a plan because EC2 refused it.
+
+
+SECOND = timedelta(seconds=1)
+FIVE = timedelta(seconds=5)
+
+
+def test_runs_that_meet_a_planning_one_request_one_more_run_together() -> None:
+    """Each of sixteen messages would come again five seconds later, and in each of them every claim is read."""
+    queue, clock = FakeQueue(), FakeClock(NOW)
+    next_run = NextRun(queue, clock)
+    for _ in range(16):
+        next_run.ask("planner was busy", clock.now() + timedelta(seconds=15), FIVE)
+        clock.advance(milliseconds=100)
+    assert [delay for _, delay in queue.sent] == [FIVE]
+
+
+def test_a_run_at_the_end_of_its_chain_does_not_stand_for_a_new_one() -> None:
+    """It may request no further run: what is news now would wait for the schedule."""
+    queue, clock = FakeQueue(), FakeClock(NOW)
+    next_run = NextRun(queue, clock)
+    next_run.ask("planner was busy", NOW + FIVE, FIVE)
+    next_run.ask("planner was busy", NOW + 3 * FIVE, FIVE)
+    assert len(queue.sent) == 2
+
+
+def test_no_run_is_requested_after_the_end_of_its_chain() -> None:
+    queue = FakeQueue()
+    NextRun(queue, FakeClock(NOW)).ask("EC2 had no capacity", NOW + FIVE - SECOND, FIVE)
+    assert queue.sent == []
+
+
+def test_news_right_after_a_plan_is_heard_a_second_later_and_once(lab: Lab) -> None:
+    """Where EC2 refuses everything, each refusal wakes the next plan: eighteen followed each other in one minute."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision(wake_up("PodUnschedulable"))
+    lab.wake_ups.take()
+    lab.kubernetes.put(a_pending_pod("q", cpu="3"))
+    assert lab.provision(wake_up("refused launch")).counts == {"spacedRuns": 1}
+    assert lab.provision(wake_up("refused launch")).counts == {"spacedRuns": 1}
+    ((message, delay),) = lab.wake_ups.sent
+    assert (message, delay) == (wake_up("spaced"), SECOND)
+    lab.clock.advance(seconds=1)
+    lab.provision(message)
+    assert len(lab.claims) == 2
+
+
+def test_the_schedule_and_a_quiet_start_wait_for_nothing() -> None:
+    queue, clock = FakeQueue(), FakeClock(NOW)
+    next_run = NextRun(queue, clock)
+    assert not next_run.is_too_early(WokenBy.NEWS)
+    next_run.planned()
+    assert not next_run.is_too_early(WokenBy.SCHEDULE)
+    clock.advance(seconds=1)
+    assert not next_run.is_too_early(WokenBy.NEWS)
+    assert queue.sent == []
+
+
+def test_a_runs_own_request_right_after_a_plan_is_dropped() -> None:
+    """The plan that has just ended requested what comes next; sent again as news it would start a chain of its own."""
+    queue = FakeQueue()
+    next_run = NextRun(queue, FakeClock(NOW))
+    next_run.planned()
+    assert next_run.is_too_early(WokenBy.ITSELF)
+    assert queue.sent == []
+
+
+def test_a_requested_run_that_may_request_one_more_stands_for_both() -> None:
+    """Its chain ends at the very moment at which the one more would come."""
+    queue = FakeQueue()
+    next_run = NextRun(queue, FakeClock(NOW))
+    next_run.ask("planner was busy", NOW + 2 * FIVE, FIVE)
+    next_run.ask("planner was busy", NOW + 9 * FIVE, FIVE)
+    assert [delay for _, delay in queue.sent] == [FIVE]
+    next_run.ask("planner was busy", NOW + 9 * FIVE, FIVE - SECOND)
+    assert [delay for _, delay in queue.sent] == [FIVE, FIVE - SECOND]
+
+
+def test_a_run_at_the_very_end_of_its_chain_is_requested() -> None:
+    queue = FakeQueue()
+    NextRun(queue, FakeClock(NOW)).ask("EC2 had no capacity", NOW + FIVE, FIVE)
+    assert queue.sent == [(wake_up("EC2 had no capacity", NOW + FIVE), FIVE)]
+
+
+def test_news_after_the_next_plan_is_requested_again() -> None:
+    queue, clock = FakeQueue(), FakeClock(NOW)
+    next_run = NextRun(queue, clock)
+    for _ in range(2):
+        next_run.planned()
+        assert next_run.is_too_early(WokenBy.NEWS)
+        assert next_run.is_too_early(WokenBy.NEWS)
+        clock.advance(seconds=1)
+    assert queue.sent == [(wake_up("spaced"), SECOND)] * 2

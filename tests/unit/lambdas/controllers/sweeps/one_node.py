@@ -9,7 +9,7 @@ import msgspec
 
 from adapters.run_report import RunReport
 from core.lifecycle.records import ClaimRecord
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen
 from tests.fakes.lab import Lab, a_pending_pod
 
@@ -28,14 +28,14 @@ def a_working_node(*, protected: bool = False) -> Lab:
 
 
 def finalizers(lab: Lab) -> list[str]:
-    (name,) = lab.kubernetes.names(kinds.NODES)
-    found: list[str] = lab.kubernetes.raw(kinds.NODES, name)["metadata"].get("finalizers", [])
+    (name,) = lab.kubernetes.names(resources.NODES)
+    found: list[str] = lab.kubernetes.raw(resources.NODES, name)["metadata"].get("finalizers", [])
     return found
 
 
 def event_objects(lab: Lab, reason: str) -> list[tuple[str, str]]:
     """Kind and name of the objects of events with that reason."""
-    found = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
+    found = [lab.kubernetes.raw(resources.EVENTS, name, "default") for name in lab.kubernetes.names(resources.EVENTS)]
     return sorted((e["involvedObject"]["kind"], e["involvedObject"]["name"]) for e in found if e["reason"] == reason)
 
 

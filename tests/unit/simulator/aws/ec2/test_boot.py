@@ -8,19 +8,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from core import labels
-from core.ami_families.al2 import AL2
 from core.ami_families.al2023 import AL2023
 from core.ami_families.bootstrap import Bootstrap, Cluster
+from core.ami_families.bootstrap_scripts import AL2
 from core.ami_families.bottlerocket import BOTTLEROCKET
 from core.ami_families.family import AmiFamily
-from core.model.values import resources
+from core.model.values import quantity
 from core.model.values.taints import Taint
-from simulator.aws.ec2.boot import ENDS_AFTER, Boot
-from simulator.aws.ec2.instance import RUNNING, Instance, Subnet
-from simulator.aws.ec2.node_size import node_size
-from simulator.aws.ec2.user_data import KubeletConfig, read_user_data
-from simulator.aws.exchange import Exchange, Pool
-from simulator.aws.region import Region
+from simulator.aws.ec2.boot import ENDS_AFTER, Boot, KubeletConfig, node_size, read_user_data
+from simulator.aws.ec2.instances import RUNNING, Instance, Subnet
+from simulator.aws.installation import Exchange, Pool, Region
 from simulator.clock import VirtualClock
 from simulator.market.node_facts import stated_facts
 from simulator.record import Recorder
@@ -167,7 +164,7 @@ def test_a_node_joins_as_ec2_and_its_kubelet_bring_it() -> None:
     assert node["spec"]["providerID"] == "aws:///us-east-1a/i-1"
     assert found[labels.ZONE] == found[labels.EBS_ZONE] == "us-east-1a"
     assert (found[labels.INSTANCE_TYPE], found[labels.ARCH]) == ("m5.large", "amd64")
-    assert resources.parse(node["status"]["capacity"])["pods"] == 42
+    assert quantity.parse_resources(node["status"]["capacity"])["pods"] == 42
 
 
 def test_a_hitch_befalls_the_next_boots_until_another_replaces_it() -> None:

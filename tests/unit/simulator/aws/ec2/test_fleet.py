@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from adapters.aws.service import PATIENT
+from adapters.aws.services import PATIENT
 from core import labels
-from simulator.aws.exchange import Selection
-from simulator.invocation.calls import CrashError, Fault
+from simulator.aws.installation import Selection
+from simulator.invocation.faults import CrashError, Fault
 from tests.builders import a_type
 from tests.fakes.account import START, FakeAccount
 

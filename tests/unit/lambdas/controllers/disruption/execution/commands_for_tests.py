@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from core.lifecycle.records import CommandPhase, CommandRecord
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from core.model.plan import Command
 from core.model.values.taints import DISRUPTED
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
@@ -45,9 +45,9 @@ def drifted_fleet() -> Lab:
     lab.kubernetes.put(a_node_pool(disruption=budgets))
     lab.kubernetes.put(*(a_pending_pod(f"p{n}", affinity=apart) for n in range(2)))
     lab.settle()
-    for n, node in enumerate(lab.kubernetes.names(kinds.NODES)):
+    for n, node in enumerate(lab.kubernetes.names(resources.NODES)):
         body = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": []}}
-        lab.kubernetes.amend(kinds.PODS, f"p{n}", body, namespace="default")
+        lab.kubernetes.amend(resources.PODS, f"p{n}", body, namespace="default")
     changed = a_node_pool(disruption=budgets, template={"terminationGracePeriod": "1h"})
     lab.kubernetes.put(changed)
     return lab
@@ -55,7 +55,7 @@ def drifted_fleet() -> Lab:
 
 def tainted(lab: Lab) -> list[str]:
     """Nodes that are on their way out."""
-    nodes = [lab.kubernetes.raw(kinds.NODES, name) for name in lab.kubernetes.names(kinds.NODES)]
+    nodes = [lab.kubernetes.raw(resources.NODES, name) for name in lab.kubernetes.names(resources.NODES)]
     return [
         node["metadata"]["name"]
         for node in nodes

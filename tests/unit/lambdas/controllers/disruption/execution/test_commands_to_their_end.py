@@ -8,13 +8,13 @@ from adapters.messages import work_on_command
 from adapters.ports import TooLargeError
 from adapters.store import DECIDER
 from core.lifecycle.records import ClaimPhase, CommandPhase
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from core.model.values.taints import DISRUPTED
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
 def test_an_empty_node_goes_after_its_validation(lab: Lab) -> None:
-    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.kubernetes.drop(resources.PODS, "p", "default")
     lab.clock.advance(minutes=1)
     lab.disrupt()
     lab.tick(seconds=14)
@@ -28,7 +28,7 @@ def test_an_empty_node_goes_after_its_validation(lab: Lab) -> None:
 
 def test_a_command_that_is_too_large_affects_no_other(lab: Lab) -> None:
     """A row may have 400 KB: otherwise, one command that is too large keeps all others of its run from being stored."""
-    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.kubernetes.drop(resources.PODS, "p", "default")
     lab.clock.advance(minutes=1)
 
     def refuse(call: str) -> None:
@@ -44,7 +44,7 @@ def test_a_command_that_is_too_large_affects_no_other(lab: Lab) -> None:
 
 def test_a_command_is_dropped_when_the_world_has_changed(lab: Lab) -> None:
     """Otherwise, a node goes although pods have been bound to it in the meantime."""
-    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.kubernetes.drop(resources.PODS, "p", "default")
     lab.clock.advance(minutes=1)
     lab.disrupt()
     lab.kubernetes.put(a_pending_pod("q"))
@@ -174,7 +174,7 @@ def test_the_grace_period_starts_with_the_taint() -> None:
     report = lab.execute()
     assert [decision.reason for decision in report.decisions] == ["PodDisruptionBudget"]
     lab.tick(8)
-    assert lab.kubernetes.names(kinds.PODS) == []
+    assert lab.kubernetes.names(resources.PODS) == []
 
 
 def test_a_place_in_the_budgets_is_free_once_the_instance_terminates(lab: Lab) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
@@ -20,10 +20,10 @@ def test_two_unhealthy_nodes_are_repaired_one_after_the_other() -> None:
     lab.kubernetes.put(*(a_pending_pod(f"p{n}", affinity=apart) for n in range(6)))
     lab.settle()
     for n in range(6):
-        lab.kubernetes.drop(kinds.PODS, f"p{n}", "default")
+        lab.kubernetes.drop(resources.PODS, f"p{n}", "default")
     ill = {"type": "Ready", "status": "Unknown", "lastTransitionTime": lab.clock.now().isoformat()}
-    for name in lab.kubernetes.names(kinds.NODES)[:2]:
-        lab.kubernetes.amend(kinds.NODES, name, {"status": {"conditions": [ill]}})
+    for name in lab.kubernetes.names(resources.NODES)[:2]:
+        lab.kubernetes.amend(resources.NODES, name, {"status": {"conditions": [ill]}})
     lab.clock.advance(hours=1)
     lab.disrupt()
     lab.tick(4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adapters.ports import ThrottledError
-from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import resources
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
@@ -42,11 +42,11 @@ def a_fleet(nodes: int, *, is_named: bool = True) -> Lab:
     lab.boot()
     lab.tick(2)
     for claim in lab.claims:
-        lab.kubernetes.amend(kinds.NODES, claim.node_name, {"spec": {"taints": []}})
+        lab.kubernetes.amend(resources.NODES, claim.node_name, {"spec": {"taints": []}})
     lab.tick(4)
     for number, claim in enumerate(lab.claims):
         body = {"spec": {"nodeName": claim.node_name}, "status": {"phase": "Running", "conditions": []}}
-        lab.kubernetes.amend(kinds.PODS, f"p{number}", body, namespace="default")
+        lab.kubernetes.amend(resources.PODS, f"p{number}", body, namespace="default")
     lab.cloud.before_call = lambda _: None
     lab.work.take()
     return lab

@@ -1,1 +1,0 @@
-"""Brakes kept in AWS: a parameter, alarms, zonal shifts, and rows of our table."""

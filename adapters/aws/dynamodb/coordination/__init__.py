@@ -1,1 +1,0 @@
-"""Rows by which runs of the functions exclude each other and share results."""

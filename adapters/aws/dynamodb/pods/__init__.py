@@ -1,1 +1,0 @@
-"""What the table keeps of pods: moves, nominations and ends."""

@@ -1,1 +1,0 @@
-"""Resolves an EC2NodeClass in the account: images, network, instance profile."""

@@ -1,1 +1,0 @@
-"""Reads which brakes are engaged, and engages those that functions hold."""

@@ -1,1 +1,0 @@
-"""Writes the ledger: decisions before they are carried out, and their outcomes."""

@@ -1,1 +1,0 @@
-"""The process around every function's work: clock, logs and metrics, parallel tasks, and struct types for threads."""

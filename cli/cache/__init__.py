@@ -1,1 +1,0 @@
-"""Caches expensive results between runs of the program."""

@@ -1,0 +1,348 @@
+"""Finds requirements of NodePools and NodeOverlays that nothing in the catalogue can meet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from cli.manifests.inventory import ZONE, Document
+from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest
+from core import api, labels
+from core.api.objects import is_ours, kind_of, mapping, sequence
+from core.api.older_versions import is_old
+from core.api.status import Location, path_of
+from core.errors import InvalidInputError
+from core.model.catalogue import Catalogue
+from core.model.node_pool import NodePool
+from core.model.snapshot import Snapshot
+from core.model.values.requirements import INTEGER_OPERATORS, Requirement
+
+# Recognizes label keys that nearly match those of nodes, and keys that Karpenter no longer uses.
+
+
+KNOWN_KEYS: Final = tuple(sorted({*labels.WELL_KNOWN, *labels.ALIASES, labels.HOSTNAME, labels.ZONE_ID}))
+"""Labels that all nodes have."""
+
+_DOMAINS: Final = tuple(sorted({key.partition("/")[0] for key in KNOWN_KEYS} | {labels.CORE_GROUP, labels.AWS_GROUP}))
+"""Domains of nodes' labels. A key in another domain is the user's own, whatever its spelling."""
+
+
+def nearest_label(key: str, provided: Collection[str] = ()) -> str:
+    """Return the node label that a key probably means; empty if it is one, or is the user's own.
+
+    Args:
+        key: A key as written.
+        provided: Keys that NodePools of the input give to their nodes.
+    """
+    if key in KNOWN_KEYS or key in provided:
+        return ""
+    domain, _, name = key.rpartition("/")
+    if domain and domain not in _DOMAINS:
+        return ""
+    same_name = [known for known in KNOWN_KEYS if known.rpartition("/")[2] == name and known not in labels.ALIASES]
+    if same_name:
+        return same_name[0]
+    return nearest(key, KNOWN_KEYS) if domain else ""
+
+
+_CLOSED: Final[Mapping[str, frozenset[str]]] = {
+    labels.ARCH: frozenset({"amd64", "arm64"}),
+    labels.OS: frozenset({"linux", "windows"}),
+    labels.CAPACITY_TYPE: frozenset(labels.CAPACITY_TYPES),
+}
+"""Keys whose values do not depend on the catalogue."""
+
+_USUAL_VALUES: Final = {"x86_64": "amd64", "x86": "amd64", "x64": "amd64", "aarch64": "arm64", "arm": "arm64"}
+_REGION: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d")
+_ZONE_ID: Final = re.compile(r"[a-z]+\d-az\d")
+_PLACES: Final = {"NodePool": ("spec", "template", "spec"), "NodeOverlay": ("spec",)}
+
+
+class KnownValues:
+    """The possible values of node labels, by key, without users' own keys."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        found: dict[str, set[str]] = {key: set(values) for key, values in _CLOSED.items()}
+        for types in (catalogue.default, *(types for _, types in sorted(catalogue.by_node_class.items()))):
+            for known in types:
+                found.setdefault(labels.INSTANCE_TYPE, set()).add(known.name)
+                found.setdefault(labels.ZONE, set()).update(offering.zone for offering in known.offerings)
+                for key, values in known.labels.items():
+                    if key not in _CLOSED:
+                        found.setdefault(key, set()).update(values)
+        self._values = {key: frozenset(values) for key, values in found.items()}
+        self._regions = {match.group(1) for zone in found.get(labels.ZONE, ()) if (match := ZONE.fullmatch(zone))}
+
+    def of(self, key: str) -> frozenset[str]:
+        """Return the values of a label, empty if the catalogue does not have the label."""
+        return self._values.get(labels.normalized(key), frozenset())
+
+    def is_elsewhere(self, key: str, value: str) -> bool:
+        """Whether the value is a zone of another region than the catalogue's."""
+        if labels.normalized(key) != labels.ZONE or _REGION.fullmatch(value) or _ZONE_ID.fullmatch(value):
+            return False
+        match = ZONE.fullmatch(value)
+        return match is None or match.group(1) not in self._regions
+
+
+def unmatched_values(document: Document, known: KnownValues) -> Iterator[Finding]:
+    """Return an error if operator In matches no existing value, a warning for single values that do not exist."""
+    place = _PLACES.get(kind_of(document.object))
+    if place is None:
+        return
+    owner: Any = document.object
+    for part in place:
+        owner = mapping(owner).get(part)
+    for index, entry in enumerate(sequence(mapping(owner).get("requirements"))):
+        yield from unmatched_entry(document, mapping(entry), (*place, "requirements", index), known)
+
+
+def unmatched_entry(
+    document: Document, entry: Mapping[str, Any], place: Location, known: KnownValues
+) -> Iterator[Finding]:
+    """Return the findings of one entry: a key with an operator and values."""
+    key, operator, values = str(entry.get("key") or ""), entry.get("operator"), sequence(entry.get("values"))
+    exist = known.of(key)
+    if operator in INTEGER_OPERATORS and len(values) == 1:
+        yield from _out_of_bounds(document, (key, str(operator), str(values[0])), (*place, "values"), exist)
+    if operator != "In" or not exist:
+        return
+    lost = [(number, str(value)) for number, value in enumerate(values) if str(value) not in exist]
+    leaves_nothing = len(lost) == len(values) and not any(known.is_elsewhere(key, value) for _, value in lost)
+    for number, value in lost:
+        is_elsewhere = known.is_elsewhere(key, value)
+        yield finding_in(
+            document,
+            Code.MATCHES_NOTHING,
+            path_of((*place, "values", number)),
+            _message(key, value, is_elsewhere=is_elsewhere),
+            severity=Severity.ERROR if leaves_nothing else Severity.WARNING,
+            suggestion="" if is_elsewhere else _meant(key, value, exist),
+        )
+
+
+def _out_of_bounds(
+    document: Document, bound: tuple[str, str, str], place: Location, exist: frozenset[str]
+) -> Iterator[Finding]:
+    key, operator, value = bound
+    try:
+        wanted = Requirement.of(key, operator, [value])
+    except InvalidInputError:
+        return
+    numbers = sorted(int(value) for value in exist if value.isdecimal())
+    if numbers and not any(wanted.has(str(number)) for number in numbers):
+        text = f"no instance type has such a {wanted.key}: they have {numbers[0]} to {numbers[-1]}"
+        yield finding_in(document, Code.MATCHES_NOTHING, path_of(place), text)
+
+
+def _meant(key: str, value: str, exist: frozenset[str]) -> str:
+    if labels.normalized(key) == labels.ZONE:
+        return ""
+    return _USUAL_VALUES.get(value, "") or nearest(value, exist)
+
+
+def _message(key: str, value: str, *, is_elsewhere: bool) -> str:
+    if is_elsewhere:
+        return f"no zone {value!r} is in the catalogue that was asked; give another with --region or --catalog"
+    if labels.normalized(key) == labels.ZONE and _REGION.fullmatch(value):
+        return f"{value!r} is a region, not one of its zones, such as {value}a"
+    if labels.normalized(key) == labels.ZONE and _ZONE_ID.fullmatch(value):
+        return f"{value!r} is the id of a zone: its label is {labels.ZONE_ID}"
+    return f"no instance type has {key} {value!r}"
+
+
+# Checks the labels that pods and NodePools require of nodes against those that nodes have.
+
+
+REQUIREMENTS: Final = ("spec", "template", "spec", "requirements")
+_FORMER_KEYS: Final = {"karpenter.sh/provisioner-name": labels.NODEPOOL}
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def provided_labels(documents: Sequence[Document]) -> frozenset[str]:
+    """Return the keys that NodePools and Nodes of the input give to nodes."""
+    found: set[str] = set()
+    for document in documents:
+        obj = document.object
+        if kind_of(obj) == "Node":
+            found |= mapping(mapping(obj.get("metadata")).get("labels")).keys()
+        elif is_ours(obj):
+            template = mapping(mapping(obj.get("spec")).get("template"))
+            found |= mapping(mapping(template.get("metadata")).get("labels")).keys()
+            required = sequence(mapping(template.get("spec")).get("requirements"))
+            found |= {str(mapping(entry).get("key")) for entry in required}
+    return frozenset(found)
+
+
+def label_findings(document: Document, known: KnownValues, provided: frozenset[str]) -> Iterator[Finding]:
+    """Return warnings for keys with almost the spelling of a node label, and for values that no node has."""
+    if kind_of(document.object) == "NodePool" and is_ours(document.object) and not is_old(document.object):
+        for index, entry in enumerate(sequence(_at(document.object, REQUIREMENTS))):
+            yield from _of_key(document, mapping(entry), (*REQUIREMENTS, index, "key"), known, frozenset())
+    place = () if document.kind == "Pod" else TEMPLATES.get(document.kind)
+    if place is None or is_ours(document.object):
+        return
+    spec = mapping(_at(document.object, (*place, "spec")))
+    for entry, at, key_at in _demands(spec, (*place, "spec")):
+        yield from _of_key(document, entry, key_at, known, provided)
+        for found in unmatched_entry(document, entry, at, known):
+            field = path_of(key_at) if at == key_at else found.field
+            yield msgspec.structs.replace(found, severity=Severity.WARNING, field=field)
+    for key, at in _topology_keys(spec, (*place, "spec")):
+        meant = nearest_label(key, provided)
+        if meant:
+            message = f"no node carries the label {key}, so the rule cannot be met"
+            yield finding_in(
+                document, Code.NO_EFFECT, path_of(at), message, severity=Severity.WARNING, suggestion=meant
+            )
+
+
+def _of_key(
+    document: Document, entry: Mapping[str, Any], at: Location, known: KnownValues, provided: frozenset[str]
+) -> Iterator[Finding]:
+    key = str(entry.get("key") or "")
+    if key in _FORMER_KEYS:
+        message = "is a label of an older version, which nodes do not have"
+        code, meant = Code.OLD_VERSION, _FORMER_KEYS[key]
+    else:
+        message = "is a label of your own, which no instance type has"
+        code, meant = Code.NO_EFFECT, nearest_label(key, provided)
+        is_bare = "/" not in key
+        values = {str(value) for value in sequence(entry.get("values"))}
+        if is_bare and not values & known.of(meant):
+            meant = ""  # a short key with other values is a user's own label
+    if meant:
+        yield finding_in(document, code, path_of(at), message, severity=Severity.WARNING, suggestion=meant)
+
+
+def _demands(spec: Mapping[str, Any], at: Location) -> Iterator[tuple[Mapping[str, Any], Location, Location]]:
+    """Yield a pod's requirements on its node: (key with operator and values, its field, the field of its key)."""
+    for key, value in mapping(spec.get("nodeSelector")).items():
+        place = (*at, "nodeSelector", str(key))
+        yield {"key": key, "operator": "In", "values": [value]}, place, place
+    affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
+    within = (*at, "affinity", "nodeAffinity")
+    terms = [
+        (term, (*within, _REQUIRED, "nodeSelectorTerms", index))
+        for index, term in enumerate(sequence(mapping(affinity.get(_REQUIRED)).get("nodeSelectorTerms")))
+    ]
+    terms += [
+        (mapping(term).get("preference"), (*within, _PREFERRED, index, "preference"))
+        for index, term in enumerate(sequence(affinity.get(_PREFERRED)))
+    ]
+    for term, place in terms:
+        for index, entry in enumerate(sequence(mapping(term).get("matchExpressions"))):
+            where = (*place, "matchExpressions", index)
+            yield mapping(entry), where, (*where, "key")
+
+
+def _topology_keys(spec: Mapping[str, Any], at: Location) -> Iterator[tuple[str, Location]]:
+    for index, spread in enumerate(sequence(spec.get("topologySpreadConstraints"))):
+        yield str(mapping(spread).get("topologyKey") or ""), (*at, "topologySpreadConstraints", index, "topologyKey")
+    for kind in ("podAffinity", "podAntiAffinity"):
+        for index, term in enumerate(sequence(mapping(mapping(spec.get("affinity")).get(kind)).get(_REQUIRED))):
+            place = (*at, "affinity", kind, _REQUIRED, index, "topologyKey")
+            yield str(mapping(term).get("topologyKey") or ""), place
+
+
+def _at(obj: Any, place: Location) -> Any:
+    for part in place:
+        obj = mapping(obj).get(str(part))
+    return obj
+
+
+# Finds NodePools whose requirements exclude all instance types, and limits on resources that no instance type has.
+
+
+_ALWAYS_COUNTED: Final = ("cpu", "memory", "pods", "ephemeral-storage", "nodes")
+_USUALLY_MEANT: Final = {"gpu": "nvidia.com/gpu", "gpus": "nvidia.com/gpu", "vcpu": "cpu", "mem": "memory"}
+
+ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""A placeholder time: whether objects can be read, and what a NodePool launches, does not depend on it."""
+
+
+def empty_pools(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
+    """Return an error if separately satisfiable requirements together exclude all instance types or leave too few values."""
+    pool = _pool_in(document)
+    if pool is None or _depends_on_absent(pool, catalogue):
+        return
+    from core.scheduling.context import SchedulingContext
+    from core.scheduling.explanation_text import pool_offers
+    from core.scheduling.new_node import why_unusable
+
+    snapshot = Snapshot(now=ANY_TIME, node_pools=(pool,), catalogue=catalogue)
+    templates = SchedulingContext(snapshot).templates
+    if not templates:
+        place = path_of(REQUIREMENTS)
+        yield finding_in(document, Code.MATCHES_NOTHING, place, why_unusable(pool, snapshot))
+        return
+    offers = pool_offers(templates[0])
+    if offers.conflict is not None:
+        field = path_of((*REQUIREMENTS, offers.conflict))
+        yield finding_in(document, Code.MATCHES_NOTHING, field, _nothing_left(document, offers.conflict, offers.before))
+    for index, entry in enumerate(sequence(_field_at(document.object, REQUIREMENTS))):
+        key = labels.normalized(str(mapping(entry).get("key")))
+        if "minValues" in mapping(entry) and key in offers.missing:
+            message = f"its requirements leave {offers.missing[key]} values of {key}: the NodePool launches nothing"
+            field = path_of((*REQUIREMENTS, index, "minValues"))
+            yield finding_in(document, Code.MATCHES_NOTHING, field, message)
+
+
+def idle_limits(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
+    """Return a warning for each limit on a resource that no instance type has: it never stops a launch."""
+    if not is_ours(document.object) or kind_of(document.object) != "NodePool" or is_old(document.object):
+        return
+    known = {*_ALWAYS_COUNTED, *(name for one in catalogue.default for name in one.capacity)}
+    for name in mapping(_field_at(document.object, ("spec", "limits"))):
+        meant = _USUALLY_MEANT.get(name, "") or nearest(name, known)
+        if name not in known and (meant or "/" not in name):
+            yield finding_in(
+                document,
+                Code.NO_EFFECT,
+                path_of(("spec", "limits", name)),
+                "no instance type has this resource, so the limit never stops a launch",
+                severity=Severity.WARNING,
+                suggestion=meant,
+            )
+
+
+def _pool_in(document: Document) -> NodePool | None:
+    """Return the NodePool as if its class were ready; None if the document is not a readable NodePool."""
+    if not is_ours(document.object) or kind_of(document.object) != "NodePool" or is_old(document.object):
+        return None
+    try:
+        pool = api.node_pool(document.object)
+    except InvalidInputError:
+        return None
+    return msgspec.structs.replace(pool, is_ready=None, replicas=None, deleted_at=None, own_annotations={})
+
+
+def _depends_on_absent(pool: NodePool, catalogue: Catalogue) -> bool:
+    """Whether the result depends on data outside the input: the class's images, zone ids, reservations of the account."""
+    required = {requirement.key: requirement for requirement in pool.requirements}
+    if labels.OS in required and pool.node_class.name not in catalogue.by_node_class:
+        return True
+    of_account = (labels.ZONE_ID, labels.RESERVATION_ID, labels.RESERVATION_TYPE, labels.RESERVATION_INTERRUPTIBLE)
+    capacity = required.get(labels.CAPACITY_TYPE)
+    return any(key in required for key in of_account) or (capacity is not None and capacity.has(labels.RESERVED))
+
+
+def _nothing_left(document: Document, index: int, before: int) -> str:
+    entry = mapping(sequence(_field_at(document.object, REQUIREMENTS))[index])
+    values = ", ".join(str(value) for value in sequence(entry.get("values")))
+    demand = f"{entry.get('key')} {entry.get('operator')}" + (f" [{values}]" if values else "")
+    which = (
+        f"none of the {before} instance types that the requirements before it leave" if index else "no type on offer"
+    )
+    return f"{which} meets {demand}: the NodePool launches nothing"
+
+
+def _field_at(obj: Any, place: Sequence[str]) -> Any:
+    for part in place:
+        obj = mapping(obj).get(part)
+    return obj

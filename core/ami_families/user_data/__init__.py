@@ -1,1 +1,0 @@
-"""The formats of user data, from which the families assemble theirs."""

@@ -1,1 +1,0 @@
-"""What EC2 and joined nodes reported about an EC2NodeClass, stored in its status or annotations."""

@@ -1,1 +1,0 @@
-"""Reserved instances and Savings Plans: commitments that cover nodes up to an amount."""

@@ -1,0 +1,258 @@
+"""Evaluates disruption budgets of NodePools: how many nodes may go at a moment, for each reason.
+
+Karpenter's rules: the strictest active budget counts; percentages round up; a node that is leaving or not Ready counts against
+the budgets of every reason; one unreadable budget closes its pool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.disruption.cron import Schedule
+from core.errors import InvalidInputError
+from core.model import plan
+from core.model.node_pool import Budget, NodePool
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode
+from core.model.values.taints import DISRUPTED
+from core.reasons.code import BUDGETED, TerminationReason
+
+_NODES: Final = re.compile(r"(100|\d{1,2})%|(\d+)")
+
+UNNAMED: Final = (TerminationReason.EXPIRED, TerminationReason.SCHEDULED_CHANGE)
+"""Reasons that budgets limit although they cannot name them."""
+
+_DEFAULT: Final = Budget("10%")
+
+Remaining = dict[str, dict[str, int | None]]
+"""Pool → reason → how many more nodes may go; None for no limit."""
+
+
+def is_active(budget: Budget, now: datetime) -> bool:
+    """Whether the budget is in force: a window includes its start and excludes its end.
+
+    Raises:
+        InvalidInputError: If the schedule cannot be read, or only one of schedule and duration is set.
+    """
+    window = _window(budget)
+    if window is None:
+        return True
+    schedule, duration = window
+    hit = schedule.next_after(now - duration)
+    return hit is not None and hit <= now
+
+
+def next_edge(budgets: Iterable[Budget], now: datetime) -> datetime | None:
+    """Return when a window of these budgets next opens or closes; None where none ever does.
+
+    Unreadable budgets have no edge: one of them closes its pool at every moment.
+    """
+    return min((edge for budget in budgets if (edge := _edge(budget, now)) is not None), default=None)
+
+
+def _edge(budget: Budget, now: datetime) -> datetime | None:
+    try:
+        window = _window(budget)
+    except InvalidInputError:
+        return None
+    if window is None:
+        return None
+    schedule, duration = window
+    hit = schedule.next_after(now - duration)
+    return hit if hit is None or hit > now else hit + duration
+
+
+def _window(budget: Budget) -> tuple[Schedule, timedelta] | None:
+    """When the budget is in force, None for one that always is."""
+    if budget.schedule is None and budget.duration is None:
+        return None
+    if budget.schedule is None or budget.duration is None:
+        raise InvalidInputError("a budget has schedule and duration together or neither")
+    return Schedule.parse(budget.schedule), budget.duration
+
+
+def limit(budget: Budget, nodes: int) -> int:
+    """Return how many of `nodes` the budget allows, whatever the time.
+
+    Raises:
+        InvalidInputError: If `nodes` is neither a number nor a percentage up to 100%.
+    """
+    match = _NODES.fullmatch(budget.nodes)
+    if match is None:
+        raise InvalidInputError(f"{budget.nodes!r} is neither a number nor a percentage", field="nodes")
+    percent, number = match.groups()
+    return int(number) if percent is None else -(-nodes * int(percent) // 100)
+
+
+def concerns(budget: Budget, reason: str) -> bool:
+    """Whether the budget limits nodes that go for this reason: it names the reason, or no reason at all."""
+    return budget.reasons is None or reason in budget.reasons
+
+
+def allowed(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None:
+    """Return how many of the pool's `nodes` may be gone at once for `reason`; None for no limit.
+
+    Karpenter's budgets cannot name expiry and maintenance. For them the budgets that name no reason count; where there are
+    none, the limit is that of the most permissive reason, so that a NodePool that only forbids consolidation does not keep its
+    nodes indefinitely. An unlimited reason counts as the default budget there, so a fleet of one age is not replaced at once.
+    """
+    named = _named(pool, nodes, reason, now)
+    if named is not None or reason not in UNNAMED or not pool.disruption.budgets:
+        return named
+    others = (_named(pool, nodes, other, now) for other in BUDGETED)
+    return max(limit(_DEFAULT, nodes) if top is None else top for top in others)
+
+
+def _named(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None:
+    lowest: int | None = None
+    try:
+        for budget in pool.disruption.budgets:
+            value = limit(budget, nodes) if is_active(budget, now) else None
+            if concerns(budget, reason) and value is not None and (lowest is None or value < lowest):
+                lowest = value
+    except InvalidInputError:
+        return 0
+    return lowest
+
+
+def unreadable(pool: NodePool) -> str:
+    """Return the problem of the first unreadable budget, which closes the pool; empty if all are readable."""
+    for index, budget in enumerate(pool.disruption.budgets):
+        try:
+            limit(budget, 0)
+            _window(budget)
+        except InvalidInputError as error:
+            return f"spec.disruption.budgets[{index}]: {error.problem}"
+    return ""
+
+
+def remaining(snapshot: Snapshot, states: Iterable[StateNode]) -> Remaining:
+    """Return how many more nodes of each pool may go now, after those already leaving."""
+    counted = _counted(snapshot, states)
+    result: Remaining = {}
+    for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
+        nodes = counted.get(pool.name, ())
+        limits = {r: allowed(pool, len(nodes), r, snapshot.now) for r in BUDGETED}
+        gone = sum(is_going for _, _, is_going in nodes)
+        result[pool.name] = {r: None if top is None else max(0, top - gone) for r, top in limits.items()}
+    return result
+
+
+def places(
+    snapshot: Snapshot, states: Iterable[StateNode], reasons: Iterable[str], holding: Collection[str]
+) -> dict[str, int]:
+    """Return how many claims of each pool may hold a place in its count of leaving nodes (docs/adr/0026).
+
+    Args:
+        snapshot: The cluster at one moment.
+        states: Its nodes.
+        reasons: Why nodes are to go; the most restrictive reason decides.
+        holding: Names of the claims that held a place at that moment.
+
+    Returns:
+        Pool → the bound of its counter: what its budgets allow, less the nodes that go or are not Ready and hold no
+        place; pools without any limit are missing.
+    """
+    if snapshot.options.ignore_budgets:
+        return {}
+    counted, wanted = _counted(snapshot, states), sorted(set(reasons))
+    result: dict[str, int] = {}
+    for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
+        nodes = counted.get(pool.name, ())
+        tops = [top for r in wanted if (top := allowed(pool, len(nodes), r, snapshot.now)) is not None]
+        if tops:
+            result[pool.name] = min(tops) - sum(is_going and claim not in holding for claim, _, is_going in nodes)
+    return result
+
+
+def counted_nodes(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, int]:
+    """Return pool → number of nodes to which its budgets apply."""
+    return {pool: len(nodes) for pool, nodes in sorted(_counted(snapshot, states).items())}
+
+
+def going_nodes(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[str]]:
+    """Return pool → names of the nodes that use up a place: they are leaving or not Ready."""
+    counted = sorted(_counted(snapshot, states).items())
+    return {pool: sorted(node for _, node, is_going in nodes if is_going) for pool, nodes in counted}
+
+
+def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[tuple[str, str, bool]]]:
+    """Return pool → the nodes to which its budgets apply: claim, node, and whether it is leaving or not Ready."""
+    found: dict[str, list[tuple[str, str, bool]]] = {}
+    for state in states:
+        claim = state.claim
+        if claim is None or not state.is_initialized or claim.is_true(plan.INSTANCE_TERMINATING):
+            continue
+        found.setdefault(state.node_pool, []).append((claim.name, state.name, _is_going(state, snapshot)))
+    return found
+
+
+def _is_going(state: StateNode, snapshot: Snapshot) -> bool:
+    """Whether the node is leaving or not Ready. Its taint alone is enough: the claim in a restored table may be out of date."""
+    node = state.node
+    is_unusable = node is not None and (not node.is_ready or DISRUPTED in node.taints)
+    return is_unusable or state.is_marked_for_deletion(snapshot)
+
+
+class RemainingBudgets:
+    """Tracks the remaining budgets of a plan: each leaving node counts against the budgets of every reason."""
+
+    def __init__(self, left: Mapping[str, Mapping[str, int | None]], *, ignored: bool = False) -> None:
+        self._left = {} if ignored else {pool: dict(by_reason) for pool, by_reason in left.items()}
+
+    def copy(self) -> RemainingBudgets:
+        """Return an independent copy."""
+        return RemainingBudgets(self._left)
+
+    def left(self, pool: str, reason: str) -> int | None:
+        """Return how many more nodes of the pool may go for this reason; None for any number."""
+        return self._left.get(pool, {}).get(reason)
+
+    def allows(self, pool: str, reason: str, nodes: int = 1) -> bool:
+        """Whether that many more nodes of the pool may go for this reason."""
+        left = self.left(pool, reason)
+        return left is None or left >= nodes
+
+    def take(self, pool: str) -> None:
+        """Count one node of the pool as going."""
+        by_reason = self._left.get(pool, {})
+        for reason, left in by_reason.items():
+            if left is not None:
+                by_reason[reason] = max(0, left - 1)
+
+
+# Finds when a NodePool's budgets next allow a different number of nodes: the next edge of a window that counts.
+
+
+EDGES_MAX: Final = 200
+"""The most window edges that are checked: more than a week of a window that opens each hour and changes nothing."""
+
+
+class BudgetChange(msgspec.Struct, frozen=True):
+    """What the budgets allow from a moment on, leaving nodes not subtracted: reason → nodes, None for any number."""
+
+    at: datetime
+    allowed: dict[str, int | None]
+
+
+def next_change(pool: NodePool, nodes: int, now: datetime) -> BudgetChange | None:
+    """Return the next change for a pool of this size; None where no window changes anything, or a budget cannot be read."""
+    before, moment = _allowed(pool, nodes, now), now
+    for _ in range(EDGES_MAX):
+        edge = next_edge(pool.disruption.budgets, moment)
+        if edge is None:
+            return None
+        after = _allowed(pool, nodes, edge)
+        if after != before:
+            return BudgetChange(edge, after)
+        moment = edge
+    return None
+
+
+def _allowed(pool: NodePool, nodes: int, now: datetime) -> dict[str, int | None]:
+    return {reason: allowed(pool, nodes, reason, now) for reason in BUDGETED}

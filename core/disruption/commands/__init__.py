@@ -1,1 +1,0 @@
-"""What commands are to each other and do to a snapshot: independent, merged, carried out."""

@@ -1,1 +1,0 @@
-"""Conditions of one NodeClaim: drifted, expired, unhealthy."""

@@ -1,0 +1,321 @@
+"""Decides whether some nodes can be deleted, or replaced by one cheaper node: Karpenter's price rules.
+
+A replacement's most expensive launch must be strictly cheaper than all nodes that it replaces together. If it may be spot, it
+must be spot: on-demand would not be cheaper. Spot replaces spot only with the feature gate, and a single node only if fifteen
+types are cheaper, so that the next price change does not move it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.disruption.candidate import Candidate, rejecting_pool
+from core.disruption.consolidation_nodes import WORTHWHILE
+from core.disruption.disruption_pass import DisruptionPass, Simulation, leaving_later
+from core.disruption.move_history import first_reason
+from core.disruption.prices import ReplacementOptions
+from core.model.node_pool import WHEN_EMPTY
+from core.model.plan import Blocked, Command, Move, PlannedClaim
+from core.reasons.code import Refusal, TerminationReason
+from core.reasons.nodes import NodeReason
+
+FLEXIBLE_TYPES: Final = 15
+"""How many cheaper types a lone spot node needs before another spot node may replace it (Karpenter)."""
+
+
+def consolidated(candidates: Sequence[Candidate], disruption_pass: DisruptionPass, *, method: str) -> Command | Refusal:
+    """Return the command that removes these nodes, with no replacement or with one."""
+    simulation = disruption_pass.simulate(candidates, consolidation=True)
+    refusal = unplaced(simulation)
+    if refusal is not None:
+        return refusal
+    replacements: tuple[PlannedClaim, ...] = ()
+    if simulation.claims:
+        replacement = _replacement(simulation.claims, candidates, disruption_pass)
+        if isinstance(replacement, Refusal):
+            return replacement
+        replacements = (replacement,)
+    savings = sum(c.price for c in candidates) - sum(claim.price for claim in replacements)
+    pool = rejecting_pool(candidates, savings, disruption_pass.totals)
+    if pool:
+        text = f"the savings are too small for the pods that NodePool {pool} (policy Balanced) would have to move"
+        return Refusal(NodeReason.BALANCED, text)
+    return Command(
+        reason=TerminationReason.UNDERUTILIZED,
+        method=method,
+        nodes=tuple(c.name for c in candidates),
+        claims=tuple(c.claim.name for c in candidates),
+        replacements=replacements,
+        moves=simulation.moves,
+        savings=savings,
+    )
+
+
+def unplaced(simulation: Simulation) -> Refusal | None:
+    """Return why the simulated move is impossible, whatever it saves; None if it is possible."""
+    if simulation.stranded:
+        return Refusal(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
+    if simulation.displaces:
+        return Refusal(NodeReason.NO_CHEAPER_OPTION, "pending pods would then need a new node instead")
+    return None
+
+
+def _replacement(
+    claims: Sequence[PlannedClaim], candidates: Sequence[Candidate], disruption_pass: DisruptionPass
+) -> PlannedClaim | Refusal:
+    if len(claims) > 1:
+        return Refusal(NodeReason.NO_CHEAPER_OPTION, f"its pods would need {len(claims)} new nodes")
+    return affordable(claims[0], sum(c.price for c in candidates), candidates, disruption_pass)
+
+
+def affordable(
+    claim: PlannedClaim, price: int, candidates: Sequence[Candidate], disruption_pass: DisruptionPass
+) -> PlannedClaim | Refusal:
+    """Return the claim, narrowed to what is strictly cheaper than `price` and not merely the same type as a candidate."""
+    options = ReplacementOptions.of(claim, disruption_pass.snapshot)
+    is_spot = all(c.capacity_type == labels.SPOT for c in candidates)
+    if is_spot and labels.SPOT in claim.capacity_types:
+        found = _spot_options(options, price, alone=len(candidates) == 1, disruption_pass=disruption_pass)
+    else:
+        found = _cheaper(options, price)
+        if not isinstance(found, Refusal):
+            spot = found.restricted_to(labels.SPOT)
+            found = spot if spot.types and not spot.missing_values() else found
+    if not isinstance(found, Refusal) and len(candidates) > 1:
+        found = _without_same_type(found, candidates)
+    return found if isinstance(found, Refusal) else found.planned()
+
+
+def _cheaper(options: ReplacementOptions, price: int) -> ReplacementOptions | Refusal:
+    """Return the types whose most expensive launch is below `price`, or a refusal if there are none or minValues fail."""
+    found = options.below(price)
+    if not found.types:
+        return Refusal(NodeReason.NO_CHEAPER_OPTION, "no cheaper instance type could hold its pods")
+    missing = found.missing_values()
+    if missing:
+        return Refusal(NodeReason.NO_CHEAPER_OPTION, f"too few cheaper instance types for minValues of {missing}")
+    return found
+
+
+def _spot_options(
+    options: ReplacementOptions, price: int, *, alone: bool, disruption_pass: DisruptionPass
+) -> ReplacementOptions | Refusal:
+    if not disruption_pass.snapshot.options.feature_gates.spot_to_spot_consolidation:
+        text = "a spot node is replaced by another only with the feature gate SpotToSpotConsolidation"
+        return Refusal(NodeReason.SPOT_TO_SPOT, text)
+    found = _cheaper(options.restricted_to(labels.SPOT), price)
+    if isinstance(found, Refusal) or not alone:
+        return found
+    if len(found.types) < FLEXIBLE_TYPES:
+        text = f"{FLEXIBLE_TYPES} cheaper spot instance types are needed, there are {len(found.types)}"
+        return Refusal(NodeReason.SPOT_TO_SPOT, text)
+    return found.first(max(FLEXIBLE_TYPES, found.needed_for_min_values()))
+
+
+def _without_same_type(options: ReplacementOptions, candidates: Sequence[Candidate]) -> ReplacementOptions | Refusal:
+    """Keep only types cheaper than every candidate whose type is among the options.
+
+    Otherwise the same type would replace one of several nodes: deleting only the others saves as much with fewer moves.
+    """
+    cheapest: dict[str, int] = {}
+    for candidate in candidates:
+        name = candidate.instance_type.name if candidate.instance_type is not None else ""
+        cheapest[name] = min(candidate.price, cheapest.get(name, candidate.price))
+    shared = [cheapest[t.name] for t, _ in options.types if t.name in cheapest]
+    return _cheaper(options, min(shared)) if shared else options
+
+
+# Moves the pods of one command to a cheaper zone if their topology rules allow it.
+#
+# A target keeps pods with such rules in their domain, so that its commands keep the rules in any order. One command per pass
+# may be exempt: the pods of all others stay in their domains, so it finds the same counts whether it runs first or last.
+
+
+ACROSS_DOMAINS: Final = ("single", "multi")
+"""Methods of commands whose pods may leave their domains, for one node and for several. They are validated like Karpenter's."""
+
+
+def with_domain_change(commands: Sequence[Command], disruption_pass: DisruptionPass) -> list[Command]:
+    """Return the commands; the one that saves the most by letting its pods leave their domains is changed, and comes first.
+
+    Every launch of its new node costs less than the one that the target planned. The new node keeps its name.
+    """
+    changes = [
+        (command.savings - changed.savings, number, changed)
+        for number, command in enumerate(commands)
+        if (changed := _changed(number, commands, disruption_pass)) is not None
+    ]
+    if not changes:
+        return list(commands)
+    _, number, changed = min(changes, key=lambda change: change[:2])
+    return [changed, *_others(number, commands)]
+
+
+def _changed(number: int, commands: Sequence[Command], disruption_pass: DisruptionPass) -> Command | None:
+    """Return the command with its pods free to leave their domains, None if that is impossible or not cheaper."""
+    command = commands[number]
+    if not _is_alterable(command):
+        return None
+    known = {candidate.name: candidate for candidate in disruption_pass.survey.candidates}
+    going = [known[name] for name in command.nodes]
+    if not _is_held(going, disruption_pass):
+        return None
+    (planned,) = command.replacements
+    simulation = disruption_pass.simulate(going, consolidation=True)
+    if unplaced(simulation) is not None or len(simulation.claims) != 1:
+        return None
+    claim = affordable(simulation.claims[0], planned.price, going, disruption_pass)
+    if isinstance(claim, Refusal):
+        return None
+    moves = [Move(move.pod, planned.name if move.to == claim.name else move.to) for move in simulation.moves]
+    targets = {move.to for move in moves}
+    if not targets.isdisjoint(_nodes_of(_others(number, commands)) | leaving_later(disruption_pass)):
+        return None
+    return _replacing(command, msgspec.structs.replace(claim, name=planned.name), moves)
+
+
+def _is_alterable(command: Command) -> bool:
+    """Whether the command is voluntary, starts now, and has exactly one new node."""
+    by_choice = command.reason == TerminationReason.UNDERUTILIZED
+    return by_choice and command.wave == 1 and len(command.replacements) == 1
+
+
+def _is_held(going: Sequence[Candidate], disruption_pass: DisruptionPass) -> bool:
+    """Whether the target keeps any pod of these nodes in its domain."""
+    groups = disruption_pass.planner.context.pod_groups
+    return any(groups.of(pod).signature.domain_keys for candidate in going for pod in candidate.pods)
+
+
+def _replacing(command: Command, claim: PlannedClaim, moves: Sequence[Move]) -> Command:
+    """Return the command with another new node, which all its nodes await."""
+    return msgspec.structs.replace(
+        command,
+        method=ACROSS_DOMAINS[len(command.nodes) > 1],
+        replacements=(claim,),
+        moves=tuple(sorted(moves)),
+        savings=command.savings + command.replacements[0].price - claim.price,
+        awaits={},
+    )
+
+
+def _others(number: int, commands: Sequence[Command]) -> list[Command]:
+    return [*commands[:number], *commands[number + 1 :]]
+
+
+def _nodes_of(commands: Sequence[Command]) -> set[str]:
+    """Return the names of nodes that commands remove or move pods to."""
+    return {name for command in commands for name in (*command.nodes, *(move.to for move in command.moves))}
+
+
+# Selects the candidates for consolidation, and explains why the others are excluded.
+
+
+def underutilized(disruption_pass: DisruptionPass) -> list[Candidate]:
+    """Return candidates for consolidation that budgets allow, the highest ratio of price to disruption first, ties by name."""
+    found = [
+        c
+        for c in disruption_pass.candidates(TerminationReason.UNDERUTILIZED)
+        if not c.is_empty and objection(c, disruption_pass) is None
+    ]
+    return sorted(found, key=lambda c: (-c.savings_ratio, c.name))
+
+
+def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked | None:
+    """Return what in pool, policy or catalogue keeps an empty or underutilized node; None if nothing does."""
+    name, pool = candidate.name, candidate.pool
+    now, after = disruption_pass.snapshot.now, pool.disruption.consolidate_after
+    if pool.is_static:
+        text = f"NodePool {pool.name} keeps {pool.replicas} nodes, regardless of their use"
+        return Blocked(name, NodeReason.STATIC_POOL, text)
+    if after is None:
+        return Blocked(name, NodeReason.CONSOLIDATE_AFTER, f"consolidateAfter of NodePool {pool.name} is Never")
+    if not candidate.is_consolidatable(now):
+        since = candidate.claim.idle_since or now
+        text = f"consolidateAfter of NodePool {pool.name} is over at {since + after:%Y-%m-%dT%H:%M:%SZ}"
+        return Blocked(name, NodeReason.CONSOLIDATE_AFTER, text)
+    if candidate.is_empty:
+        return _kept_room(name, disruption_pass)
+    if pool.disruption.policy == WHEN_EMPTY:
+        pod = next(pod.key for pod in candidate.pods)
+        text = f"NodePool {pool.name} consolidates empty nodes only, and pod {pod} runs on node {name}"
+        return Blocked(name, NodeReason.POLICY_WHEN_EMPTY, text)
+    gate = disruption_pass.snapshot.rollouts.get(pool.name) if candidate.drift else None
+    if gate is not None:
+        return Blocked(name, NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY, gate.message)
+    why = first_reason(disruption_pass.snapshot.moved_workloads, candidate.pods, now)
+    if why:
+        return Blocked(name, NodeReason.RECENTLY_MOVED, why)
+    if not candidate.is_priced:
+        stated = candidate.state.labels.get(labels.INSTANCE_TYPE) or "(none)"
+        text = (
+            f"node {name} (instance type {stated}) has no known type, zone and capacity type, so its price is unknown"
+        )
+        return Blocked(name, NodeReason.UNKNOWN_INSTANCE_TYPE, text)
+    return None
+
+
+def _kept_room(name: str, disruption_pass: DisruptionPass) -> Blocked | None:
+    """Return what keeps an empty node."""
+    if name not in disruption_pass.buffer_nodes:
+        return None
+    return Blocked(name, NodeReason.CAPACITY_BUFFER, f"a capacity buffer uses the room of node {name}")
+
+
+# Finds one command by Karpenter's methods for a small fleet whose target has no part that may go now.
+
+
+_BY_CHOICE: Final = TerminationReason.UNDERUTILIZED
+
+
+def single_command(
+    disruption_pass: DisruptionPass,
+    candidates: Sequence[Candidate],
+    prices: Mapping[str, int],
+    has_room_for: Callable[[Sequence[PlannedClaim], Candidate], bool],
+) -> list[Command]:
+    """Return the command that saves the most beyond the price of its moves; none if no command does.
+
+    It deletes or replaces one node, or replaces several by one. A new node is only launched if that saves a share of the cost
+    of the nodes that go (`WORTHWHILE`).
+
+    Args:
+        disruption_pass: The pass.
+        candidates: The nodes that may go.
+        prices: Node → price of moving its pods, in nano-dollars per hour.
+        has_room_for: Whether the limits of NodePools have room for new nodes beside a candidate that goes for them.
+    """
+    closed = leaving_later(disruption_pass)
+    best: tuple[int, Command] | None = None
+    for going in _choices(disruption_pass, candidates):
+        method = "multi" if len(going) > 1 else "single"
+        command = consolidated(going, disruption_pass, method=method)
+        if isinstance(command, Refusal) or not closed.isdisjoint(move.to for move in command.moves):
+            continue
+        if command.replacements:
+            saves_too_little = command.savings * WORTHWHILE < sum(candidate.price for candidate in going)
+            if saves_too_little or not any(has_room_for(command.replacements, candidate) for candidate in going):
+                continue
+        net = command.savings - sum(prices[candidate.name] for candidate in going)
+        if net > (best[0] if best is not None else 0):
+            best = net, command
+    return [best[1]] if best is not None else []
+
+
+def _choices(disruption_pass: DisruptionPass, candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
+    """Yield groups of nodes that budgets let go together: the first ones by price for disruption, then each node alone.
+
+    They end where the time of the pass does.
+    """
+    ordered = sorted(candidates, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
+    together = disruption_pass.budgets.within(ordered, _BY_CHOICE)
+    groups = [together[:count] for count in range(len(together), 1, -1)]
+    alone = ([candidate] for candidate in ordered if disruption_pass.budgets.allow([candidate], _BY_CHOICE))
+    for group in chain(groups, alone):
+        if disruption_pass.is_exhausted:
+            return
+        yield group

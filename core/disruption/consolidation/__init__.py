@@ -1,1 +1,0 @@
-"""Decides whether fewer or cheaper nodes can hold the same pods: eligibility and Karpenter's price rules."""

@@ -1,0 +1,362 @@
+"""Drift of nodes whose replacement needs their own place: one node of a full reservation goes first (docs/adr/0119)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.catalogue.node_class import CAPACITY_BLOCK
+from core.disruption.candidate import Candidate, rejecting_pool
+from core.disruption.command import Independence
+from core.disruption.consolidation import consolidated, underutilized
+from core.disruption.disruption_pass import DisruptionPass, Simulator, short_lived
+from core.disruption.node_health import HealthCheck
+from core.disruption.static_capacity import template_claim
+from core.model.catalogue import InstanceType, Offering
+from core.model.node_pool import NodePool
+from core.model.plan import INITIALIZED, Command, PlannedClaim
+from core.model.snapshot import Snapshot
+from core.model.values import quantity
+from core.reasons.code import Refusal, TerminationReason
+from core.reasons.nodes import NodeReason
+from core.scheduling.planner import Planner
+
+# Drift: replaces nodes that no longer match their pool, whatever the cost (docs/adr/0049).
+
+
+def find_drifted(disruption_pass: DisruptionPass) -> list[Command]:
+    """Return a command for each drifted node about which no target decides, see `_found`."""
+    return _found(disruption_pass, [c for c in _drifted(disruption_pass) if not disruption_pass.goes_with_target(c)])
+
+
+def find_left(disruption_pass: DisruptionPass) -> list[Command]:
+    """Return a command for each drifted node, once the target has found no place for any.
+
+    A single node's pods may go where those of a target do not: to nodes that have drifted as well.
+    """
+    left = [candidate for candidate in _drifted(disruption_pass) if disruption_pass.goes_with_target(candidate)]
+    for candidate in left:
+        disruption_pass.refusals.pop(candidate.name, None)
+    return _found(disruption_pass, left)
+
+
+def _drifted(disruption_pass: DisruptionPass) -> list[Candidate]:
+    return [c for c in disruption_pass.survey.candidates if c.drift and not c.pool.is_static]
+
+
+def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Command]:
+    """Return a command for each of the nodes that budgets let go and whose pods find a place, as far as independent.
+
+    Empty nodes come first, then nodes in the order in which they drifted. The rollout of a pool lets its first node go alone,
+    and none while it is stopped. Pods go to nodes that have drifted, expire soon or are drained by the stored target only if no
+    other node can hold them: they would have to move again. Commands of one call are found in the same snapshot; one that
+    depends on another waits for the next call. One whose pods take the place of a pod without a node comes alone, once there is
+    no other: that pod's new place may be a node that another command takes.
+    """
+    closed = short_lived(disruption_pass)
+    left = disruption_pass.budgets.reservation()
+    together = Independence(disruption_pass.snapshot, disruption_pass.default_spreads)
+    found: list[Command] = []
+    last: Command | None = None
+    for candidate in sorted(drifted, key=lambda c: _order(c, disruption_pass)):
+        if disruption_pass.is_exhausted:
+            break
+        # A node that was refused stays refused: the cluster has only become fuller since.
+        if candidate.name in disruption_pass.refusals or not candidate.may_drift:
+            continue
+        if not left.allows(candidate, TerminationReason.DRIFTED) or not disruption_pass.passes_rollout(
+            candidate, found
+        ):
+            continue
+        replaced = disruption_pass.replaced(candidate, TerminationReason.DRIFTED, "drift", closed=closed)
+        if replaced is None:
+            continue
+        if replaced.takes_place:
+            last = last or replaced.command
+            continue
+        if not together.takes(replaced.command, candidate):
+            continue
+        left.take(candidate, TerminationReason.DRIFTED)
+        disruption_pass.names.take(replaced.command.replacements)
+        found.append(replaced.command)
+    if not found and last is not None:
+        disruption_pass.names.take(last.replacements)
+        return [last]
+    return found
+
+
+def _order(candidate: Candidate, disruption_pass: DisruptionPass) -> tuple[bool, float, str]:
+    since = candidate.drifted_at or disruption_pass.snapshot.now
+    return bool(candidate.pods), since.timestamp(), candidate.name
+
+
+# Emptiness: deletes nodes without pods that need a new place.
+
+
+def find_empty(disruption_pass: DisruptionPass) -> list[Command]:
+    """Return a command for each empty node that budgets let go, highest ratio of price to disruption first, ties by name."""
+    now, kept = disruption_pass.snapshot.now, disruption_pass.buffer_nodes
+    empty = [
+        c
+        for c in disruption_pass.candidates(TerminationReason.EMPTY)
+        if c.is_empty and not c.pool.is_static and c.is_consolidatable(now) and c.name not in kept
+    ]
+    ordered = sorted(empty, key=lambda c: (-c.savings_ratio, c.name))
+    return [
+        Command(
+            reason=TerminationReason.EMPTY, method="emptiness", nodes=(c.name,), claims=(c.claim.name,), savings=c.price
+        )
+        for c in disruption_pass.budgets.within(ordered, TerminationReason.EMPTY)
+    ]
+
+
+# Multi-node consolidation: replaces several nodes by one cheaper node, or by none.
+
+
+NODES_MAX: Final = 101
+"""Most nodes of one command: Karpenter's 100 counts from zero."""
+
+
+def find_multi_node(disruption_pass: DisruptionPass) -> list[Command]:
+    """Find the longest prefix of the best candidates that can go together: all of them, or the result of bisection (Karpenter).
+
+    Bisection assumes that a prefix can go if a longer one can. The longest is tried first: its replacement may save money where
+    the next smaller instance type costs as much as the nodes of a shorter prefix.
+    """
+    candidates = disruption_pass.budgets.within(underutilized(disruption_pass), TerminationReason.UNDERUTILIZED)
+    low, high = 2, min(len(candidates), NODES_MAX)
+    best: Command | None = None
+    count = high
+    while low <= high and not disruption_pass.is_exhausted:
+        found = consolidated(candidates[:count], disruption_pass, method="multi")
+        if isinstance(found, Refusal):
+            high = count - 1
+        else:
+            best, low = found, count + 1
+        count = (low + high) // 2
+    return [best] if best is not None else []
+
+
+# Node repair: replaces nodes that have been unhealthy for long, within all budgets (docs/adr/0034).
+
+
+def find_unhealthy(disruption_pass: DisruptionPass) -> list[Command]:
+    """Return a command for the first unhealthy node, by name, that may go and whose pods find a place.
+
+    Its pods go to nodes that leave later only where no other node can hold them. None while the feature gate NodeRepair is off.
+    """
+    snapshot = disruption_pass.snapshot
+    if not snapshot.options.feature_gates.node_repair:
+        return []
+    health = HealthCheck(disruption_pass.states, snapshot.now)
+    closed = short_lived(disruption_pass)
+    for candidate in disruption_pass.survey.candidates:
+        if not health.problem(candidate.state.node) or candidate.name in disruption_pass.refusals:
+            continue
+        if health.is_widespread(candidate.pool.name):
+            text = f"too many nodes of NodePool {candidate.pool.name} are unhealthy for a replacement to help"
+            disruption_pass.refuse(candidate, NodeReason.MANY_UNHEALTHY, text)
+        elif disruption_pass.budgets.allow_repair(candidate, disruption_pass.commands) and (
+            replaced := disruption_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair", closed=closed)
+        ):
+            return [replaced.command]
+    return []
+
+
+# Single-node consolidation: deletes one node, or replaces it by a cheaper one.
+
+
+def find_single_node(disruption_pass: DisruptionPass) -> list[Command]:
+    """Return a command for the first candidate for which there is one.
+
+    Pools take turns, so that a large one does not starve the others.
+    """
+    for candidate in _in_turns(underutilized(disruption_pass)):
+        if disruption_pass.is_exhausted:
+            break
+        if (
+            candidate.name in disruption_pass.refusals
+        ):  # a refused node stays refused: the cluster has only become fuller since
+            continue
+        pool = rejecting_pool([candidate], candidate.price, disruption_pass.totals)
+        if pool:  # deletion saves the most; if that is not worthwhile, no replacement is
+            disruption_pass.refuse(
+                candidate, NodeReason.BALANCED, f"even deleting it saves too little for NodePool {pool} (Balanced)"
+            )
+            continue
+        found = consolidated([candidate], disruption_pass, method="single")
+        if not isinstance(found, Refusal):
+            return [found]
+        disruption_pass.refuse(candidate, found.reason, found.message)
+    return []
+
+
+def _in_turns(candidates: list[Candidate]) -> list[Candidate]:
+    by_pool: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        by_pool.setdefault(candidate.pool.name, []).append(candidate)
+    turns = [(place, name, c) for name, own in by_pool.items() for place, c in enumerate(own)]
+    return [candidate for _, _, candidate in sorted(turns, key=lambda turn: turn[:2])]
+
+
+# Drift of static pools: replaces each drifted node by one from the template, regardless of its pods.
+
+
+STATIC_DRIFT: Final = "static-drift"
+
+
+def find_static_drift(disruption_pass: DisruptionPass) -> list[Command]:
+    """Return a command for the first drifted node of a static pool that may be replaced, by name.
+
+    A pool with surplus nodes shrinks first. `limits.nodes` must have room for the replacement beside the old node (Karpenter).
+    Without that room, and with the gate StaticCapacity, which restores the number of nodes, the old node goes first, if all
+    others work.
+    """
+    for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
+        if not candidate.drift or not candidate.pool.is_static or candidate.name in disruption_pass.refusals:
+            continue
+        if not disruption_pass.passes_rollout(candidate):
+            continue
+        if _goes_first(candidate.pool, disruption_pass):
+            return [_command(candidate, None)]
+        objection = _objection(candidate.pool, disruption_pass)
+        replacement = None if objection else template_claim(candidate.pool, disruption_pass.snapshot)
+        if replacement is None:
+            text = objection or f"NodePool {candidate.pool.name} has no instance type to launch"
+            disruption_pass.refuse(candidate, NodeReason.STATIC_POOL, text)
+            continue
+        return [_command(candidate, disruption_pass.names.named(replacement))]
+    return []
+
+
+def _command(candidate: Candidate, replacement: PlannedClaim | None) -> Command:
+    return Command(
+        reason=TerminationReason.DRIFTED,
+        method=STATIC_DRIFT,
+        nodes=(candidate.name,),
+        claims=(candidate.claim.name,),
+        replacements=(replacement,) if replacement is not None else (),
+        savings=candidate.price - (replacement.price if replacement is not None else 0),
+    )
+
+
+def _goes_first(pool: NodePool, disruption_pass: DisruptionPass) -> bool:
+    """Whether a node of the pool is removed before it is replaced: at the limit, if no other node of the pool is missing."""
+    snapshot, limit = disruption_pass.snapshot, pool.limits.get(quantity.NODES)
+    own = [claim for claim in snapshot.node_claims if claim.node_pool == pool.name]
+    if limit is None or not snapshot.options.feature_gates.static_capacity or len(own) != limit:
+        return False
+    going = {name for command in disruption_pass.commands for name in command.claims} | set(
+        snapshot.marked_for_deletion
+    )
+    works = all(claim.deleted_at is None and claim.is_true(INITIALIZED) for claim in own)
+    return works and len(own) == pool.replicas and not any(claim.name in going for claim in own)
+
+
+def _objection(pool: NodePool, disruption_pass: DisruptionPass) -> str:
+    """Return why no node of the pool may be replaced now, empty if one may."""
+    own = [claim for claim in disruption_pass.snapshot.node_claims if claim.node_pool == pool.name]
+    running = [claim for claim in own if claim.deleted_at is None]
+    if len(running) > (pool.replicas or 0):
+        return f"NodePool {pool.name} has {len(running)} nodes and wants {pool.replicas}: it shrinks first"
+    limit = pool.limits.get(quantity.NODES)
+    if limit is not None and any(c.method == STATIC_DRIFT and not c.replacements for c in disruption_pass.commands):
+        return f"a node goes before its replacement comes; NodePool {pool.name} waits for that"
+    leaving = sum(
+        claim.node_pool == pool.name for command in disruption_pass.commands for claim in command.replacements
+    )
+    if limit is not None and len(own) + leaving >= limit:
+        return f"limits.nodes of NodePool {pool.name} leaves no room for a replacement"
+    return ""
+
+
+TERMINATE_FIRST: Final = "terminate-first"
+
+TRIES: Final = 5
+"""The most nodes that one pass tries.
+
+Each may plan twice for the whole cluster, and the next mostly fails for the same reason.
+"""
+
+
+def find_terminate_first(disruption_pass: DisruptionPass) -> list[Command]:
+    """Return a command for the first drifted node, by name, whose pods find a place only in its own reservation.
+
+    Its pods wait until a new node is launched into the place. Without this, the node would stay drifted forever (as in
+    Karpenter).
+    """
+    tries = 0
+    for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
+        refusal = disruption_pass.refusals.get(candidate.name)
+        if not candidate.drift or candidate.pool.is_static or refusal is None:
+            continue
+        if refusal.reason != NodeReason.PODS_UNSCHEDULABLE or disruption_pass.is_exhausted:
+            continue
+        if any(command.reason == TerminationReason.DRIFTED for command in disruption_pass.commands):
+            return []  # one at a time: a leaving node may change what this one needs
+        tries += 1
+        if objection(candidate, disruption_pass.snapshot):
+            if tries == TRIES:
+                return []
+            continue
+        return [
+            Command(
+                reason=TerminationReason.DRIFTED,
+                method=TERMINATE_FIRST,
+                nodes=(candidate.name,),
+                claims=(candidate.claim.name,),
+                savings=candidate.price,
+            )
+        ]
+    return []
+
+
+def objection(candidate: Candidate, snapshot: Snapshot) -> str:
+    """Return why the node may not be removed before it is replaced; empty if it may.
+
+    Its reservation must be full and, without this node, have room for the pods even if others wait; and all other nodes of the
+    NodePool must work, so that nodes go one at a time.
+    """
+    reservation = candidate.state.labels.get(labels.RESERVATION_ID, "")
+    if candidate.state.labels.get(labels.CAPACITY_TYPE) != labels.RESERVED or not reservation:
+        return "it is in no capacity reservation"
+    own = [claim for claim in snapshot.node_claims if claim.node_pool == candidate.pool.name]
+    going = set(snapshot.marked_for_deletion)
+    if any(c.deleted_at is not None or not c.is_true(INITIALIZED) or c.name in going for c in own):
+        return f"another node of NodePool {candidate.pool.name} goes or comes"
+    freed = _with_place(snapshot, candidate, reservation)
+    if freed is None:
+        return f"capacity reservation {reservation} is not full, or cannot be launched into again"
+    now, then = Simulator(Planner(snapshot)), Simulator(Planner(freed))
+    if len(then.base.plan.unschedulable) < len(now.base.plan.unschedulable):
+        return f"a pod that waits would take the place in capacity reservation {reservation}"
+    return then.simulate([candidate], consolidation=False).stranded
+
+
+def _with_place(snapshot: Snapshot, candidate: Candidate, reservation: str) -> Snapshot | None:
+    """Return the snapshot with one more place in the reservation; None if it has free places or cannot be launched into."""
+    name = candidate.claim.node_class.name if candidate.claim.node_class is not None else ""
+    types = snapshot.catalogue.types_for(name)
+    places = [offering for one in types for offering in one.offerings if offering.reservation_id == reservation]
+    if not places or any(o.reservation_capacity or o.reservation_type == CAPACITY_BLOCK for o in places):
+        return None
+    changed = tuple(_with_offering(one, reservation) for one in types)
+    catalogue = snapshot.catalogue
+    if name in catalogue.by_node_class:
+        by_class = {**catalogue.by_node_class, name: changed}
+        return msgspec.structs.replace(snapshot, catalogue=msgspec.structs.replace(catalogue, by_node_class=by_class))
+    return msgspec.structs.replace(snapshot, catalogue=msgspec.structs.replace(catalogue, default=changed))
+
+
+def _with_offering(one: InstanceType, reservation: str) -> InstanceType:
+    if all(offering.reservation_id != reservation for offering in one.offerings):
+        return one
+    return msgspec.structs.replace(one, offerings=tuple(_freed(offering, reservation) for offering in one.offerings))
+
+
+def _freed(offering: Offering, reservation: str) -> Offering:
+    if offering.reservation_id != reservation:
+        return offering
+    return msgspec.structs.replace(offering, available=True, reservation_capacity=1)

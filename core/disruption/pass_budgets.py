@@ -1,0 +1,198 @@
+"""The remaining budgets of one disruption pass: NodePools' budgets, PodDisruptionBudgets, and evictions per hour."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from core.disruption.budget_openings import budget_explanation
+from core.disruption.budgets import Remaining, RemainingBudgets, counted_nodes, going_nodes, places, remaining
+from core.disruption.candidate import Candidate
+from core.disruption.move_history import CLUSTER, ceilings_of, recently
+from core.disruption.node_health import HealthCheck
+from core.model.plan import Command
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode
+from core.pod_disruption_budgets import DisruptionBudgets, RemainingEvictions
+from core.pods import reschedulable
+from core.reasons.code import TerminationReason
+
+# Ceilings on how many pods commands evict in an hour: of the cluster (a setting), and of a NodePool (an annotation).
+
+
+class EvictionRate:
+    """How many more pods may be evicted in this hour. Without budgets there is no ceiling: the times of waves are unknown.
+
+    Pods count once the drain of their node begins or a command is about to drain it.
+    """
+
+    def __init__(self, ceilings: Mapping[str, int], evicted: Mapping[str, int]) -> None:
+        self._ceilings = ceilings
+        self._evicted = Counter(evicted)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, states: Iterable[StateNode]) -> EvictionRate:
+        """Return what recent evictions of the snapshot leave."""
+        ceilings = {} if snapshot.options.ignore_budgets else dict(ceilings_of(snapshot))
+        if not ceilings:
+            return cls({}, {})
+        evicted: Counter[str] = Counter()
+        for node in recently(snapshot.evicted_nodes, snapshot.now).values():
+            evicted.update({node.node_pool: node.pods, CLUSTER: node.pods})
+        for state in states:
+            name = state.claim.name if state.claim is not None else ""
+            if name in snapshot.marked_for_deletion and name not in snapshot.evicted_nodes:
+                pods = len(reschedulable(state.pods))
+                evicted.update({state.node_pool: pods, CLUSTER: pods})
+        return cls(ceilings, evicted)
+
+    def copy(self) -> EvictionRate:
+        """Return an independent counter with the same remainders."""
+        return EvictionRate(self._ceilings, self._evicted)
+
+    def allows(self, candidates: Iterable[Candidate]) -> bool:
+        """Whether the pods of all these nodes may be evicted now."""
+        return not self.objection(candidates)
+
+    def objection(self, candidates: Iterable[Candidate]) -> str:
+        """Return which ceiling keeps these nodes, and how many evictions it counts; empty if none does."""
+        if not self._ceilings:
+            return ""
+        wanted: Counter[str] = Counter()
+        for candidate in candidates:
+            wanted.update({candidate.pool.name: len(candidate.pods), CLUSTER: len(candidate.pods)})
+        for name, ceiling in sorted(self._ceilings.items()):
+            if wanted[name] and self._evicted[name] + wanted[name] > ceiling:
+                where = f"NodePool {name}" if name else "the cluster"
+                return (
+                    f"{wanted[name]} pods to evict: {where} allows {ceiling} evictions an hour, "
+                    f"and {self._evicted[name]} of them are used up"
+                )
+        return ""
+
+    def take(self, candidate: Candidate) -> None:
+        """Count the pods of a node that goes."""
+        pods = len(candidate.pods)
+        self._evicted.update({candidate.pool.name: pods, CLUSTER: pods})
+
+
+# Reserves budgets tentatively during the search for commands that run together.
+
+
+class BudgetReservation:
+    """The remaining NodePool budgets, PodDisruptionBudgets and ceilings on evictions per hour."""
+
+    def __init__(self, budgets_left: RemainingBudgets, evictions: RemainingEvictions, rate: EvictionRate) -> None:
+        self._budgets_left = budgets_left
+        self._evictions = evictions
+        self._rate = rate
+
+    def allows(self, candidate: Candidate, reason: str) -> bool:
+        """Whether the candidate may go in addition to those already taken."""
+        pods = candidate.state.pods
+        has_place = self._budgets_left.allows(candidate.pool.name, reason) and self._evictions.allows_together([pods])
+        return has_place and self._rate.allows([candidate])
+
+    def take(self, candidate: Candidate, reason: str) -> bool:
+        """Take the candidate's share of the budgets if there is room, and return whether there was."""
+        if not self.allows(candidate, reason):
+            return False
+        self._budgets_left.take(candidate.pool.name)
+        self._evictions.take(candidate.state.pods)
+        self._rate.take(candidate)
+        return True
+
+
+class PassBudgets:
+    """The remaining budgets: they start with what the snapshot allows, and commands of the pass reduce them.
+
+    Attributes:
+        remaining: How many nodes may go, before any command.
+        node_counts: NodePool → how many nodes its budgets apply to, before any command.
+        pod_budgets: The PodDisruptionBudgets.
+    """
+
+    def __init__(self, snapshot: Snapshot, states: Sequence[StateNode], pod_budgets: DisruptionBudgets) -> None:
+        self._snapshot = snapshot
+        self._states = states
+        self.remaining: Remaining = remaining(snapshot, states)
+        self.node_counts: dict[str, int] = counted_nodes(snapshot, states)
+        self.pod_budgets = pod_budgets
+        self._budgets_left = RemainingBudgets(self.remaining, ignored=snapshot.options.ignore_budgets)
+        self._evictions = RemainingEvictions(self.pod_budgets)
+        self._rate = EvictionRate.of(snapshot, states)
+        self._going = going_nodes(snapshot, states)
+        self._objections: dict[tuple[str, str, int], str] = {}
+
+    def allow(self, candidates: Collection[Candidate], reason: str) -> bool:
+        """Whether all budgets let all of these go together, after the commands already found."""
+        for pool in sorted({c.pool.name for c in candidates}):
+            if not self._budgets_left.allows(pool, reason, sum(c.pool.name == pool for c in candidates)):
+                return False
+        return self.evictions_allowed(candidates) and self._rate.allows(candidates)
+
+    def within(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
+        """Return the candidates, in order, that all budgets let go together."""
+        left = self.reservation()
+        return [candidate for candidate in candidates if left.take(candidate, reason)]
+
+    def reservation(self) -> BudgetReservation:
+        """Return all budgets after the commands decided so far, for tentative reservations."""
+        return BudgetReservation(self._budgets_left.copy(), self._evictions.copy(), self._rate.copy())
+
+    def left(self, pool: str, reason: str) -> int | None:
+        """Return how many more nodes of the pool may go for the reason, None for any number."""
+        return self._budgets_left.left(pool, reason)
+
+    def has_place(self, candidate: Candidate, reason: str) -> bool:
+        """Whether the NodePool's budgets let it go."""
+        return self._budgets_left.allows(candidate.pool.name, reason)
+
+    def objection(self, candidate: Candidate, reason: str) -> str:
+        """Return why the NodePool's budgets keep the node, with the nodes that use them up; empty if they let it go."""
+        if self.has_place(candidate, reason):
+            return ""
+        pool = candidate.pool
+        going = self._going.get(pool.name, [])
+        key = pool.name, reason, len(going)
+        if key not in self._objections:  # cached: hundreds of nodes share the text, and each evaluation reads windows
+            nodes = self.node_counts.get(pool.name, 0)
+            self._objections[key] = budget_explanation(pool, nodes, reason, going, self._snapshot.now)
+        return self._objections[key]
+
+    def evictions_allowed(self, candidates: Iterable[Candidate]) -> bool:
+        """Whether the PodDisruptionBudgets let all of these go together."""
+        return self._evictions.allows_together(c.state.pods for c in candidates)
+
+    def rate_objection(self, candidate: Candidate) -> str:
+        """Return which ceiling on evictions per hour keeps the node, empty if none does."""
+        return self._rate.objection([candidate])
+
+    def rate_left(self) -> EvictionRate:
+        """Return the ceilings on evictions per hour after the commands decided so far."""
+        return self._rate.copy()
+
+    def evictions_left(self, *, is_first: bool = True) -> RemainingEvictions:
+        """Return the PodDisruptionBudgets now, or for a later wave, in which all pods that moved before run again."""
+        return self._evictions.copy() if is_first else RemainingEvictions(self.pod_budgets)
+
+    def allow_repair(self, candidate: Candidate, commands: Iterable[Command]) -> bool:
+        """Whether pods, NodePool budgets and PodDisruptionBudgets let an unhealthy node go in addition to these commands.
+
+        Other nodes that must be replaced and are not leaving yet do not block it: each would wait for the others.
+        """
+        pool, snapshot, states = candidate.pool.name, self._snapshot, self._states
+        waiting = HealthCheck(states, snapshot.now).due(s for s in states if not s.is_marked_for_deletion(snapshot))
+        bound = places(snapshot, states, [TerminationReason.UNHEALTHY], waiting | {candidate.claim.name}).get(pool)
+        pools = {state.name: state.node_pool for state in states}
+        gone = sum(pools.get(node) == pool for command in commands for node in command.nodes)
+        return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
+
+    def take(self, candidate: Candidate, reason: str) -> None:
+        """Count a leaving node, Ready or not (Karpenter); one that is repaired has its place already (ADR 34)."""
+        is_ready = candidate.state.node is not None and candidate.state.node.is_ready
+        if is_ready or reason != TerminationReason.UNHEALTHY:
+            self._budgets_left.take(candidate.pool.name)
+            self._going.setdefault(candidate.pool.name, []).append(candidate.name)
+        self._evictions.take(candidate.state.pods)
+        self._rate.take(candidate)

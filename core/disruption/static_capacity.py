@@ -1,0 +1,234 @@
+"""Computes how many nodes a static NodePool lacks, and which go if it has too many (Karpenter's static capacity).
+
+A claim that a running command replaces no longer counts; its replacement does. A leaving claim counts against `limits.nodes`
+until it is gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.disruption.deletion_costs import reschedule_cost
+from core.disruption.prices import ReplacementOptions
+from core.labels import HASH_VERSION
+from core.model.node_pool import NodePool
+from core.model.plan import NodeClaim, PlannedClaim
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode, state_nodes
+from core.model.values import quantity
+from core.pods import reschedulable
+from core.pool_admission import admitted_types
+from core.pools import SIMULATED, pool_types, template_labels, template_requirements
+
+# Keeps the claims of static NodePools within the free addresses of subnets; plans for pods do so by constraints (ADR 225).
+#
+# Only zones count in which every subnet of the EC2NodeClass has few addresses.
+
+
+class AddressRoom:
+    """The addresses that running nodes and the claims of a plan leave."""
+
+    def __init__(self, snapshot: Snapshot, planned: Iterable[PlannedClaim] = ()) -> None:
+        """`planned`: the claims for pods, which go first; each takes an address in every zone in which it may be launched."""
+        self._snapshot = snapshot
+        self._left = dict(snapshot.subnet_addresses)
+        self._each = {found.name: found.addresses_per_node for found in snapshot.node_classes}
+        self._scarce = {found.name: _scarce_zones(found.subnets, self._left) for found in snapshot.node_classes}
+        for claim in planned if self._left else ():
+            self._take_worst(claim)
+
+    def fitting(self, claim: PlannedClaim, number: int) -> list[PlannedClaim]:
+        """Return this many claims, or as many as there are addresses for.
+
+        They keep all of their zones if each zone has room for all of them. If not, they go to zones with plenty of addresses,
+        else each to the zone with the most.
+        """
+        if not any(zone in self._zones_of(claim) for zone in claim.zones):
+            return [claim] * number
+        before = dict(self._left)
+        if all(self._take_worst(claim) for _ in range(number)):
+            return [claim] * number
+        self._left = before
+        plenty = self._within(claim, [zone for zone in claim.zones if zone not in self._zones_of(claim)])
+        if plenty is not None:
+            return [plenty] * number
+        found: list[PlannedClaim] = []
+        by_zone = {zone: self._within(claim, [zone]) for zone in claim.zones}
+        for _ in range(number):
+            zones = (zone for zone, narrowed in by_zone.items() if narrowed is not None and self._has_room(claim, zone))
+            zone = max(zones, key=lambda one: (self._left[self._roomiest(claim, one)], one), default=None)
+            narrowed = by_zone.get(zone) if zone is not None else None
+            if zone is None or narrowed is None:
+                break
+            self._take(claim, zone)
+            found.append(narrowed)
+        return found
+
+    def _within(self, claim: PlannedClaim, zones: list[str]) -> PlannedClaim | None:
+        """Return the claim in these zones only, None if nothing, or less than minValues demand, can be launched there."""
+        options = ReplacementOptions.of(msgspec.structs.replace(claim, zones=tuple(zones)), self._snapshot)
+        return options.planned() if options.can_launch(self._snapshot.options.min_values_policy) else None
+
+    def _take_worst(self, claim: PlannedClaim) -> bool:
+        """Take an address in every zone of the claim; return whether each had one."""
+        zones = [zone for zone in claim.zones if zone in self._zones_of(claim)]
+        had_room = all(self._has_room(claim, zone) for zone in zones)
+        for zone in zones:
+            self._take(claim, zone)
+        return had_room
+
+    def _take(self, claim: PlannedClaim, zone: str) -> None:
+        self._left[self._roomiest(claim, zone)] -= self._each[claim.node_class.name]
+
+    def _has_room(self, claim: PlannedClaim, zone: str) -> bool:
+        return self._left[self._roomiest(claim, zone)] >= self._each[claim.node_class.name]
+
+    def _roomiest(self, claim: PlannedClaim, zone: str) -> str:
+        return max(self._zones_of(claim)[zone], key=lambda subnet: self._left[subnet])
+
+    def _zones_of(self, claim: PlannedClaim) -> dict[str, list[str]]:
+        return self._scarce.get(claim.node_class.name, {})
+
+
+def _scarce_zones(subnets: Iterable[tuple[str, str]], free: dict[str, int]) -> dict[str, list[str]]:
+    """Return zone → its subnets, sorted, for the zones in which all of them have few addresses."""
+    by_zone: dict[str, list[str]] = {}
+    for subnet, zone in sorted(subnets):
+        by_zone.setdefault(zone, []).append(subnet)
+    return {zone: found for zone, found in by_zone.items() if all(subnet in free for subnet in found)}
+
+
+# Makes a claim from a NodePool's template alone, for no particular pod.
+
+
+def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
+    """Return a claim for any type that the template allows; None if none can be launched now."""
+    asked = template_requirements(pool)
+    types = pool_types(snapshot).of(pool.name)
+    fitting = admitted_types(types, asked, snapshot.catalogue.label_keys())
+    offerings = [o for t in fitting for o in t.offerings if o.available and o.requirements().conflict(asked) is None]
+    claim = PlannedClaim(
+        name=pool.name,
+        node_pool=pool.name,
+        node_class=pool.node_class,
+        labels=template_labels(pool),
+        annotations=_annotations(pool),
+        taints=pool.taints,
+        startup_taints=pool.startup_taints,
+        requirements=tuple(r for r in asked.without(*SIMULATED, labels.NODEPOOL).values() if r.key not in pool.labels),
+        zones=tuple(sorted({o.zone for o in offerings})),
+        capacity_types=tuple(sorted({o.capacity_type for o in offerings})),
+        expire_after=pool.expire_after,
+        termination_grace_period=pool.termination_grace_period,
+    )
+    options = ReplacementOptions(claim, ()).with_types(fitting)
+    return options.planned() if options.can_launch(snapshot.options.min_values_policy) else None
+
+
+def _annotations(pool: NodePool) -> dict[str, str]:
+    """Return the template's annotations, and its hash for the detection of drift."""
+    if not pool.template_hash:
+        return pool.annotations
+    hashes = {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+    return dict(sorted({**pool.annotations, **hashes}.items()))
+
+
+CLAIMS_A_PLAN: Final = 1000
+"""The most claims that one plan creates for a NodePool; the next plan creates more."""
+
+
+def lacks_nodes(snapshot: Snapshot) -> bool:
+    """Whether any static NodePool has fewer nodes than its replicas and may get more; false while the gate is off."""
+    is_on = snapshot.options.feature_gates.static_capacity
+    return is_on and any(_lacking(snapshot, pool) > 0 for pool in snapshot.node_pools)
+
+
+def static_claims(snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()) -> tuple[PlannedClaim, ...]:
+    """Return the claims that static NodePools lack, made from their templates; none while the gate is off.
+
+    They stay within the free addresses of subnets. `planned`: the claims for pods of the same plan, which go first.
+    """
+    if not snapshot.options.feature_gates.static_capacity:
+        return ()
+    lacking = [
+        (claim, number)
+        for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name)
+        if (number := _lacking(snapshot, pool)) and (claim := template_claim(pool, snapshot)) is not None
+    ]
+    if not lacking or not snapshot.subnet_addresses:
+        return tuple(claim for claim, number in lacking for _ in range(number))
+
+    room = AddressRoom(snapshot, planned)
+    return tuple(found for claim, number in lacking for found in room.fitting(claim, number))
+
+
+def waiting_for_addresses(snapshot: Snapshot, claims: Iterable[PlannedClaim]) -> dict[str, int]:
+    """Return static NodePool → how many of its nodes are not among these claims for lack of free addresses."""
+    if not snapshot.options.feature_gates.static_capacity or not snapshot.subnet_addresses:
+        return {}
+    found = Counter(claim.node_pool for claim in claims)
+    short = {pool.name: _lacking(snapshot, pool) - found[pool.name] for pool in snapshot.node_pools}
+    launchable = (pool.name for pool in snapshot.node_pools if short[pool.name] > 0 and template_claim(pool, snapshot))
+    return {name: short[name] for name in sorted(launchable)}
+
+
+def surplus(snapshot: Snapshot) -> tuple[NodeClaim, ...]:
+    """Return the surplus claims of static NodePools, those with the least impact first.
+
+    Claims without a node come first, then nodes without pods, then others by the cost of moving their pods; nodes with a pod
+    that must not be disrupted come last (Karpenter). Ties go by name.
+    """
+    if not snapshot.options.feature_gates.static_capacity:
+        return ()
+    states = {state.claim.name: state for state in state_nodes(snapshot) if state.claim is not None}
+    found: list[NodeClaim] = []
+    for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name):
+        if not _is_sized(pool):
+            continue
+        active = _active(snapshot, pool)
+        ranked = sorted(active, key=lambda claim: (_missed(states.get(claim.name), snapshot), claim.name))
+        found += ranked[: max(0, len(active) - (pool.replicas or 0))]
+    return tuple(found)
+
+
+def _lacking(snapshot: Snapshot, pool: NodePool) -> int:
+    """Return how many claims to create for the pool."""
+    if not _is_sized(pool) or pool.is_ready is False:
+        return 0
+    wanted = (pool.replicas or 0) - len(_active(snapshot, pool))
+    limit = pool.limits.get(quantity.NODES)
+    if limit is not None:
+        wanted = min(wanted, limit - len(_claims_of(snapshot, pool)))
+    return max(0, min(wanted, CLAIMS_A_PLAN))
+
+
+def _is_sized(pool: NodePool) -> bool:
+    """Whether the pool's number of nodes is maintained."""
+    return pool.is_static and not pool.is_observed and not pool.problem and pool.deleted_at is None
+
+
+def _claims_of(snapshot: Snapshot, pool: NodePool) -> list[NodeClaim]:
+    return [claim for claim in snapshot.node_claims if claim.node_pool == pool.name]
+
+
+def _active(snapshot: Snapshot, pool: NodePool) -> list[NodeClaim]:
+    """Return the claims that count toward the replicas."""
+    return [
+        claim
+        for claim in _claims_of(snapshot, pool)
+        if claim.deleted_at is None and claim.name not in snapshot.marked_for_deletion
+    ]
+
+
+def _missed(state: StateNode | None, snapshot: Snapshot) -> tuple[int, int]:
+    if state is None or state.node is None:
+        return (0, 0)
+    if any(pod.blocks_disruption(snapshot.now) for pod in state.pods):
+        return (3, reschedule_cost(reschedulable(state.pods)))
+    pods = reschedulable(state.pods)
+    return (2, reschedule_cost(pods)) if pods else (1, 0)

@@ -1,1 +1,0 @@
-"""NodePools with `replicas` (Karpenter's gate StaticCapacity): a fixed number of nodes, regardless of pods."""

@@ -1,1 +1,0 @@
-"""Checks stored commands once more before they start."""

@@ -1,0 +1,75 @@
+"""Caches results for large immutable values by identity: hashing a catalogue costs as much as most results."""
+
+from __future__ import annotations
+
+import gc
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Generic, TypeVar
+
+# Pauses Python's cyclic garbage collector while a cluster is read or planned.
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the collector, and restore its state at the end, also after an error.
+
+    Decoded objects and plans contain no cycles: reference counting frees them. Repeated collections over a hundred thousand
+    pods would take two to four times as long as decoding them, and a tenth of planning. The collector belongs to the whole
+    process, so the shell decides about it, not the core.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+Key = TypeVar("Key")
+Answer = TypeVar("Answer")
+
+
+class ByIdentity(Generic[Key, Answer]):
+    """A function of one immutable object that caches its last few results.
+
+    The cache keeps the object alive, so one identity always means one value, and caching never changes a result.
+    """
+
+    def __init__(self, compute: Callable[[Key], Answer], *, size: int) -> None:
+        self._compute = compute
+        self._size = size
+        self._known: OrderedDict[int, tuple[Key, Answer]] = OrderedDict()
+
+    def __call__(self, key: Key) -> Answer:
+        """Return the result for `key`, cached or computed."""
+        found = self._known.get(id(key))
+        if found is None:
+            found = self._known[id(key)] = (key, self._compute(key))
+            if len(self._known) > self._size:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(id(key))
+        return found[1]
+
+
+# Lets a package export names whose modules are imported only on first use, which keeps cold starts short.
+
+
+def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the package's `__getattr__`.
+
+    Args:
+        package: Its `__name__`.
+        modules: Exported name → the module that defines it, relative to the package.
+    """
+
+    def get(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{modules[name]}"), name)
+
+    return get

@@ -1,1 +1,0 @@
-"""How documents of the ledger are stored and read: compressed, as differences, with equal parts read once."""

@@ -1,0 +1,451 @@
+"""Indexes the pods of all nodes for the rules among pods; bindings are added as they are decided."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.lifecycle.records import ClaimRecord
+from core.model.pod import (
+    DEFAULT_SCHEDULER,
+    DO_NOT_SCHEDULE,
+    HONOR,
+    HostPort,
+    LabelSelector,
+    Pod,
+    PodAffinityTerm,
+    TopologySpread,
+)
+from core.model.snapshot import Node
+from core.model.values.requirements import Requirement
+from core.model.values.taints import HELD, NO_EXECUTE, PREFER_NO_SCHEDULE
+from core.reasons.pods import BindingReason
+
+# Recognizes pods that only kube-scheduler may bind, and nodes on which only it may bind.
+
+
+CLOCKS_APART: Final = timedelta(seconds=1)
+"""The largest clock difference between two sandboxes (docs/adr/0028): one reads times that another wrote."""
+
+SEEN_WITHIN: Final = timedelta(seconds=1)
+"""After this time, a kubelet has certainly seen a change of its node, and kube-scheduler a binding.
+
+A kubelet rejects pods by the taints and labels in its cache; a scheduler that sees the open node before its bindings
+overcommits it.
+"""
+
+SETTLES_WITHIN: Final = SEEN_WITHIN + CLOCKS_APART
+"""`SEEN_WITHIN` after a time that another sandbox may have written."""
+
+
+def is_left_to_scheduler(pod: Pod) -> bool:
+    """Whether the pod needs something that only a scheduler provides or knows.
+
+    This is another scheduler profile, a gate, a group that starts together, devices, volumes (their zones, attach limits and
+    `selected-node`), or an affinity to namespaces selected by label.
+    """
+    spec = pod.spec
+    asks = spec.volumes or spec.resource_claims or spec.workload or spec.problem or pod.is_gated or pod.unreadable
+    if asks or spec.scheduler_name != DEFAULT_SCHEDULER or any("/" in name for name in spec.requests):
+        return True
+    return any(term.namespace_selector is not None for term in (*spec.affinity, *spec.anti_affinity))
+
+
+def is_held(node: Node) -> bool:
+    """Whether kube-scheduler is kept off the node until its pods are bound."""
+    return any(taint.matches(HELD) for taint in node.taints)
+
+
+def may_hold(record: ClaimRecord) -> bool:
+    """Whether kube-scheduler may be kept off the claim's node until its pods are bound.
+
+    Not if an agent that may not tolerate our taint must run first: one that removes a startup taint, or a device plugin. Not
+    if the claim replaces nodes, either: their pods do not wait, but are evicted once the node is open.
+    """
+    if record.command:
+        return False
+    extended = any("/" in name and amount > 0 for name, amount in record.plan.resources.items())
+    return bool(record.plan.pods) and not record.plan.startup_taints and not extended
+
+
+def accepts_bindings(node: Node, now: datetime) -> bool:
+    """Whether pods may be bound to the node. Its kubelet rejects pods that a NoExecute taint repels, or repelled just now."""
+    is_closed = any(taint.effect == NO_EXECUTE for taint in node.taints)
+    became_ready_now = node.ready_changed_at is not None and now - node.ready_changed_at < SETTLES_WITHIN
+    return node.is_ready and node.deleted_at is None and is_held(node) and not is_closed and not became_ready_now
+
+
+def is_seen_by_kubelet(record: ClaimRecord, now: datetime) -> bool:
+    """Whether the kubelet has certainly seen the node in its ready state; another sandbox may have written the time."""
+    since = record.moments.usable_at
+    return since is not None and now - since >= SETTLES_WITHIN
+
+
+def covers_plan(record: ClaimRecord, node: Node) -> bool:
+    """Whether the node offers everything planned for it, including the requests of its daemons."""
+    return all(node.allocatable.get(name, 0) >= amount for name, amount in record.plan.resources.items())
+
+
+def lacking_resource(record: ClaimRecord, node: Node) -> str | None:
+    """Return a planned resource that the node does not advertise at all yet, None if there is none."""
+    planned = sorted(record.plan.resources.items())
+    return next((name for name, amount in planned if amount > 0 and node.allocatable.get(name, 0) == 0), None)
+
+
+# Selects the other pods that a pod's rule applies to.
+
+
+class PodSelection(msgspec.Struct, frozen=True):
+    """Pods selected by several selectors at once, each within namespaces; no namespaces means all of them.
+
+    Attributes:
+        with_leaving: Whether pods whose deletion has begun count: they do for affinity, not for spreads (kube-scheduler).
+    """
+
+    parts: tuple[tuple[tuple[str, ...], LabelSelector | None], ...]
+    with_leaving: bool
+
+    def selects(self, pod: Pod) -> bool:
+        """Whether the pod is selected, regardless of its node."""
+        return all(
+            selector is not None and (not namespaces or pod.namespace in namespaces) and selector.matches(pod.labels)
+            for namespaces, selector in self.parts
+        )
+
+    def counts(self, pod: Pod) -> bool:
+        """Whether the pod counts where it is bound."""
+        return (self.with_leaving or not pod.is_terminating) and self.selects(pod)
+
+
+def spread_selection(pod: Pod, rule: TopologySpread) -> PodSelection:
+    """Return the pods among which the constraint spreads."""
+    selector = _narrowed(rule.selector, pod.labels, rule.match_label_keys)
+    return PodSelection((((pod.namespace,), selector),), with_leaving=False)
+
+
+def affinity_selection(pod: Pod, terms: Iterable[PodAffinityTerm]) -> PodSelection:
+    """Return the pods that all these terms of the pod select (kube-scheduler ignores a pod that only some of them select)."""
+    return PodSelection(tuple(_part(pod, term) for term in terms), with_leaving=True)
+
+
+def _part(pod: Pod, term: PodAffinityTerm) -> tuple[tuple[str, ...], LabelSelector | None]:
+    """Namespaces selected by label are unknown here and count as all: this may keep a pod out, but breaks no rule."""
+    selector = _narrowed(term.selector, pod.labels, term.match_label_keys, term.mismatch_label_keys)
+    if term.namespace_selector is not None:
+        return (), selector
+    return term.namespaces or (pod.namespace,), selector
+
+
+def _narrowed(
+    selector: LabelSelector | None, labels: Mapping[str, str], same: Iterable[str], other: Iterable[str] = ()
+) -> LabelSelector | None:
+    """Return the selector narrowed to the pod's own values of the keys `same`, and to other values of the keys `other`."""
+    more = [Requirement.one_of(key, labels[key]) for key in same if key in labels]
+    more += [Requirement.of(key, "NotIn", (labels[key],)) for key in other if key in labels]
+    return None if selector is None else LabelSelector((*selector.requirements, *more))
+
+
+class PlacedPods:
+    """Tracks which pod is on which node.
+
+    Attributes:
+        nodes: Every node of the cluster, by name.
+    """
+
+    def __init__(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
+        self.nodes = {node.name: node for node in nodes}
+        self._on: dict[str, dict[str, Pod]] = {}
+        self._used: dict[str, Counter[str]] = {}
+        self._counts: dict[PodSelection, Counter[str]] = {}
+        self._repelled: dict[tuple[PodSelection, str], Counter[str]] = {}
+        self._domains: dict[Hashable, dict[str, str]] = {}
+        for pod in pods:
+            if pod.node_name and not pod.is_terminal:
+                self.place(pod, pod.node_name)
+
+    def place(self, pod: Pod, node: str) -> None:
+        """Add a pod that is on the node, or is about to be."""
+        self._on.setdefault(node, {})[pod.key] = pod
+        self._change(pod, node, 1)
+
+    def remove(self, pod: Pod, node: str) -> None:
+        """Remove a pod that is not on the node after all."""
+        if self._on.get(node, {}).pop(pod.key, None) is not None:
+            self._change(pod, node, -1)
+
+    def used(self, node: str) -> Mapping[str, int]:
+        """Return what the pods of a node request."""
+        return self._used.get(node, Counter())
+
+    def host_ports(self, node: str) -> Iterator[HostPort]:
+        """Return the host ports of the node that its pods occupy."""
+        return (port for pod in self._on.get(node, {}).values() for port in pod.spec.host_ports)
+
+    def counted(self, selection: PodSelection) -> Mapping[str, int]:
+        """Return how many of the selected pods each node has."""
+        found = self._counts.get(selection)
+        if found is None:
+            found = self._counts[selection] = Counter()
+            for node, pods in self._on.items():
+                count = sum(1 for pod in pods.values() if selection.counts(pod))
+                if count:
+                    found[node] = count
+        return found
+
+    def repelling(self, pod: Pod) -> Iterator[tuple[str, Mapping[str, int]]]:
+        """Return topology key and nodes of the pods that have an anti-affinity to this one."""
+        for (selection, key), nodes in self._repelled.items():
+            if nodes and selection.selects(pod):
+                yield key, nodes
+
+    def value(self, node: str, key: str) -> str | None:
+        """Return a node's label value; None where the label is absent or the node is gone."""
+        found = self.nodes.get(node)
+        return found.labels.get(key) if found is not None else None
+
+    def remembered(self, key: Hashable, domains: Callable[[], dict[str, str]]) -> dict[str, str]:
+        """Return node → domain as first computed for the key: nodes do not change while bindings are decided."""
+        found = self._domains.get(key)
+        if found is None:
+            found = self._domains[key] = domains()
+        return found
+
+    def _change(self, pod: Pod, node: str, by: int) -> None:
+        used = self._used.setdefault(node, Counter())
+        for name, amount in pod.spec.requests.items():
+            used[name] += by * amount
+        for selection, counts in self._counts.items():
+            if selection.counts(pod):
+                _add(counts, node, by)
+        for term in pod.spec.anti_affinity:
+            nodes = self._repelled.setdefault((affinity_selection(pod, (term,)), term.topology_key), Counter())
+            _add(nodes, node, by)
+
+
+def _add(counts: Counter[str], node: str, by: int) -> None:
+    counts[node] += by
+    if not counts[node]:
+        del counts[node]
+
+
+# Checks whether a node by itself suits a pod (kube-scheduler: TaintToleration, NodeAffinity, Fit, NodePorts).
+
+
+def objection_of_node(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
+    """Return what keeps the pod off the node, None if nothing does."""
+    if not tolerates(pod, node):
+        return BindingReason.UNTOLERATED_TAINT
+    if not selects(pod, node):
+        return BindingReason.NODE_AFFINITY
+    used = placed.used(node.name)
+    wanted = pod.spec.requests.items()
+    if any(amount and used.get(name, 0) + amount > node.allocatable.get(name, 0) for name, amount in wanted):
+        return BindingReason.NO_ROOM
+    if any(mine.conflicts(taken) for mine in pod.spec.host_ports for taken in placed.host_ports(node.name)):
+        return BindingReason.HOST_PORT_TAKEN
+    return None
+
+
+def tolerates(pod: Pod, node: Node) -> bool:
+    """Whether the pod tolerates the node's taints, except the one with which we keep the scheduler off."""
+    return all(
+        any(toleration.tolerates(taint) for toleration in pod.spec.tolerations)
+        for taint in node.taints
+        if taint.effect != PREFER_NO_SCHEDULE and not taint.matches(HELD)
+    )
+
+
+def selects(pod: Pod, node: Node) -> bool:
+    """Whether the pod's node selector and required node affinity admit the node; terms on node fields never match here."""
+    spec = pod.spec
+    if not LabelSelector(spec.node_selector).matches(node.labels):
+        return False
+    return not spec.required_terms or any(
+        term.requirements and not term.uses_fields and LabelSelector(term.requirements).matches(node.labels)
+        for term in spec.required_terms
+    )
+
+
+# Required affinity and anti-affinity among pods, both ways (kube-scheduler, InterPodAffinity).
+
+
+def is_attracted(pod: Pod, node: Node, placed: PlacedPods) -> bool:
+    """Whether each affinity term of the pod finds a pod in the node's domain, or the pod is the first of its group."""
+    terms = pod.spec.affinity
+    if not terms:
+        return True
+    if any(term.topology_key not in node.labels for term in terms):
+        return False
+    selection = affinity_selection(pod, terms)
+    counted = placed.counted(selection)
+    if all(_is_in_domain(counted, term.topology_key, node, placed) for term in terms):
+        return True
+    is_nobody_there = not any(placed.value(name, term.topology_key) for name in counted for term in terms)
+    return is_nobody_there and selection.selects(pod)
+
+
+def is_repelled(pod: Pod, node: Node, placed: PlacedPods) -> bool:
+    """Whether the pod's anti-affinity excludes the node's domain, or that of a pod already there does."""
+    for term in pod.spec.anti_affinity:
+        if _is_in_domain(placed.counted(affinity_selection(pod, (term,))), term.topology_key, node, placed):
+            return True
+    return any(_is_in_domain(nodes, key, node, placed) for key, nodes in placed.repelling(pod))
+
+
+def _is_in_domain(counted: Mapping[str, int], key: str, node: Node, placed: PlacedPods) -> bool:
+    value = node.labels.get(key)
+    return value is not None and any(placed.value(name, key) == value for name in counted)
+
+
+# Checks that a pod on a node keeps every topology skew within its bound (kube-scheduler, PodTopologySpread).
+
+
+def keeps_skew(pod: Pod, node: Node, placed: PlacedPods) -> bool:
+    """Whether all DoNotSchedule constraints of the pod hold with it on the node."""
+    rules = [rule for rule in pod.spec.spreads if rule.when_unsatisfiable == DO_NOT_SCHEDULE]
+    keys = tuple(rule.topology_key for rule in rules)
+    if any(key not in node.labels for key in keys):
+        return False
+    return all(_holds(pod, node, placed, rule, keys) for rule in rules)
+
+
+def _holds(pod: Pod, node: Node, placed: PlacedPods, rule: TopologySpread, keys: tuple[str, ...]) -> bool:
+    selection = spread_selection(pod, rule)
+    domain_of = placed.remembered((id(pod.spec), rule), lambda: _domains(pod, placed, rule, keys))
+    domains = Counter(dict.fromkeys(domain_of.values(), 0))
+    for name, count in placed.counted(selection).items():
+        if name in domain_of:
+            domains[domain_of[name]] += count
+    least = min(domains.values(), default=0) if len(domains) >= (rule.min_domains or 1) else 0
+    own = int(selection.selects(pod))
+    return domains[node.labels[rule.topology_key]] + own - least <= rule.max_skew
+
+
+def _domains(pod: Pod, placed: PlacedPods, rule: TopologySpread, keys: tuple[str, ...]) -> dict[str, str]:
+    """Return the domain of each node that the constraint counts."""
+    return {
+        node.name: node.labels[rule.topology_key]
+        for node in placed.nodes.values()
+        if all(key in node.labels for key in keys) and _takes_part(pod, node, rule)
+    }
+
+
+def _takes_part(pod: Pod, node: Node, rule: TopologySpread) -> bool:
+    if rule.node_affinity_policy == HONOR and not selects(pod, node):
+        return False
+    return rule.node_taints_policy != HONOR or tolerates(pod, node)
+
+
+# Checks whether a pod may be bound to a node now, and names the objection if not.
+
+
+AWAITS_OTHERS = frozenset({BindingReason.TOPOLOGY_SPREAD, BindingReason.POD_AFFINITY})
+"""Objections that the binding of other pods may remove; a pod with one is tried again after them."""
+
+
+def objection(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
+    """Return what keeps the pod from being bound to the node, None if nothing does."""
+    has_another = pod.nominated_node_name not in ("", node.name)  # kube-scheduler is making room for it there
+    if has_another or is_left_to_scheduler(pod):
+        return BindingReason.LEFT_TO_SCHEDULER
+    found = objection_of_node(pod, node, placed)
+    if found is not None:
+        return found
+    if not keeps_skew(pod, node, placed):
+        return BindingReason.TOPOLOGY_SPREAD
+    if is_repelled(pod, node, placed):
+        return BindingReason.POD_ANTI_AFFINITY
+    return None if is_attracted(pod, node, placed) else BindingReason.POD_AFFINITY
+
+
+def outranking(waiting: Iterable[Pod], expected: Collection[str], node: Node, placed: PlacedPods) -> int | None:
+    """Return the highest priority of the pods that no claim of ours expects and that would fit on this node, None for none.
+
+    kube-scheduler would give them the room: if we bound pods of lower priority there, preemption would evict these.
+    """
+    found = (
+        pod.spec.priority
+        for pod in waiting
+        if pod.key not in expected and not pod.is_gated and objection_of_node(pod, node, placed) is None
+    )
+    return max(found, default=None)
+
+
+# Decides one turn of binding: which pods of which claims may be bound now, in an order that satisfies every pod's rules.
+
+
+class DecidedBinding(msgspec.Struct, frozen=True):
+    """A pod to be bound to its claim's node."""
+
+    claim: str
+    pod: Pod
+    node: str
+
+
+class BindingTurn(msgspec.Struct, frozen=True):
+    """The result of a turn: bindings in order, and for each claim the rejected pods with their objections."""
+
+    bindings: tuple[DecidedBinding, ...]
+    left: Mapping[str, tuple[tuple[Pod, BindingReason], ...]]
+
+
+def next_turn(
+    claims: Sequence[tuple[ClaimRecord, Node]],
+    waiting: Mapping[str, Pod],
+    expected: Collection[str],
+    placed: PlacedPods,
+) -> BindingTurn:
+    """Decide which pods to bind, in rounds over all claims: a pod may need pods of other claims to be bound first.
+
+    Args:
+        claims: Claims whose nodes accept bindings, with their nodes.
+        waiting: Pods that have no node yet, by key.
+        expected: Keys of the pods planned for any claim.
+        placed: The pods that have a node; the bindings decided here are added.
+    """
+    left = {record.name: _candidates(record, node, waiting, expected, placed) for record, node in claims}
+    found: list[DecidedBinding] = []
+    has_progress = True
+    while has_progress:  # terminates: each round but the last binds at least one pod
+        before = len(found)
+        for record, node in claims:
+            left[record.name] = _enter(record, node, left[record.name], placed, found)
+        has_progress = len(found) > before
+    return BindingTurn(tuple(found), {name: tuple(pods) for name, pods in left.items()})
+
+
+_Left = list[tuple[Pod, BindingReason]]
+
+
+def _candidates(
+    record: ClaimRecord, node: Node, waiting: Mapping[str, Pod], expected: Collection[str], placed: PlacedPods
+) -> _Left:
+    """Return the claim's waiting pods; a pod that another pod outranks has its objection already.
+
+    The others get an objection when they are tried.
+    """
+    pods = [waiting[key] for key in record.plan.pods if key in waiting]
+    if not pods:
+        return []
+    rank = outranking(waiting.values(), expected, node, placed)
+    return [
+        (pod, BindingReason.OUTRANKED if rank is not None and pod.spec.priority < rank else BindingReason.NO_ROOM)
+        for pod in pods
+    ]
+
+
+def _enter(record: ClaimRecord, node: Node, pods: _Left, placed: PlacedPods, found: list[DecidedBinding]) -> _Left:
+    """Place the pods that may be bound; return the others, each with its objection."""
+    left: _Left = []
+    for pod, before in pods:
+        reason = before if before is BindingReason.OUTRANKED else objection(pod, node, placed)
+        if reason is None:
+            placed.place(pod, node.name)
+            found.append(DecidedBinding(record.name, pod, node.name))
+        else:
+            left.append((pod, reason))
+    return left

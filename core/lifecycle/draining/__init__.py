@@ -1,1 +1,0 @@
-"""Drains a node: evictions, escalation, surge, and the termination of the instance."""

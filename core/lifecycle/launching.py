@@ -1,0 +1,203 @@
+"""Lets similar claims share a launch: one request for several instances, under one token.
+
+Their requests differ only in some offerings: pods of one claim may fit a small type that is too small for another's. The
+request has the offerings that all claims accept in the same subnets, always including the cheapest.
+
+Before the request, each claim stores the token, the number of claims that share it, the index of its instance, and the name of
+the first one, which requests the launch again for all if EC2 did nothing. If the
+response is lost, each claim takes an instance of the launch that no claim has; without one, it is launched alone. Instances
+start with the launch's name instead of a claim's; `reconcile` names them after their claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.catalogue.capacity import EFA
+from core.launch.request import NITRO_SANDBOX
+from core.launch.template import tenancy
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.registration import claim_tags
+from core.model.catalogue import Offering
+from core.model.node_pool import NodeClass
+from core.model.snapshot import Snapshot
+
+SHARES_MAX: Final = 50
+"""The most claims of one launch: a lost response concerns all of them, and 1,000 nodes take 20 requests."""
+
+KEPT_PERCENT: Final = 75
+"""Least part of its offerings that each claim keeps in a shared launch: the fewer, the likelier EC2 has no capacity."""
+
+
+class _Launch(msgspec.Struct):
+    """A launch in the making.
+
+    Attributes:
+        members: Its claims, by their place in the plan.
+        offerings: The offerings that all of them accept, cheapest first.
+        subnets: Zone → their subnet, as of the first claim.
+        least: The minimum number of these.
+    """
+
+    members: list[int]
+    offerings: tuple[Offering, ...]
+    subnets: dict[str, str]
+    least: int
+
+    def common(self, record: ClaimRecord) -> tuple[Offering, ...]:
+        """Return the common offerings if this claim joined; none if too few remained for it or for the other claims."""
+        zones = {one.zone for one in record.offerings if record.subnets.get(one.zone) == self.subnets.get(one.zone)}
+        own = frozenset(record.offerings)
+        common = tuple(offering for offering in self.offerings if offering in own and offering.zone in zones)
+        return common if len(common) >= max(self.least, _least(record)) else ()
+
+
+def share_launches(
+    records: Iterable[ClaimRecord], token_of: Callable[[str], str], *, at_most: int = SHARES_MAX
+) -> list[ClaimRecord]:
+    """Return the claims, in the given order, with similar ones sharing launches of at most `at_most` instances.
+
+    Claims of a shared launch have its offerings and subnets in place of their own. `token_of` gives the token of a launch by
+    the name of its first claim. Claims that were requested before keep theirs.
+    """
+    given = list(records)
+    by_shape: dict[Any, list[_Launch]] = {}
+    for index, record in enumerate(given):
+        if not record.attempts:
+            _join(by_shape.setdefault(_shape(record), []), index, record, at_most)
+    shared = list(given)
+    for launch in chain.from_iterable(by_shape.values()):
+        if len(launch.members) == 1:
+            continue
+        token = token_of(given[launch.members[0]].name)
+        for share, index in enumerate(launch.members):
+            shared[index] = msgspec.structs.replace(
+                given[index],
+                token=token,
+                shares=len(launch.members),
+                share=share,
+                first=given[launch.members[0]].name,
+                offerings=launch.offerings,
+                subnets=launch.subnets,
+            )
+    return shared
+
+
+def _join(launches: list[_Launch], index: int, record: ClaimRecord, at_most: int) -> None:
+    """Add a claim to the first launch that has room for it, else begin another."""
+    for launch in launches:
+        common = launch.common(record) if len(launch.members) < at_most else ()
+        if common:
+            launch.members.append(index)
+            launch.offerings, launch.least = common, max(launch.least, _least(record))
+            return
+    launches.append(_Launch([index], record.offerings, record.subnets, _least(record)))
+
+
+def _least(record: ClaimRecord) -> int:
+    """Return how many of its offerings a claim must keep: all, where minValues count them or a reservation does."""
+    own = len(record.offerings)
+    counts = any(requirement.min_values is not None for requirement in record.plan.requirements)
+    is_reserved = any(offering.capacity_type == labels.RESERVED for offering in record.offerings)
+    return own if counts or is_reserved else -(-own * KEPT_PERCENT // 100)
+
+
+def launch_name(record: ClaimRecord) -> str:
+    """Return the name of a claim's instance at launch: the claim's name, or that of its shared launch."""
+    return record.name if record.shares == 1 else f"launch-{record.token}"
+
+
+def is_unnamed(tags: Mapping[str, str]) -> bool:
+    """Whether an instance with these tags does not yet have the name of a claim."""
+    return labels.LAUNCH in tags and tags.get(labels.CLAIM) == tags[labels.LAUNCH]
+
+
+def name_tags(claim: str) -> dict[str, str]:
+    """Return the tags that name an instance after its claim."""
+    return {"Name": claim, labels.NODECLAIM: claim, labels.CLAIM: claim}
+
+
+def in_launches(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
+    """Return the claims by launch, in the order of the first of each."""
+    launches: dict[str, list[ClaimRecord]] = {}
+    for record in records:
+        launches.setdefault(record.token, []).append(record)
+    return list(launches.values())
+
+
+def is_unanswered(record: ClaimRecord | None, first: str) -> bool:
+    """Whether the claim takes part in the launch that begins with this claim, and knows no answer to it."""
+    if record is None or record.first != first or record.attempts:
+        return False
+    return record.phase is ClaimPhase.REQUESTED and record.deletion is None
+
+
+def _shape(record: ClaimRecord) -> tuple[Any, ...]:
+    """Return everything of a claim on which the request to EC2 depends; of its offerings only the cheapest."""
+    plan = record.plan
+    cheapest = record.offerings[:1]
+    return (
+        plan.node_pool,
+        plan.node_class.name,
+        cheapest,
+        tuple(record.subnets.get(offering.zone) for offering in cheapest),
+        record.is_ranked,
+        tuple(sorted(plan.labels.items())),
+        plan.taints,
+        plan.startup_taints,
+        tuple(sorted(claim_tags(plan).items())),
+        tenancy(plan.requirements),
+        tuple(plan.resources.get(name, 0) > 0 for name in (EFA, NITRO_SANDBOX)),
+    )
+
+
+# Distributes the claims of a plan over the subnets of a zone, where all of them have few free addresses.
+#
+# A request to EC2 names one subnet for each instance type and zone, so each claim has one in each zone in which it may be
+# launched. It is the subnet with most addresses left: the pods of its node take further ones of it.
+
+
+def with_subnets(records: Iterable[ClaimRecord], snapshot: Snapshot) -> list[ClaimRecord]:
+    """Return the claims, in the given order, with the subnets for their launches.
+
+    A claim takes addresses in every zone in which it may be launched. A zone where a subnet has plenty, or where the
+    EC2NodeClass has only one, is left out: its launches go to the subnet that had most at the last reading.
+    """
+    given = list(records)
+    if not snapshot.subnet_addresses:
+        return given
+    classes = {node_class.name: node_class for node_class in snapshot.node_classes}
+    left = dict(snapshot.subnet_addresses)
+    return [_assigned(record, classes.get(record.plan.node_class.name), left) for record in given]
+
+
+def full_zones(node_class: NodeClass, free: Mapping[str, int]) -> frozenset[str]:
+    """Return the zones in which no subnet of the class has the addresses that a node takes.
+
+    `free` has only subnets with few addresses, launches in flight subtracted.
+    """
+    most: dict[str, int] = {}
+    for subnet, zone in node_class.subnets:
+        most[zone] = max(most.get(zone, 0), free.get(subnet, node_class.addresses_per_node))
+    return frozenset(zone for zone, addresses in most.items() if addresses < node_class.addresses_per_node)
+
+
+def _assigned(record: ClaimRecord, node_class: NodeClass | None, left: dict[str, int]) -> ClaimRecord:
+    """Return the claim with its subnets, and take its addresses from `left`."""
+    if node_class is None:
+        return record
+    chosen: dict[str, str] = {}
+    for zone in sorted({offering.zone for offering in record.offerings}):
+        own = sorted(subnet for subnet, found in node_class.subnets if found == zone)
+        if not own or any(subnet not in left for subnet in own):
+            continue
+        roomiest = max(own, key=lambda subnet: left[subnet])  # the first of several
+        left[roomiest] -= node_class.addresses_per_node
+        if len(own) > 1:
+            chosen[zone] = roomiest
+    return msgspec.structs.replace(record, subnets=chosen) if chosen else record

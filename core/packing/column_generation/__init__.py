@@ -1,1 +1,0 @@
-"""A linear program over whole machine loads (columns): master problem, pricing, and the dual bound."""

@@ -1,0 +1,562 @@
+"""Rounds the fluid solution to whole machines. Machines of one type get nearly equal loads, which keep the solution's mix."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+
+from core.packing.problem import (
+    Bools,
+    Floats,
+    Ints,
+    ItemIndex,
+    MachineTypeIndex,
+    Packing,
+    PackingProblem,
+    distributed,
+    joined,
+    largest_first,
+    right_sized,
+)
+from core.packing.relaxation import FluidSolution, relax
+from core.packing.settings import (
+    CoverExchangeSettings,
+    RoundingSettings,
+    SearchBudget,
+    SearchSettings,
+    TwoTypeSettings,
+    ValuePackingSettings,
+)
+
+# Replaces a few machines by a cheaper set of types that covers their demand, if their pods fit into it.
+
+
+def exchanged(
+    problem: PackingProblem,
+    demand: Ints,
+    *,
+    price_max: int,
+    machines: int,
+    generator: np.random.Generator,
+    settings: CoverExchangeSettings,
+) -> Packing | None:
+    """Return a packing of `demand` on about this many machines that costs less than `price_max`; None if none is found."""
+    sets = _cheaper_sets(
+        problem, demand, price_max=price_max, machines=machines, generator=generator, settings=settings
+    )
+    for types in sets:
+        loads = fitted(problem, types=types, demand=demand, portions_per_machine=settings.portions_per_machine)
+        if loads is not None:
+            used = loads.any(axis=1)
+            return Packing(types[used], loads[used])
+    return None
+
+
+def fitted(problem: PackingProblem, *, types: Ints, demand: Ints, portions_per_machine: int) -> Ints | None:
+    """Return [machine, item], loads of machines of these types ([machine]) that hold all of `demand` ([item]), or None.
+
+    Large pods come first, and each portion goes to the machine whose free capacity is most like the pod, so that all resources
+    run out together.
+    """
+    # In shares of the total request of each resource, the likeness of a machine's free vector to the pod's request vector is
+    # free · pod / |free|, the cosine up to the constant |pod|; machines where no pod fits get -1.
+    # free: [machine, resource], requests: [present item, resource]. The factor 1 + 1e-12 undoes rounding in the division.
+    present = np.flatnonzero(demand)
+    total = np.maximum(demand @ problem.requests, 1).astype(float)
+    free = problem.capacity[types] / total
+    requests = problem.requests[present] / total
+    loads = np.zeros((len(types), len(demand)), dtype=np.int64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for i in np.argsort(-requests.max(axis=1), kind="stable"):
+            item, left, pod = present[i], int(demand[present[i]]), requests[i]
+            portion = max(1, left // (portions_per_machine * len(types)))
+            fit = problem.fit[item, types]
+            while left:
+                holds = np.minimum(np.floor(np.fmin.reduce(free / pod, axis=1) * (1 + 1e-12)), fit - loads[:, item])
+                likeness = np.where(holds > 0, (free @ pod) / np.sqrt((free * free).sum(axis=1)), -1.0)
+                best = int(likeness.argmax())
+                if likeness[best] < 0:
+                    return None
+                amount = min(left, portion, int(holds[best]))
+                loads[best, item] += amount
+                free[best] -= amount * pod
+                left -= amount
+    # Floating point chose the amounts; integers decide whether they fit.
+    return loads if (loads @ problem.requests <= problem.capacity[types]).all() else None
+
+
+def _cheaper_sets(
+    problem: PackingProblem,
+    demand: Ints,
+    *,
+    price_max: int,
+    machines: int,
+    generator: np.random.Generator,
+    settings: CoverExchangeSettings,
+) -> list[Ints]:
+    """Yield sets of types ([machine]) that cost less and together offer enough of every resource, the cheapest first."""
+    # All types of a set but the last are drawn at random; the last is the cheapest that offers what is still lacking:
+    # rest = demand · requests · (1 + slack) - Σ capacity of those drawn. drawn: [set, machines - 1], rest: [set, resource].
+    slacks = settings.capacity_slacks_relative
+    wanted = (demand @ problem.requests) * (1 + slacks[int(generator.integers(len(slacks)))])
+    size = max(1, machines - int(generator.integers(-1, 2)))  # one machine fewer, as many, or one more
+    drawn = generator.integers(0, len(problem.prices), size=(settings.sets_drawn, size - 1))
+    rest = wanted - problem.capacity[drawn].sum(axis=1)
+    spent = problem.prices[drawn].sum(axis=1)
+    last = _cheapest_covering(problem, rest)
+    prices = np.where(last >= 0, spent + problem.prices[last], price_max)
+    ranked = np.argsort(prices, kind="stable")[: settings.draws_per_set_tried * settings.sets_tried_max]
+    chosen = [int(i) for i in ranked if prices[i] < price_max]
+    sets = {tuple(sorted((*map(int, drawn[i]), int(last[i])))): None for i in chosen}
+    return [np.array(one, dtype=np.int64) for one in list(sets)[: settings.sets_tried_max]]
+
+
+def _cheapest_covering(problem: PackingProblem, rest: Floats) -> Ints:
+    """Return [set], the cheapest type with capacity for each remainder ([set, resource]), -1 if there is none."""
+    covers: Bools = np.all(problem.capacity[None, :, :] >= rest[:, None, :], axis=2)
+    priced = np.where(covers, problem.prices[None, :], np.iinfo(np.int64).max)
+    found: Ints = priced.argmin(axis=1)
+    return np.where(covers.any(axis=1), found, -1)
+
+
+# A separate machine for each pod: an upper bound that other packings should beat.
+
+
+def separate_cost(problem: PackingProblem) -> int:
+    """Return the nano-dollars per hour of the cheapest machine for each pod alone."""
+    prices = problem.prices[_cheapest_types(problem)]
+    return int(prices @ problem.counts)
+
+
+def separate_packing(problem: PackingProblem) -> Packing:
+    """Return each pod alone on the cheapest machine that holds it."""
+    item = np.repeat(np.arange(len(problem.counts)), problem.counts)
+    loads = np.zeros((len(item), len(problem.counts)), dtype=np.int64)
+    loads[np.arange(len(item)), item] = 1
+    return Packing(_cheapest_types(problem)[item], loads)
+
+
+def _cheapest_types(problem: PackingProblem) -> Ints:
+    """[item], the cheapest type that holds one pod of it, ties to the lower index."""
+    prices = np.where(problem.fit > 0, problem.prices[None, :], np.iinfo(np.int64).max)
+    types: Ints = prices.argmin(axis=1)
+    return types
+
+
+# Packs by value: repeatedly buys the machine and load with the most value for the price.
+
+
+def pack_by_value(
+    problem: PackingProblem,
+    *,
+    demand: Ints,
+    item_values: Floats,
+    generator: np.random.Generator,
+    settings: ValuePackingSettings,
+    noise_log: float = 0.0,
+) -> Packing:
+    """Pack `demand` ([item], pods) machine by machine; a load that the demand fills several times is bought that often.
+
+    Args:
+        problem: The types of machine.
+        demand: [item], pods to pack.
+        item_values: [item], what a pod is worth.
+        generator: Draws the noise and some of the directions.
+        settings: How many directions.
+        noise_log: Deviation of the noise on the logarithm of values, drawn for each load.
+    """
+    demand, parts = demand.copy(), list[Packing]()
+    floor = item_values.max(initial=0.0) * 1e-9 + 1e-12  # a pod without value must be packed, too
+    while demand.any():
+        noise = np.exp(generator.normal(0, noise_log, len(item_values))) if noise_log else 1.0
+        values = np.maximum(item_values * noise, floor)
+        directions = _directions(problem, demand, generator, settings)
+        load = _best_load(problem, demand, item_values=values, directions=directions)
+        present = np.flatnonzero(load)
+        times = int((demand[present] // load[present]).min())
+        parts.append(Packing(np.full(times, problem.cheapest_type(load)), np.tile(load, (times, 1))))
+        demand -= times * load
+    return joined(parts, items=len(demand))
+
+
+def greedy_loads(problem: PackingProblem, *, demand: Ints, pods_max: Floats, order: Ints) -> Floats:
+    """Greedy knapsacks, all at once: each takes as many pods of every item as still fit, in its own order.
+
+    In floating point, which is exact here: amounts stay far below 2^53.
+
+    Args:
+        problem: The types of machine.
+        demand: [item], pods to pack.
+        pods_max: [item, type], how many pods of an item a machine may get.
+        order: [rank, knapsack, type], items in order; the last axis may be of length one: the same for all types.
+
+    Returns:
+        [rank, knapsack, type], how many pods of the item with that rank.
+    """
+    # For every rank: amount = min(pods_max, ⌊min_r left[r] / requests[r]⌋), then left -= amount · requests. Where nothing is
+    # requested, 0 / 0 = nan and x / 0 = inf; fmin passes over nan, so such resources do not bind.
+    # left, wanted: [resource, knapsack, type] (wanted broadcast along types); amount, at first pods_max: [knapsack, type].
+    requested = np.flatnonzero(problem.requests[demand > 0].any(axis=0))
+    requests = problem.requests[:, requested].T.astype(float)
+    capacity = problem.capacity[:, requested].T.astype(float)
+    left = np.repeat(capacity[:, None, :], order.shape[1], axis=1)
+    taken = pods_max.take(order * len(problem.prices) + np.arange(len(problem.prices)))
+    used = np.empty_like(left)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for amount, chosen in zip(taken, order, strict=True):
+            wanted = requests.take(chosen, axis=1)
+            room = np.fmin.reduce(np.divide(left, wanted, out=used), axis=0, initial=np.inf)
+            np.floor(np.minimum(amount, room, out=amount), out=amount)
+            np.subtract(left, np.multiply(amount, wanted, out=used), out=left)
+    return taken
+
+
+def _directions(
+    problem: PackingProblem, demand: Ints, generator: np.random.Generator, settings: ValuePackingSettings
+) -> Floats:
+    """[direction, resource]: weights of the resources, divided by the total request of each.
+
+    In the first half of the directions, the weight moves from the second requested resource to the first; in the second half,
+    weights are random.
+    """
+    # direction[d, r] = weight[d, r] / Σ_i requests[i, r] demand[i], so that a weight of one counts all that is requested of a
+    # resource as one. The first half of the weights is (s, 1 - s) with s = (d + ½) / half; the others are log-normal.
+    total = (problem.requests * demand[:, None]).sum(axis=0).astype(float)
+    requested = np.flatnonzero(total > 0)
+    weights = np.zeros((settings.directions, len(total)))
+    half = settings.directions // 2
+    for i in range(settings.directions):
+        if i < half and requested.size >= 2:
+            share = (i + 0.5) / half
+            weights[i, requested[2:]] = settings.minor_resource_weight
+            weights[i, requested[0]], weights[i, requested[1]] = share, 1 - share
+        else:
+            weights[i, requested] = np.exp(generator.normal(0, settings.weight_deviation_log, requested.size))
+    scaled: Floats = weights / np.maximum(total, 1.0)
+    return scaled
+
+
+def _best_load(problem: PackingProblem, demand: Ints, *, item_values: Floats, directions: Floats) -> Ints:
+    """Return [item], the greedy knapsack with the most value for its type's price, over all directions and types."""
+    # Density rule: for direction d, items come by item_values[i] / (requests[i] · d), the largest first. Then
+    # value[d, t] = Σ_i taken[i, d, t] item_values[i], and the load with the largest value[d, t] / price[t] wins.
+    # order: [rank, direction], taken: [rank, direction, type].
+    active = np.flatnonzero(demand > 0)
+    weighed = np.maximum(problem.requests[active] @ directions.T, 1e-15)
+    order = active[np.argsort(-(item_values[active] / weighed.T), axis=1, kind="stable")].T
+    pods_max = np.minimum(problem.fit, demand[:, None]).astype(float)
+    taken = greedy_loads(problem, demand=demand, pods_max=pods_max, order=order[:, :, None])
+    value = np.einsum("rdt,rd->dt", taken, item_values[order])
+    direction, best_type = np.unravel_index(int(np.argmax(value / problem.prices)), value.shape)
+    load = np.zeros(len(demand), dtype=np.int64)
+    load[order[:, direction]] = taken[:, direction, best_type].astype(np.int64)
+    return load
+
+
+Cut = tuple[int, ...]
+"""How many machines of each type to leave out after the fluid solution is rounded up; only types that it buys enough of."""
+
+
+class _EqualMachines:
+    """Machines of one type while they are filled."""
+
+    def __init__(self, problem: PackingProblem, type_index: MachineTypeIndex, machines: int) -> None:
+        self.type_index = type_index
+        self.free = np.tile(problem.capacity[type_index], (machines, 1))
+        self.loads = np.zeros((machines, len(problem.counts)), dtype=np.int64)
+
+    def room(self, problem: PackingProblem, item: ItemIndex) -> Ints:
+        """[machine], how many more pods of the item each machine takes."""
+        requests = problem.requests[item]
+        requested = np.flatnonzero(requests)
+        room: Ints = np.full(len(self.free), problem.counts[item])
+        if requested.size:
+            room = (self.free[:, requested] // requests[requested]).min(axis=1)
+        below_cap: Ints = np.minimum(room, problem.fit[item, self.type_index] - self.loads[:, item])
+        return below_cap
+
+    def add(self, problem: PackingProblem, item: ItemIndex, *, machines: Ints, amounts: Ints) -> None:
+        """Put this many more pods of the item on each of these machines."""
+        self.loads[machines, item] += amounts
+        self.free[machines] -= amounts[:, None] * problem.requests[item]
+
+
+def cuts(fluid: FluidSolution, settings: RoundingSettings) -> list[Cut]:
+    """Yield how many machines of each type to leave out after rounding up: none at first, then more.
+
+    Rounding up leaves gaps: a machine that would be a tenth full is better replaced by a smaller one.
+    """
+    machines = fluid.machines[_support(fluid, settings)]
+    step = np.maximum(1, np.rint(machines * settings.cut_step_share)).astype(int)
+    combinations = product(range(settings.cut_steps), repeat=min(len(machines), settings.cut_types))
+    ordered = sorted(combinations, key=lambda cut: (sum(cut), cut))[: settings.cuts_max]
+    most_bought = np.argsort(-machines, kind="stable")
+    found = []
+    for cut in ordered:
+        steps = np.zeros(len(machines), dtype=int)
+        steps[most_bought[: len(cut)]] = cut
+        found.append(tuple(int(n) for n in steps * step))
+    return found
+
+
+def guided_rounding(
+    problem: PackingProblem,
+    fluid: FluidSolution,
+    cut: Cut,
+    *,
+    generator: np.random.Generator,
+    settings: SearchSettings,
+) -> Packing:
+    """Round the fluid solution up, less the machines in `cut`; what does not fit is packed by value."""
+    support = _support(fluid, settings.rounding)
+    shares, left = _whole_pods(problem, fluid.pods[:, support], settings.rounding)
+    filled = []
+    for column, supported in enumerate(support):
+        type_index = MachineTypeIndex(int(supported))
+        machines = math.ceil(fluid.machines[supported] - settings.rounding.integrality_tolerance) - cut[column]
+        if machines <= 0:
+            left += shares[:, column]
+            continue
+        row = _EqualMachines(problem, type_index, machines)
+        for number in largest_first(problem.requests, problem.capacity[supported]):
+            if shares[number, column]:
+                item, pods = ItemIndex(int(number)), int(shares[number, column])
+                left[item] += _spread_evenly(problem, row, item, pods, settings.rounding)
+        filled.append(row)
+    _into_gaps(problem, filled, left)
+    parts = [_bought(problem, row) for row in filled]
+    if left.any():
+        rest = pack_by_value(
+            problem,
+            demand=left,
+            item_values=fluid.item_values,
+            generator=generator,
+            settings=settings.value_packing,
+        )
+        parts.append(rest)
+    return joined(parts, items=len(problem.counts))
+
+
+def _support(fluid: FluidSolution, settings: RoundingSettings) -> Ints:
+    """Return the types of which the fluid solution buys enough to guide rounding."""
+    found: Ints = np.flatnonzero(fluid.machines > settings.support_machines_min)
+    return found
+
+
+def _whole_pods(problem: PackingProblem, pods: Floats, settings: RoundingSettings) -> tuple[Ints, Ints]:
+    """Return fluid amounts ([item, type]) in whole pods, largest remainders rounded up, and [item], the pods left over."""
+    # Largest-remainder method: shares = ⌊pods⌋, then one more each for the largest pods - ⌊pods⌋ of an item while any of its
+    # counts are left. Items without value may be covered more than once by the program: their amounts are scaled down first.
+    covered = np.maximum(pods.sum(axis=1), 1e-9)
+    pods = pods * np.minimum(1.0, problem.counts / covered)[:, None]
+    whole = np.floor(pods + settings.pod_integrality_tolerance)
+    shares = whole.astype(np.int64)
+    excess = shares.sum(axis=1) - problem.counts
+    for item in np.flatnonzero(excess > 0):
+        column = int(np.argmax(shares[item]))
+        shares[item, column] -= excess[item]
+    left = problem.counts - shares.sum(axis=1)
+    remainders = pods - whole
+    for item in np.flatnonzero(left > 0):
+        for column in np.argsort(-remainders[item], kind="stable")[: int(left[item])]:
+            if remainders[item, column] > settings.integrality_tolerance:
+                shares[item, column] += 1
+                left[item] -= 1
+    return shares, left
+
+
+def _spread_evenly(
+    problem: PackingProblem, row: _EqualMachines, item: ItemIndex, pods: int, settings: RoundingSettings
+) -> int:
+    """Spread pods over equal machines, the last few by likeness to the free capacity; return how many did not fit."""
+    while pods > 0:
+        room = row.room(problem, item)
+        machines = np.flatnonzero(room > 0)
+        if not machines.size:
+            return pods
+        each = pods // machines.size
+        if each:
+            amounts = np.minimum(room[machines], each)
+        else:
+            machines = _most_alike(problem, row, item, machines, settings)[:pods]
+            amounts = np.ones(len(machines), dtype=np.int64)
+        row.add(problem, item, machines=machines, amounts=amounts)
+        pods -= int(amounts.sum())
+    return 0
+
+
+def _most_alike(
+    problem: PackingProblem, row: _EqualMachines, item: ItemIndex, machines: Ints, settings: RoundingSettings
+) -> Ints:
+    """Return the machines in the order of the likeness of their free capacity to the pod's requests, the most alike first."""
+    # In shares of the type's capacity: free · request / |free| + weight · max(free), the cosine up to a constant plus a bonus
+    # for machines with much of some resource left. free: [machine, resource], share: [resource].
+    capacity = np.maximum(problem.capacity[row.type_index], 1)
+    free, share = row.free[machines] / capacity, problem.requests[item] / capacity
+    cosine = (free @ share) / np.maximum(np.linalg.norm(free, axis=1), 1e-9)
+    likeness = cosine + settings.free_share_weight * free.max(axis=1)
+    return machines[np.argsort(-likeness, kind="stable")]
+
+
+def _into_gaps(problem: PackingProblem, filled: list[_EqualMachines], left: Ints) -> None:
+    """Put the remaining pods into any capacity, large ones first; `left` is reduced in place."""
+    for number in largest_first(problem.requests, problem.capacity.max(axis=0)):
+        item = ItemIndex(int(number))
+        for row in filled:
+            if not left[item]:
+                break
+            amounts = distributed(left[item], np.maximum(row.room(problem, item), 0))
+            machines = np.flatnonzero(amounts)
+            row.add(problem, item, machines=machines, amounts=amounts[machines])
+            left[item] -= int(amounts.sum())
+
+
+def _bought(problem: PackingProblem, row: _EqualMachines) -> Packing:
+    """Return the loads of these machines, each on the cheapest type that holds it; empty machines are not bought."""
+    loads = row.loads[row.loads.any(axis=1)]
+    return right_sized(problem, Packing(np.full(len(loads), row.type_index), loads))
+
+
+# Large-neighbourhood search: removes some machines, packs their pods again and keeps the result if it costs no more.
+
+
+class RuinAndRecreate:
+    """One search on one problem; every step of the budget is one neighbourhood."""
+
+    def __init__(
+        self,
+        problem: PackingProblem,
+        fluid: FluidSolution,
+        *,
+        generator: np.random.Generator,
+        budget: SearchBudget,
+        settings: SearchSettings,
+    ) -> None:
+        self._problem = problem
+        self._fluid = fluid
+        self._generator = generator
+        self._budget = budget
+        self._settings = settings.ruin_and_recreate
+        self._exchange_settings = settings.cover_exchange
+        self._value_settings = settings.value_packing
+        self._promising = problem.restricted(promising_types(problem, fluid, self._settings.promising_types))
+
+    def improved(self, packing: Packing) -> Packing:
+        """Return the best packing found from this one. Packings of equal cost are accepted, to leave plateaus."""
+        cost = packing.cost(self._problem)
+        is_small = len(self._problem.counts) <= self._settings.value_packing_items_max
+        exchange_share = self._settings.exchange_share if is_small else 1.0
+        cost_done = self._fluid.lower_bound * (1 + self._settings.stop_gap_relative)
+        patience = self._settings.idle_steps_max
+        while len(packing.types) > 1 and cost > cost_done and patience and self._budget.step():
+            patience -= 1
+            exchanges = self._generator.random() < exchange_share
+            ruined = self._ruined(packing, exchanges=exchanges)
+            recreated = self._recreated(packing, ruined, exchanges=exchanges)
+            if recreated is None:
+                continue
+            saved = int(self._problem.prices[packing.types[ruined]].sum()) - recreated.cost(self._problem)
+            if saved >= 0:
+                kept = np.setdiff1d(np.arange(len(packing.types)), ruined)
+                rest = Packing(packing.types[kept], packing.loads[kept])
+                packing = joined([rest, recreated], items=len(self._problem.counts))
+                cost -= saved
+                patience = self._settings.idle_steps_max if saved else patience
+        return packing
+
+    def _ruined(self, packing: Packing, *, exchanges: bool) -> Ints:
+        """Return machines to remove: those with the least value for their price, under noise, or random ones."""
+        settings, machines = self._settings, len(packing.types)
+        limit = settings.exchange_machines_max if exchanges else settings.ruin_machines_max
+        most = min(machines, max(settings.ruin_machines_few, machines // settings.ruin_share_divisor))
+        count = int(self._generator.integers(2, min(most, limit) + 1))
+        if self._generator.random() < settings.random_share:
+            return np.sort(self._generator.choice(machines, size=count, replace=False))
+        # value / price of a machine is Σ_i load[i] item_values[i] / price: one where it is used as the relaxation would.
+        deviation = settings.choice_noise_min + settings.choice_noise_range * self._generator.random()
+        value_for_price = (packing.loads @ self._fluid.item_values) / self._problem.prices[packing.types]
+        noisy = value_for_price + self._generator.normal(0, deviation, machines)
+        return np.sort(np.argsort(noisy, kind="stable")[:count])
+
+    def _recreated(self, packing: Packing, ruined: Ints, *, exchanges: bool) -> Packing | None:
+        """Pack the pods of the removed machines again; None if an exchange found nothing cheaper."""
+        demand = packing.loads[ruined].sum(axis=0)
+        is_turn_of_all = self._budget.steps % self._settings.all_types_every_steps == 0
+        fits_promising = bool((self._promising.fit[demand > 0].max(axis=1) > 0).all())
+        types = self._promising if fits_promising and not is_turn_of_all else self._problem
+        noise_log = float(self._generator.choice(self._settings.value_noises_log))
+        if exchanges:
+            found = exchanged(
+                types,
+                demand,
+                price_max=int(self._problem.prices[packing.types[ruined]].sum()),
+                machines=len(ruined),
+                generator=self._generator,
+                settings=self._exchange_settings,
+            )
+        else:
+            found = pack_by_value(
+                types,
+                demand=demand,
+                item_values=self._fluid.item_values,
+                generator=self._generator,
+                settings=self._value_settings,
+                noise_log=noise_log,
+            )
+        return None if found is None else right_sized(self._problem, found)
+
+
+def promising_types(problem: PackingProblem, fluid: FluidSolution, count: int) -> Ints:
+    """Return the types that the fluid solution buys, and the `count` best types by value for price with one item."""
+    # density[t] = max_i fit[i, t] item_values[i] / price[t]; t's best load of a single item has the reduced cost
+    # price[t] (1 - density[t]).
+    density = (problem.fit * fluid.item_values[:, None]).max(axis=0) / problem.prices
+    bought = np.flatnonzero(fluid.machines > 1e-6)
+    best = np.argsort(-density, kind="stable")[:count]
+    return np.unique(np.concatenate([bought, best]))
+
+
+# Rounds the fluid relaxation over two types at a time.
+#
+# Where hundreds of types cost the same for their capacity, the fluid solution mixes the smallest with the largest, and rounding
+# leaves gaps on all of them. Two types about as large as the average machine of the solution cost no more and fill evenly.
+
+
+def two_type_packings(
+    problem: PackingProblem,
+    fluid: FluidSolution,
+    *,
+    generator: np.random.Generator,
+    budget: SearchBudget,
+    settings: SearchSettings,
+) -> list[Packing]:
+    """Return the packings found, the cheapest first."""
+    found: list[Packing] = []
+    lost, limits = 0, settings.two_type
+    bound_max = fluid.lower_bound * (1 + limits.loss_relative_max)
+    for pair in _pairs(problem, fluid, limits):
+        two_types = problem.restricted(pair)
+        if not (two_types.fit.max(axis=1) > 0).all():
+            continue
+        is_done = len(found) == limits.pairs_rounded_max or lost == limits.pairs_lost_max
+        if is_done or budget.is_spent:
+            break
+        relaxed = relax(two_types, settings)
+        if relaxed.lower_bound > bound_max:
+            lost += 1
+        elif budget.step():
+            rounded = guided_rounding(two_types, relaxed, (0,) * len(pair), generator=generator, settings=settings)
+            found.append(right_sized(problem, rounded))
+    return sorted(found, key=lambda packing: packing.cost(problem))
+
+
+def _pairs(problem: PackingProblem, fluid: FluidSolution, settings: TwoTypeSettings) -> list[Ints]:
+    """Return pairs of a type a little below the average machine's price (bound / Σ machines) and one a little above."""
+    by_price = np.argsort(problem.prices, kind="stable")
+    average = fluid.lower_bound / max(float(fluid.machines.sum()), 1.0)
+    middle = int(np.searchsorted(problem.prices[by_price], average))
+    cheaper = by_price[max(0, middle - settings.cheaper_types) : middle]
+    expensive = by_price[middle : middle + settings.expensive_types]
+    return [np.array([one, other]) for one in cheaper[::-1] for other in expensive]

@@ -1,1 +1,0 @@
-"""From fractions to whole machines: rounding, exchange, ruin and recreate."""

@@ -1,1 +1,0 @@
-"""The fluid relaxation: what mix of types the optimum buys, and a lower bound."""

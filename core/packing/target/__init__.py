@@ -1,1 +1,0 @@
-"""The keep-or-drain program: which nodes of a fleet stay, and where the pods of the others go."""

@@ -1,0 +1,302 @@
+"""Evaluates PodDisruptionBudgets for a pod, the same way for planning, for choosing nodes and for draining them.
+
+The eviction API refuses a pod that several budgets select, whatever they allow and however unhealthy it is, so such a pod is
+never evicted. A single budget is ignored for an unready pod if its unhealthyPodEvictionPolicy is AlwaysAllow (as in Karpenter).
+There are three different answers:
+
+- *fully blocked*: the pod may not be evicted at any number of replicas. No plan makes room for it elsewhere (Karpenter).
+- *never evicted*: with the workload's number of replicas, the budget spares none. Its node is not disrupted voluntarily, but a
+  plan makes room for the pod, since the node may end involuntarily.
+- *not allowed now*: an eviction may be allowed later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from core.model.pod import Pod
+from core.model.snapshot import PodDisruptionBudget, Snapshot, WorkloadSelector
+from core.model.values.requirements import Requirement
+from core.pods import is_evictable, is_reschedulable
+
+# Computes how many pods a PodDisruptionBudget allows to be evicted, now and ever, like the Kubernetes controller.
+
+
+def scaled(text: str, total: int) -> int:
+    """Return a number, or a percentage of `total` rounded up. Any other value counts as `total`: no pod may be evicted."""
+    number = text.removesuffix("%")
+    if not number.isdecimal():
+        return total
+    return -(-total * int(number) // 100) if text.endswith("%") else int(number)
+
+
+def disruptions_allowed(budget: PodDisruptionBudget, members: Iterable[Pod]) -> int:
+    """Return how many of its pods may be evicted now: the number in its status, else healthy pods minus required ones.
+
+    Without a status, the number of selected pods, `members`, counts as the workload's replicas.
+    """
+    if budget.disruptions_allowed is not None:
+        return budget.disruptions_allowed
+    pods = list(members)
+    healthy = sum(pod.is_active and pod.is_ready is not False and pod.phase == "Running" for pod in pods)
+    if budget.max_unavailable is not None:
+        wanted = max(0, len(pods) - scaled(budget.max_unavailable, len(pods)))
+    elif budget.min_available is not None:
+        wanted = scaled(budget.min_available, len(pods))
+    else:
+        wanted = 0
+    return max(0, healthy - wanted)
+
+
+def never_allows(budget: PodDisruptionBudget, expected: int) -> str:
+    """Return why the budget never lets a healthy pod go; empty if it may do so later.
+
+    Args:
+        budget: The budget.
+        expected: How many pods its workload should have: `budget.expected_pods` if its status has the number.
+    """
+    if expected <= 0:
+        return ""
+    pods = f"{expected} pod" if expected == 1 else f"{expected} pods"
+    if budget.max_unavailable is not None:
+        spares = scaled(budget.max_unavailable, expected)
+        return "" if spares > 0 else f"maxUnavailable {budget.max_unavailable} spares none of {pods}"
+    if budget.min_available is None:
+        return ""
+    wanted = scaled(budget.min_available, expected)
+    return "" if wanted < expected else f"minAvailable {budget.min_available} wants {wanted} of {pods}"
+
+
+# Finds the PodDisruptionBudgets that select a pod without checking every budget of its namespace.
+
+
+class BudgetIndex:
+    """Budgets by namespace, and by the values that they require of one label; most require one value of one label."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._open: dict[str, list[PodDisruptionBudget]] = {}
+        self._by_value: dict[tuple[str, str, str], list[PodDisruptionBudget]] = {}
+        keys: dict[str, set[str]] = {}
+        self._known: dict[tuple[str, tuple[str | None, ...]], tuple[PodDisruptionBudget, ...]] = {}
+        for budget in budgets:
+            keys.setdefault(budget.namespace, set()).update(_keys_read(budget))
+            required = _required(budget)
+            if required is None:
+                self._open.setdefault(budget.namespace, []).append(budget)
+                continue
+            for value in required.values:
+                self._by_value.setdefault((budget.namespace, required.key, value), []).append(budget)
+        self._keys = {namespace: tuple(sorted(read)) for namespace, read in keys.items()}
+
+    def selecting(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        """Return the budgets that select the pod, by name."""
+        keys = self._keys.get(pod.namespace)
+        if keys is None:
+            return ()
+        # Pods with equal labels among those that budgets read have the same budgets; most have those of a whole workload.
+        question = pod.namespace, tuple(map(pod.labels.get, keys))
+        found = self._known.get(question)
+        if found is None:
+            found = self._known[question] = self._selecting(pod)
+        return found
+
+    def _selecting(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        near = list(self._open.get(pod.namespace, ()))
+        for key, value in pod.labels.items():
+            near += self._by_value.get((pod.namespace, key, value), ())
+        return tuple(sorted((budget for budget in near if budget.selects(pod)), key=lambda budget: budget.name))
+
+
+def _keys_read(budget: PodDisruptionBudget) -> set[str]:
+    return {requirement.key for requirement in budget.selector.requirements} if budget.selector is not None else set()
+
+
+def _required(budget: PodDisruptionBudget) -> Requirement | None:
+    """Return the first label of which the budget requires certain values, and these; None if there is none."""
+    requirements = budget.selector.requirements if budget.selector is not None else ()
+    return next((r for r in requirements if r.operator == "In"), None)
+
+
+Key = tuple[str, str]
+"""Namespace and name of a budget."""
+
+_NONE_UNAVAILABLE: Final = ("0", "0%")
+_ALL_AVAILABLE: Final = "100%"
+
+
+class DisruptionBudgets:
+    """The PodDisruptionBudgets of a cluster at one moment.
+
+    Args:
+        budgets: All budgets, or at least those of the relevant namespaces.
+        now: The current time, for annotations that protect a pod for a while.
+        pods: Every pod of the cluster. None if only some are known: a budget without a status then allows no eviction.
+        workloads: The objects with the replicas of workloads, for budgets without a status.
+    """
+
+    def __init__(
+        self,
+        budgets: Iterable[PodDisruptionBudget],
+        now: datetime,
+        pods: Iterable[Pod] | None = None,
+        workloads: Iterable[WorkloadSelector] = (),
+    ) -> None:
+        self._now = now
+        self._budgets = BudgetIndex(budgets)
+        self._pods = pods
+        self._workloads = {(w.namespace, w.kind, w.name): w for w in workloads}
+        self._allowed: dict[Key, int] = {}
+        self._guards: dict[int, tuple[Pod, tuple[PodDisruptionBudget, ...]]] = {}
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> DisruptionBudgets:
+        """Return the budgets of a snapshot."""
+        return cls(snapshot.budgets, snapshot.now, snapshot.pods, snapshot.workload_selectors)
+
+    def guards(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        """Return the budgets that an eviction of the pod is checked against; with several, it is always refused."""
+        known = self._guards.get(id(pod))
+        if known is None:
+            # An entry keeps its pod alive, so no other pod has its identity.
+            known = self._guards[id(pod)] = pod, self._guards_of(pod)
+        return known[1]
+
+    def currently_reschedulable(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
+        """Return those of a leaving node's pods for which a plan makes room elsewhere (Karpenter, IsCurrentlyReschedulable)."""
+        return tuple(
+            pod
+            for pod in pods
+            if is_reschedulable(pod) and not pod.blocks_disruption(self._now) and not self.is_fully_blocked(pod)
+        )
+
+    def is_fully_blocked(self, pod: Pod) -> bool:
+        """Whether the budgets forbid eviction of the pod at any number of replicas (Karpenter)."""
+        guards = self.guards(pod)
+        return len(guards) > 1 or any(
+            found.max_unavailable in _NONE_UNAVAILABLE or found.min_available == _ALL_AVAILABLE for found in guards
+        )
+
+    def never_evicted(self, pod: Pod) -> str:
+        """Return in one sentence why the pod can never be evicted; empty if it may be later.
+
+        A single budget that never lets it go is ignored if its owner opted in to a surge restart (`may_surge`), which needs no
+        eviction.
+        """
+        guards = self.guards(pod)
+        if len(guards) > 1:
+            return f"PodDisruptionBudgets {_names(guards)} all select pod {pod.key}, so it cannot be evicted at all"
+        why = "" if pod.may_surge or not guards else self._never_allows(guards[0])
+        return f"PodDisruptionBudget {guards[0].name} never lets pod {pod.key} be evicted: {why}" if why else ""
+
+    def not_evicted_now(self, pod: Pod) -> str:
+        """Return in one sentence why the pod cannot be evicted now; empty if it can."""
+        guards = self.guards(pod)
+        if not guards:
+            return ""
+        if len(guards) == 1 and (self.allowed_now(guards[0]) > 0 or (pod.may_surge and self._never_allows(guards[0]))):
+            return ""
+        now = f"PodDisruptionBudget {_names(guards)} does not let pod {pod.key} be evicted now"
+        return self.never_evicted(pod) or now
+
+    def allowed_now(self, budget: PodDisruptionBudget) -> int:
+        """Return how many of the budget's pods may be evicted now; zero if it has no status and its pods are unknown."""
+        key = _key(budget)
+        if key not in self._allowed:
+            self._allowed[key] = disruptions_allowed(budget, self._members.get(key, ()))
+        return self._allowed[key]
+
+    def _guards_of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        found = self._budgets.selecting(pod) if is_evictable(pod, self._now) else ()
+        return () if len(found) == 1 and found[0].exempts(pod) else found
+
+    def _never_allows(self, budget: PodDisruptionBudget) -> str:
+        """Return why the budget never lets a pod go, empty if it may; one that allows a disruption now does."""
+        if self.allowed_now(budget) > 0:
+            return ""
+        expected = budget.expected_pods
+        return never_allows(budget, self._wanted(self._members.get(_key(budget), ())) if expected is None else expected)
+
+    @cached_property
+    def _members(self) -> dict[Key, list[Pod]]:
+        """Return the pods that each budget without a status counts."""
+        members: dict[Key, list[Pod]] = {}
+        for pod in self._pods or ():
+            for budget in () if pod.is_terminal else self._budgets.selecting(pod):
+                if budget.disruptions_allowed is None or budget.expected_pods is None:
+                    members.setdefault(_key(budget), []).append(pod)
+        return members
+
+    def _wanted(self, members: Iterable[Pod]) -> int:
+        """Return the replicas of their workloads: a Deployment counts for its ReplicaSets, a pod without one for itself."""
+        wanted: dict[tuple[str, str, str], int] = {}
+        for pod in members:
+            owner = next((owner for owner in pod.owners if owner.is_controller), None)
+            found = self._workloads.get((pod.namespace, owner.kind, owner.name)) if owner else None
+            if found is not None and found.kind == "ReplicaSet":
+                found = self._deployment_of(pod) or found
+            if found is not None and found.replicas is not None:
+                wanted[found.namespace, found.kind, found.name] = found.replicas
+            else:
+                wanted[pod.namespace, "Pod", pod.name] = 1
+        return sum(wanted.values())
+
+    def _deployment_of(self, pod: Pod) -> WorkloadSelector | None:
+        found = [w for w in self._workloads.values() if w.kind == "Deployment" and w.namespace == pod.namespace]
+        matching = [w for w in found if w.selector is not None and w.selector.matches(pod.labels)]
+        return min(matching, key=lambda w: w.name, default=None)
+
+
+class RemainingEvictions:
+    """Tracks what the budgets still allow while nodes are chosen one by one.
+
+    A single node may have more pods of a budget than may be evicted at once: its drain evicts them one by one. Several nodes
+    must respect the allowance together.
+    """
+
+    def __init__(self, budgets: DisruptionBudgets) -> None:
+        self.budgets = budgets
+        self._used: dict[Key, int] = {}
+
+    def copy(self) -> RemainingEvictions:
+        """Return an independent ledger with the same counts."""
+        other = copy(self)
+        other._used = dict(self._used)  # noqa: SLF001 - a copy of our own kind
+        return other
+
+    def allows_together(self, nodes: Iterable[Iterable[Pod]]) -> bool:
+        """Whether nodes with these pods may go in addition to those already taken."""
+        used = dict(self._used)
+        for pods in nodes:
+            for budget, count in self._demand(pods):
+                key = _key(budget)
+                before = used.get(key, 0)
+                if before and before + count > self.budgets.allowed_now(budget):
+                    return False
+                used[key] = before + count
+        return True
+
+    def take(self, pods: Iterable[Pod]) -> None:
+        """Count the pods of a node that goes."""
+        for budget, count in self._demand(pods):
+            self._used[_key(budget)] = self._used.get(_key(budget), 0) + count
+
+    def _demand(self, pods: Iterable[Pod]) -> list[tuple[PodDisruptionBudget, int]]:
+        """Return how many of the pods each budget guards."""
+        demand: dict[Key, tuple[PodDisruptionBudget, int]] = {}
+        for pod in pods:
+            for budget in self.budgets.guards(pod):
+                _, before = demand.get(_key(budget), (budget, 0))
+                demand[_key(budget)] = budget, before + 1
+        return list(demand.values())
+
+
+def _key(budget: PodDisruptionBudget) -> Key:
+    return budget.namespace, budget.name
+
+
+def _names(budgets: Iterable[PodDisruptionBudget]) -> str:
+    return ", ".join(budget.name for budget in budgets)

@@ -1,0 +1,188 @@
+"""Applies kube-scheduler's verdict on one pod to pods that it has not tried yet.
+
+The scheduler tries the pods of a burst one by one, about a hundred a second, and marks those that fit nowhere. Its verdict on a
+pod holds for two others behind it in the queue:
+
+- an equal pod of the same controller (docs/adr/0224), whatever the rules of the two are;
+- a pod that demands no less, if the first has no rule about other pods, ports or volumes (docs/adr/0241): each node that would
+  take the second would have taken the first. A default spread that must hold is such a rule, and any pod without spreads of its
+  own may have it: Services and controllers, which decide that, are not listed before there is something to plan.
+
+A pod with a nominated node implies nothing: the scheduler makes room for it by preemption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.model.pod import DO_NOT_SCHEDULE, Owner, Pod, PodSpec
+from core.model.snapshot import Options
+from core.model.values.taints import DISRUPTED
+
+# Classifies a pod: the only place that decides which pods wait for a node and which move when their node goes.
+#
+# Each predicate is Karpenter's of that name (`IsProvisionable`, `IsReschedulable`, `IsEvictable`, `IsWaitingEviction`).
+# "yes" and "no" in the table hold whatever else is true of the pod; an empty cell decides nothing.
+#
+# | the pod                                             | pending | reschedulable | evictable | drainable |
+# | --------------------------------------------------- | ------- | ------------- | --------- | --------- |
+# | is bound to a node                                  | no      |               |           |           |
+# | is nominated for a node (preemption makes it room)  | no      |               |           |           |
+# | has scheduling gates                                | no      |               |           |           |
+# | is not marked unschedulable, in a live cluster      | no      |               |           |           |
+# | belongs to a DaemonSet                              | no      | no            |           |           |
+# | is the mirror of a static pod                       | no      | no            | no        | no        |
+# | has finished (Failed, Succeeded)                    | no      | no            | no        | no        |
+# | is being deleted                                    | no      | no            | no        |           |
+# | … by a StatefulSet, which waits for its end         | no      | yes           | no        |           |
+# | … and is past its end by more than `STUCK_AFTER`    | no      |               | no        | no        |
+# | tolerates the disrupted taint                       |         |               | no        | no        |
+# | has karpenter.sh/do-not-disrupt in force            |         |               | no        |           |
+#
+# `scheduler_verdict` says which pods that the scheduler has not tried count as marked.
+# Karpenter counts a finished or deleted pod as pending while it is marked; no node is launched for one here.
+# `disruption_budgets` decides whether a PodDisruptionBudget lets an evictable pod go.
+
+
+STUCK_AFTER: Final = timedelta(minutes=1)
+"""How long after its grace period a pod no longer blocks its node (Karpenter)."""
+
+
+def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
+    """Whether the pod waits for a node.
+
+    Args:
+        pod: The pod.
+        requires_mark: Whether the scheduler must have marked it unschedulable first.
+    """
+    unbound = not pod.node_name and not pod.nominated_node_name and not pod.is_gated
+    waits = unbound and pod.phase == "Pending" and not pod.is_terminating
+    movable = waits and not (pod.owners and (pod.is_daemon or pod.is_static))
+    return movable and (pod.is_marked_unschedulable or not requires_mark)
+
+
+def is_reschedulable(pod: Pod) -> bool:
+    """Whether the pod, or its successor, needs a new place when its node goes."""
+    lives = pod.is_active or (pod.is_stateful and pod.is_terminating and not pod.is_terminal)
+    return lives and not pod.is_daemon and not pod.is_static
+
+
+def reschedulable(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Return those of the pods that need a new place when their node goes."""
+    return tuple(pod for pod in pods if is_reschedulable(pod))
+
+
+def is_evictable(pod: Pod, now: datetime) -> bool:
+    """Whether a drain evicts the pod through the eviction API; budgets are a separate question."""
+    return pod.is_active and not pod.is_static and not _tolerates_drain(pod) and not pod.blocks_disruption(now)
+
+
+def is_drainable(pod: Pod, now: datetime) -> bool:
+    """Whether the pod must have left before its node goes."""
+    if pod.is_terminal or pod.is_static or _tolerates_drain(pod):
+        return False
+    return pod.deleted_at is None or now < pod.deleted_at + STUCK_AFTER
+
+
+def _tolerates_drain(pod: Pod) -> bool:
+    return any(toleration.tolerates(DISRUPTED) for toleration in pod.spec.tolerations)
+
+
+SPECS_MAX: Final = 100
+"""The most specs that others are compared with: thousands of pods that select different nodes would be compared in pairs."""
+
+_Signature = tuple[str, Owner, frozenset[tuple[str, str]], bytes]
+"""Namespace, controller, labels and spec: the scheduler cannot tell pods apart that have all of them in common."""
+
+
+def mark_untried_pods(pods: Iterable[Pod], options: Options) -> tuple[Pod, ...]:
+    """Return the pods in their order; mark an untried one unschedulable if the scheduler's verdict on another implies it.
+
+    Args:
+        pods: Pods of any phase.
+        options: They have the default spreads, which pods without their own may have.
+    """
+    pods = tuple(pods)
+    reported = [pod for pod in pods if is_pending(pod, requires_mark=True)]
+    if not reported:
+        return pods
+    verdicts = _Verdicts(reported, may_have_defaults=options.requires_default_spreads)
+    return tuple(_marked(pod) if _is_untried(pod) and verdicts.imply(pod) else pod for pod in pods)
+
+
+class _Verdicts:
+    """What the pods that the scheduler could not place say about others."""
+
+    def __init__(self, reported: Sequence[Pod], *, may_have_defaults: bool) -> None:
+        self._may_have_defaults = may_have_defaults
+        self._specs: list[PodSpec] = []
+        self._known: dict[int, bool] = {}
+        self._contents: dict[int, bytes] = {}
+        self._signatures = {self._signature(pod) for pod in reported} - {None}
+        for spec in {self._content(pod.spec): pod.spec for pod in reported}.values():
+            self._add_spec(spec)
+
+    def imply(self, pod: Pod) -> bool:
+        """Whether the scheduler cannot place the pod, either."""
+        return self._fails(pod.spec) or self._signature(pod) in self._signatures
+
+    def _signature(self, pod: Pod) -> _Signature | None:
+        """Return what the pod has in common with its equals; None for a pod without a controller, which has none."""
+        owner = next((owner for owner in pod.owners if owner.is_controller), None)
+        if owner is None:
+            return None
+        return pod.namespace, owner, frozenset(pod.labels.items()), self._content(pod.spec)
+
+    def _content(self, spec: PodSpec) -> bytes:
+        """Return bytes that equal specs have in common; remembered by identity, as the pods of a workload share the spec."""
+        found = self._contents.get(id(spec))
+        if found is None:
+            found = self._contents[id(spec)] = msgspec.json.encode(spec, order="sorted")
+        return found
+
+    def _add_spec(self, spec: PodSpec) -> None:
+        """Keep only the least demanding specs; of those that cannot be compared, at most `SPECS_MAX`."""
+        has_default = self._may_have_defaults and not spec.spreads
+        if len(self._specs) >= SPECS_MAX or has_default or not _depends_on_nodes_alone(spec):
+            return
+        if not any(_demands_no_less(spec, other) for other in self._specs):
+            self._specs = [other for other in self._specs if not _demands_no_less(other, spec)]
+            self._specs.append(spec)
+
+    def _fails(self, spec: PodSpec) -> bool:
+        """Whether it demands no less than a pod that failed."""
+        found = self._known.get(id(spec))
+        if found is None:
+            found = self._known[id(spec)] = any(_demands_no_less(spec, other) for other in self._specs)
+        return found
+
+
+def _depends_on_nodes_alone(spec: PodSpec) -> bool:
+    """Whether a node's labels, taints and free resources alone decide if it takes the pod."""
+    spreads = any(spread.when_unsatisfiable == DO_NOT_SCHEDULE for spread in spec.spreads)
+    rules = (spec.affinity, spec.anti_affinity, spec.host_ports, spec.volumes, spec.resource_claims, spec.workload)
+    return not spreads and not any(rules) and not spec.problem
+
+
+def _demands_no_less(spec: PodSpec, other: PodSpec) -> bool:
+    """Whether each node that would take a pod with the spec would take one with the other, and neither preempts more."""
+    return (
+        (spec.scheduler_name, spec.priority, spec.priority_class)
+        == (other.scheduler_name, other.priority, other.priority_class)
+        and all(spec.requests.get(resource, 0) >= amount for resource, amount in other.requests.items())
+        and all(requirement in spec.node_selector for requirement in other.node_selector)
+        and other.required_terms in ((), spec.required_terms)
+        and all(toleration in other.tolerations for toleration in spec.tolerations)
+    )
+
+
+def _is_untried(pod: Pod) -> bool:
+    return not pod.is_marked_unschedulable and is_pending(pod, requires_mark=False)
+
+
+def _marked(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, is_marked_unschedulable=True)

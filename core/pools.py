@@ -1,0 +1,357 @@
+"""Applies NodeOverlays, the user's own prices and capacities, to the catalogue of one NodePool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from itertools import groupby
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.errors import InvalidInputError
+from core.interpreter import ByIdentity
+from core.model.catalogue import InstanceType, Offering
+from core.model.node_pool import PER_MILLE, NodePool
+from core.model.snapshot import NodeOverlay, Snapshot
+from core.model.values.quantity import NANODOLLARS, PPM
+from core.model.values.requirements import Requirement, Requirements
+
+# Prices of running nodes by their labels.
+
+
+def type_of(node_labels: Mapping[str, str], types: Mapping[str, InstanceType]) -> InstanceType | None:
+    """Return the instance type that the labels name, None if it is not among the types."""
+    return types.get(node_labels.get(labels.INSTANCE_TYPE, ""))
+
+
+def node_price(node_labels: Mapping[str, str], instance_type: InstanceType | None) -> int:
+    """Return a running node's price in nano-dollars per hour: that of its offering; 0 if unknown."""
+    place = (node_labels.get(labels.ZONE), node_labels.get(labels.CAPACITY_TYPE))
+    offered = instance_type.offerings if instance_type is not None else ()
+    return min((o.price for o in offered if (o.zone, o.capacity_type) == place), default=0)
+
+
+_Subject = tuple[int, int, int | str]
+_Bought = list[tuple[int, Requirements]]
+
+
+def agreeing(
+    overlays: Iterable[NodeOverlay],
+    pools: Iterable[tuple[Iterable[InstanceType], Requirements]],
+    keys: frozenset[str],
+) -> tuple[NodeOverlay, ...]:
+    """Return the effective overlays, by descending weight, ties by descending name.
+
+    If two overlays of equal weight set the same offering's price or the same resource of a type, only the first is effective;
+    the other is ignored entirely, in every NodePool (Karpenter).
+
+    Args:
+        overlays: Every overlay.
+        pools: For each NodePool, its types and its template (as in `overlaid`).
+        keys: Labels that some type carries.
+    """
+    ordered = sorted(sorted(overlays, key=lambda o: o.name, reverse=True), key=lambda o: -o.weight)
+    offers = _offers(pools, keys) if len(ordered) > 1 else {}
+    found: list[NodeOverlay] = []
+    for _, alike in groupby(ordered, key=lambda o: o.weight):
+        group = list(alike)
+        taken: set[_Subject] = set()
+        for overlay in group:
+            subjects = set(_subjects(overlay, offers)) if len(group) > 1 else set()
+            if taken.isdisjoint(subjects):
+                taken |= subjects
+                found.append(overlay)
+    return tuple(found)
+
+
+def overlaid(
+    types: Iterable[InstanceType], overlays: Iterable[NodeOverlay], template: Requirements, keys: frozenset[str]
+) -> tuple[InstanceType, ...]:
+    """Return the types with a NodePool's overlays applied; for each offering's price and each resource the first match counts.
+
+    Args:
+        types: Types of the catalogue.
+        overlays: The effective overlays, in order (`agreeing`).
+        template: The NodePool's requirements, labels and name. The value of a label that it leaves open is unknown before the
+            launch, so no overlay can depend on it.
+        keys: Labels that some type carries; a type without one does not have it.
+    """
+    ordered = tuple(overlays)
+    if not ordered:
+        return tuple(types)
+    certain = _certain(template, keys)
+    return tuple(_overlaid_type(one, ordered, certain, keys) for one in types)
+
+
+def adjusted_price(price: int, overlay: NodeOverlay) -> int:
+    """Return a price in nano-dollars after an overlay: replaced, or changed by an amount or a percentage; at least zero.
+
+    Raises:
+        InvalidInputError: If the adjustment is not a number.
+    """
+    if overlay.price is not None:
+        return overlay.price
+    text = overlay.price_adjustment or "+0"
+    try:
+        if text.endswith("%"):
+            moved = Decimal(price) * (1 + Decimal(text[:-1]) / 100)
+        else:
+            moved = Decimal(price) + Decimal(text) * NANODOLLARS
+    except InvalidOperation as error:
+        subject = f"NodeOverlay {overlay.name}"
+        problem = f"{text!r} is neither an amount nor a percentage"
+        raise InvalidInputError(problem, subject=subject, field="spec.priceAdjustment") from error
+    return max(0, int(moved.to_integral_value(rounding=ROUND_HALF_EVEN)))
+
+
+def _overlaid_type(
+    instance_type: InstanceType, overlays: Iterable[NodeOverlay], template: Requirements, keys: frozenset[str]
+) -> InstanceType:
+    bought = _bought(instance_type, template, keys)
+    prices: dict[int, int] = {}
+    capacity: dict[str, int] = {}
+    for overlay in overlays:
+        met = _met(overlay, bought)
+        if not met:
+            continue
+        capacity.update({name: amount for name, amount in overlay.capacity.items() if name not in capacity})
+        if _speaks_of_prices(overlay):
+            for index in met:
+                prices.setdefault(index, adjusted_price(instance_type.offerings[index].price, overlay))
+    if not prices and not capacity:
+        return instance_type
+    offerings = tuple(
+        msgspec.structs.replace(o, price=prices.get(i, o.price)) for i, o in enumerate(instance_type.offerings)
+    )
+    return msgspec.structs.replace(instance_type, offerings=offerings, capacity={**instance_type.capacity, **capacity})
+
+
+def _offers(
+    pools: Iterable[tuple[Iterable[InstanceType], Requirements]], keys: frozenset[str]
+) -> dict[tuple[int, int], _Bought]:
+    """Return (NodePool, type that it may launch) by position → its available offerings."""
+    found: dict[tuple[int, int], _Bought] = {}
+    for pool, (types, template) in enumerate(pools):
+        certain = _certain(template, keys)
+        for position, instance_type in enumerate(types):
+            if certain.conflict(_own(instance_type, keys)) is None:
+                found[pool, position] = _bought(instance_type, certain, keys)
+    return found
+
+
+def _subjects(overlay: NodeOverlay, offers: Mapping[tuple[int, int], _Bought]) -> Iterator[_Subject]:
+    """Return what the overlay applies to: (NodePool, type, offering or resource) by position and name."""
+    for (pool, position), bought in offers.items():
+        met = _met(overlay, bought)
+        if _speaks_of_prices(overlay):
+            yield from ((pool, position, index) for index in met)
+        if met:
+            yield from ((pool, position, name) for name in overlay.capacity)
+
+
+def _certain(template: Requirements, keys: frozenset[str]) -> Requirements:
+    known = labels.WELL_KNOWN | keys
+    return template.without(*(key for key, asked in template.items() if key not in known and len(asked.values) != 1))
+
+
+def _speaks_of_prices(overlay: NodeOverlay) -> bool:
+    return overlay.price is not None or overlay.price_adjustment is not None
+
+
+def _bought(instance_type: InstanceType, template: Requirements, keys: frozenset[str]) -> _Bought:
+    """Return the offerings that the NodePool may launch, by position, with all labels of their nodes."""
+    offered = template.merged(_own(instance_type, keys).values())
+    return [(i, _at(offered, o)) for i, o in enumerate(instance_type.offerings) if _may_buy(template, o)]
+
+
+def _met(overlay: NodeOverlay, bought: _Bought) -> list[int]:
+    asked = Requirements(overlay.requirements)
+    return [index for index, offered in bought if offered.compatible(asked)]
+
+
+def _own(instance_type: InstanceType, keys: frozenset[str]) -> Requirements:
+    """Return the labels that every node of the type has, and those that none has."""
+    own = [Requirement.one_of(key, *values) for key, values in instance_type.labels.items()]
+    own.append(Requirement.one_of(labels.INSTANCE_TYPE, instance_type.name))
+    missing = [Requirement.one_of(key) for key in sorted(keys - set(instance_type.labels))]
+    return Requirements((*own, *missing))
+
+
+def _may_buy(template: Requirements, offering: Offering) -> bool:
+    """Whether the NodePool admits the zone and capacity type; overlays for other offerings do not apply to its nodes."""
+    asked = ((template.get(key), own) for key, own in offering.requirements().items())
+    return all(required is None or required.has(*own.values) for required, own in asked)
+
+
+def _at(offered: Requirements, offering: Offering) -> Requirements:
+    return offered.merged(offering.requirements().values())
+
+
+# The properties that a NodePool's template gives to every node of the pool.
+
+
+SIMULATED = (labels.REGISTERED, labels.INITIALIZED)
+"""Labels that a node gets while it boots: pods may select them, claims do not carry them."""
+
+
+def template_labels(pool: NodePool) -> dict[str, str]:
+    """Labels that every node of the pool carries."""
+    own = {**pool.labels, labels.NODEPOOL: pool.name}
+    if pool.node_class.name:
+        own[f"{pool.node_class.group}/{pool.node_class.kind.lower()}"] = pool.node_class.name
+    return own
+
+
+def template_requirements(pool: NodePool) -> Requirements:
+    """Return the requirements on every node of the pool: the template's requirements and labels."""
+    return Requirements(template_parts(pool))
+
+
+def template_parts(pool: NodePool) -> tuple[Requirement, ...]:
+    """Return the same requirements separately: several may concern one label."""
+    fixed = [Requirement.one_of(key, value) for key, value in template_labels(pool).items()]
+    fixed += [Requirement.one_of(key, "true") for key in SIMULATED]
+    return (*pool.requirements, *fixed)
+
+
+# Prices of NodePools whose nodes run on dedicated hardware.
+
+
+def is_dedicated(pool: NodePool) -> bool:
+    """Whether the NodePool excludes shared hardware."""
+    tenancy = template_requirements(pool).get(labels.TENANCY)
+    return tenancy is not None and not tenancy.has(labels.SHARED_TENANCY)
+
+
+def surcharged(found: InstanceType, ppm: int) -> InstanceType:
+    """Return the type at prices that are higher by these millionths; places in reservations stay paid for."""
+    return msgspec.structs.replace(found, offerings=tuple(_surcharged(one, ppm) for one in found.offerings))
+
+
+def _surcharged(offering: Offering, ppm: int) -> Offering:
+    if offering.capacity_type == labels.RESERVED:
+        return offering
+    return msgspec.structs.replace(offering, price=offering.price * (PPM + ppm) // PPM)
+
+
+# Instance types of a NodePool, at the prices that its decisions use.
+
+
+SNAPSHOTS_REMEMBERED: Final = 4
+POOLS_REMEMBERED: Final = 16
+TYPES_REMEMBERED: Final = 2_000
+
+
+class PoolTypes:
+    """The types that each NodePool of a snapshot may launch: the catalogue after feature gates, NodeOverlays and price changes.
+
+    Launches and disruption use it too, so a node has the same price when it is launched and when it is replaced.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._keys = snapshot.catalogue.label_keys()
+        self._pools = {pool.name: pool for pool in snapshot.node_pools}
+        self._known: dict[str, tuple[InstanceType, ...]] = {}
+        self._by_name: dict[tuple[str, str], dict[str, InstanceType]] = {}
+        self._classes: dict[str, tuple[InstanceType, ...]] = {}
+        self._agreeing: tuple[NodeOverlay, ...] | None = None
+
+    def of(self, pool: str, node_class: str = "") -> tuple[InstanceType, ...]:
+        """Return the types of a NodePool by name; if it is gone or has another EC2NodeClass, the catalogue's for that class."""
+        known = self._pools.get(pool)
+        if known is None or (node_class and known.node_class.name != node_class):
+            return self._of_class(node_class)
+        if pool not in self._known:
+            self._known[pool] = self._compute(self._pools[pool])
+        return self._known[pool]
+
+    def by_name(self, pool: str, node_class: str = "") -> Mapping[str, InstanceType]:
+        """Return the types of `of`, by name."""
+        known = self._by_name.get((pool, node_class))
+        if known is None:
+            known = self._by_name[pool, node_class] = {one.name: one for one in self.of(pool, node_class)}
+        return known
+
+    def _compute(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        types = self._bare(pool)
+        if self._snapshot.options.feature_gates.node_overlay:
+            types = _overlaid_for(self._overlays(), template_requirements(pool), self._keys).of(types)
+        surcharge, factors = self._snapshot.options.dedicated_ppm, pool.price_factors
+        if surcharge:
+            types = tuple(surcharged(one, surcharge) for one in types) if is_dedicated(pool) else types
+        if not factors:
+            return types
+        return tuple(_weighed(one, factors.get(one.name.partition(".")[0], PER_MILLE)) for one in types)
+
+    def _bare(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        return self._of_class(pool.node_class.name)
+
+    def _of_class(self, node_class: str) -> tuple[InstanceType, ...]:
+        types = self._snapshot.catalogue.types_for(node_class)
+        if self._snapshot.options.feature_gates.reserved_capacity:
+            return types
+        if node_class not in self._classes:
+            self._classes[node_class] = tuple(_unreserved(one) for one in types)
+        return self._classes[node_class]
+
+    def _overlays(self) -> tuple[NodeOverlay, ...]:
+        """The effective overlays, determined over all NodePools together."""
+        if self._agreeing is None:
+            pools = self._snapshot.node_pools
+            offers = ((self._bare(pool), template_requirements(pool)) for pool in pools)
+            self._agreeing = agreeing(self._snapshot.overlays, offers, self._keys)
+        return self._agreeing
+
+
+class _Overlaid:
+    """Types under NodeOverlays for one NodePool, each computed once and cached across snapshots.
+
+    A catalogue with thousands of offerings takes a third of a second.
+    """
+
+    def __init__(self, overlays: tuple[NodeOverlay, ...], template: Requirements, keys: frozenset[str]) -> None:
+        self.subject = overlays, template, keys
+        self._one = ByIdentity(self._compute, size=TYPES_REMEMBERED)
+
+    def of(self, types: Iterable[InstanceType]) -> tuple[InstanceType, ...]:
+        """The types with the overlays that apply to the NodePool."""
+        return tuple(map(self._one, types))
+
+    def _compute(self, one: InstanceType) -> InstanceType:
+        return overlaid((one,), *self.subject)[0]
+
+
+_overlaid: list[_Overlaid] = []
+
+
+def _overlaid_for(overlays: tuple[NodeOverlay, ...], template: Requirements, keys: frozenset[str]) -> _Overlaid:
+    subject = overlays, template, keys
+    found = next((known for known in _overlaid if known.subject == subject), None)
+    if found is None:
+        found = _Overlaid(*subject)
+        _overlaid.insert(0, found)
+        del _overlaid[POOLS_REMEMBERED:]
+    return found
+
+
+pool_types: Final = ByIdentity(PoolTypes, size=SNAPSHOTS_REMEMBERED)
+"""The types of a snapshot's NodePools."""
+
+
+def _weighed(instance_type: InstanceType, factor: int) -> InstanceType:
+    if factor == PER_MILLE:
+        return instance_type
+    offerings = tuple(msgspec.structs.replace(o, price=o.price * factor // PER_MILLE) for o in instance_type.offerings)
+    return msgspec.structs.replace(instance_type, offerings=offerings)
+
+
+def _unreserved(instance_type: InstanceType) -> InstanceType:
+    kept = tuple(o for o in instance_type.offerings if o.capacity_type != labels.RESERVED)
+    return (
+        msgspec.structs.replace(instance_type, offerings=kept)
+        if len(kept) < len(instance_type.offerings)
+        else instance_type
+    )

@@ -1,1 +1,0 @@
-"""Determines what NodePools may launch and at which prices, for planning, launching and disruption alike."""

@@ -1,0 +1,183 @@
+"""Reasons why a pod stays without a place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from core.reasons.code import ReasonCode
+
+# Reasons why a pod is not bound to the node that was launched for it, and is left to kube-scheduler or to a later turn.
+
+
+class BindingReason(ReasonCode):
+    """Why our functions do not bind a pod."""
+
+    LEFT_TO_SCHEDULER = (
+        "LeftToScheduler",
+        "The pod has a volume, a device, a scheduling gate, a pod group or another scheduler, so it is left to the scheduler.",
+    )
+    UNTOLERATED_TAINT = ("UntoleratedTaint", "The pod does not tolerate a taint of the node.")
+    NODE_AFFINITY = ("NodeAffinity", "The pod's node selector or node affinity does not admit the node.")
+    NO_ROOM = ("NoRoom", "The node has too little of a resource left: other pods were bound first.")
+    HOST_PORT_TAKEN = ("HostPortTaken", "A pod on the node already uses the host port.")
+    TOPOLOGY_SPREAD = ("TopologySpread", "The pod's topology spread waits for pods on other nodes.")
+    POD_AFFINITY = ("PodAffinity", "The pod waits for the pods that its affinity selects.")
+    POD_ANTI_AFFINITY = ("PodAntiAffinity", "The pod's anti-affinity, or that of a running pod, excludes the node.")
+    OUTRANKED = ("Outranked", "A waiting pod of higher priority would fit on the node.")
+    SMALLER_THAN_PLANNED = (
+        "SmallerThanPlanned",
+        "The node has less capacity than planned, so kube-scheduler chooses its pods.",
+        "Compare the node's allocatable with its NodeClaim; the kubelet's reservations may be larger than assumed.",
+    )
+    BINDING_REFUSED = (
+        "BindingRefused",
+        "The API server refused several bindings, so the claim's other pods are left to kube-scheduler.",
+        "Read the message: the cause is a webhook, or a missing permission (create on pods/binding).",
+    )
+    HELD_TOO_LONG = ("HeldTooLong", "The pod could not be bound in time, so the node is opened without it.")
+
+
+class PodReason(ReasonCode):
+    """Code of `unschedulable[].reason`, in the order of `diagnosis`: later codes mean that the pod came nearer to a place."""
+
+    NO_NODE_POOL = (
+        "NoNodePool",
+        "No NodePool may launch nodes for pods: there is none, or none is ready, dynamic and valid.",
+        "Create a NodePool, or read the conditions of those that exist.",
+    )
+    INVALID_POD = (
+        "InvalidPod",
+        "A field of the pod is unreadable, or selects nodes by an impossible label; the message names the field.",
+        "Correct the field in the pod's template.",
+    )
+    OPTED_OUT = (
+        "OptedOut",
+        "The pod requires nodes without the label karpenter.sh/nodepool, which no NodePool launches.",
+        "Nothing, if another system launches nodes for it; otherwise remove that term from its node affinity.",
+    )
+    RESTRICTED_LABEL = (
+        "RestrictedLabel",
+        "The pod selects nodes by a restricted label, which users may neither set nor select.",
+        "Select by a well-known label or one of your own.",
+    )
+    UNSUPPORTED_AFFINITY = (
+        "UnsupportedAffinity",
+        "Every alternative of the required node affinity uses matchFields or is empty.",
+        "Write the affinity with matchExpressions.",
+    )
+    UNSUPPORTED_RESOURCE_CLAIM = (
+        "UnsupportedResourceClaim",
+        "The pod has resource claims (DRA), which are not supported.",
+        "Run it on existing nodes, or request an extended resource of a device plugin.",
+    )
+    VOLUME_CLAIM_MISSING = (
+        "VolumeClaimMissing",
+        "A PersistentVolumeClaim that the pod uses does not exist.",
+        "Create the claim in the pod's namespace.",
+    )
+    VOLUME_CLAIM_LOST = (
+        "VolumeClaimLost",
+        "A PersistentVolumeClaim that the pod uses has lost its volume.",
+        "Restore the volume, or replace the claim.",
+    )
+    VOLUME_CLAIM_TERMINATING = (
+        "VolumeClaimTerminating",
+        "A PersistentVolumeClaim or volume that the pod uses is being deleted.",
+        "Wait for the deletion to end, then create it again.",
+    )
+    VOLUME_CLAIM_UNBOUND = (
+        "VolumeClaimUnbound",
+        "A PersistentVolumeClaim of the pod is unbound and has to be bound first.",
+        "Check the provisioner of its StorageClass; with volumeBindingMode WaitForFirstConsumer it need not be bound first.",
+    )
+    VOLUME_MISSING = (
+        "VolumeMissing",
+        "A claim is bound to a PersistentVolume that does not exist.",
+        "Restore the volume, or replace the claim.",
+    )
+    STORAGE_CLASS_MISSING = (
+        "StorageClassMissing",
+        "A claim names a StorageClass that does not exist, or names none and there is no default.",
+        "Create the StorageClass, or make one the default.",
+    )
+    VOLUMES_DISAGREE = (
+        "VolumesDisagree",
+        "No node can attach all volumes of the pod: they are in different places.",
+        "Move the volumes to one zone.",
+    )
+    TAINT_NOT_TOLERATED = (
+        "TaintNotTolerated",
+        "Every NodePool that could run the pod has a taint that the pod does not tolerate.",
+        "Add a toleration to the pod, or a NodePool without the taint.",
+    )
+    REQUIREMENT_NOT_MET = (
+        "RequirementNotMet",
+        "No NodePool has instance types with the labels that the pod requires.",
+        "Loosen the pod's node selector or affinity, or the requirements of a NodePool.",
+    )
+    NO_OFFERING_FITS = (
+        "NoOfferingFits",
+        "No instance type that the pod may use is large enough for it and the DaemonSets' pods.",
+        "Lower the pod's requests, or allow larger instance types in a NodePool.",
+    )
+    NO_OFFERING_AVAILABLE = (
+        "NoOfferingAvailable",
+        "Suitable instance types exist, but none of their offerings is available where the pod may run.",
+        "Wait some minutes: refused offerings are retried. More zones, types or capacity types help sooner.",
+    )
+    LAUNCH_DENIED = (
+        "LaunchDenied",
+        "EC2 denies launches from the EC2NodeClass: a permission, a quota, or something that the class names.",
+        "Follow the advice in the message, or in condition LaunchDenied of the NodePool and EC2NodeClass.",
+    )
+    HOST_PORT_TAKEN = (
+        "HostPortTaken",
+        "A DaemonSet's pod uses the host port on every node that could be launched.",
+        "Give the pod or the DaemonSet another host port.",
+    )
+    ATTACH_LIMIT = (
+        "AttachLimit",
+        "No instance type can attach as many volumes as the pod has.",
+        "Spread the volumes over more pods, or allow instance types that attach more.",
+    )
+    LIMIT_REACHED = (
+        "LimitReached",
+        "A new node could run the pod, but the limits of the NodePool have no room for one.",
+        "Raise spec.limits of the NodePool, or wait until other nodes of it are gone.",
+    )
+    QUOTA_REACHED = (
+        "QuotaReached",
+        "A new node could run the pod, but a vCPU quota of EC2 has no room for one; the message has its code.",
+        "Request an increase in Service Quotas, or allow another capacity type or other families in the NodePool.",
+    )
+    NO_FREE_ADDRESS = (
+        "NoFreeAddress",
+        "A new node could run the pod, but no subnet of the EC2NodeClass has a free address where the pod may run.",
+        "Free addresses in the subnets that the message names, or let subnetSelectorTerms find further subnets.",
+    )
+    MIN_VALUES_NOT_MET = (
+        "MinValuesNotMet",
+        "Too few instance types remain to meet the minValues of the NodePool.",
+        "Lower minValues, or allow more instance types in the NodePool.",
+    )
+    TOPOLOGY_SPREAD = (
+        "TopologySpread",
+        "Every possible place would violate a topology spread constraint.",
+        "Allow more zones in a NodePool, or raise maxSkew.",
+    )
+    POD_AFFINITY = (
+        "PodAffinity",
+        "No possible place is near the pods that its affinity requires.",
+        "Check that those pods run, and where; a zone without capacity for this pod cannot be chosen.",
+    )
+    POD_ANTI_AFFINITY = (
+        "PodAntiAffinity",
+        "Every possible place is near pods that its anti-affinity excludes.",
+        "Allow more zones in a NodePool, or make the anti-affinity preferred instead of required.",
+    )
+
+
+RANK: Final[Mapping[str, int]] = MappingProxyType({code: rank for rank, code in enumerate(PodReason)})
+"""Code → how near the pod came to a place."""

@@ -1,0 +1,153 @@
+"""Reasons concerning a function's own run, and failed calls."""
+
+from __future__ import annotations
+
+from core.reasons.code import ReasonCode
+
+# Reasons concerning a disruption command.
+
+
+class CommandReason(ReasonCode):
+    """Why a command is abandoned, postponed or not begun."""
+
+    CANDIDATES_GONE = ("CandidatesGone", "Its nodes are already gone.")
+    STALE = (
+        "Stale",
+        "It could not be validated in time.",
+        "If this happens often, check the duration of `execute`.",
+    )
+    TIMEOUT = ("Timeout", "Its replacements were not ready in time.", "Find out why the replacements did not join.")
+    REPLACEMENT_LOST = ("ReplacementLost", "A replacement could not be launched or is gone.")
+    VALIDATION_FAILED = (
+        "ValidationFailed",
+        "It no longer holds when validated before its start; the message says why.",
+    )
+    LEFT_OUT = (
+        "LeftOut",
+        "A node of it may no longer go, so its other nodes go without this one; the message says why.",
+    )
+    FAILED_BEFORE = (
+        "FailedBefore",
+        "The same command recently failed validation; it is postponed, longer each time.",
+    )
+    BUDGET_SPENT = ("BudgetSpent", "Other nodes have used up the NodePools' budgets.")
+    LIMIT_REACHED = (
+        "LimitReached",
+        "The limits of a NodePool leave no room for its replacements.",
+        "Raise spec.limits of the NodePool: a replacement runs beside the old node for a while.",
+    )
+    COMMAND_PENDING = ("CommandPending", "Another command has to be validated first.")
+    ALREADY_DECIDED = ("AlreadyDecided", "An earlier attempt of this run stored it.")
+    AWAITS_APPROVAL = (
+        "AwaitsApproval",
+        "It waits for a person's approval.",
+        "Run `fleetwright approve ID --cluster NAME`; without approval it lapses after a day.",
+    )
+    APPROVED = ("Approved", "A person approved it.")
+    REJECTED = ("Rejected", "A person rejected it; its nodes are not proposed again until it would have expired.")
+    PROPOSAL_LAPSED = (
+        "ProposalLapsed",
+        "It waited for approval and no longer holds; the message says why.",
+        "Nothing: commands that hold now are proposed again.",
+    )
+    APPROVAL_EXPIRED = (
+        "ApprovalExpired",
+        "It did not begin within a day, without approval or with closed budgets; it is proposed again if it still holds.",
+        "Approve or reject it, or raise the bounds of `approveAbove*`.",
+    )
+    COMMAND_REFUSED = ("CommandRefused", "It has too many pods: the table stores no row of this size.")
+
+
+class RunReason(ReasonCode):
+    """Why work was skipped, or what was repaired."""
+
+    PLANNER_BUSY = ("PlannerBusy", "Another run is planning; this one tries again.")
+    NODES_UNDER_WAY = ("NodesUnderWay", "A node is being launched for each waiting pod, so nothing is planned.")
+    IMPROVEMENT_FAILED = (
+        "ImprovementFailed",
+        "The search for cheaper nodes failed; the plan without it is carried out.",
+        "Report the error in the message: it is a defect.",
+    )
+    NOTHING_TO_DO = ("NothingToDo", "There was nothing to decide about.")
+    LEDGER_NOT_WRITTEN = (
+        "LedgerNotWritten",
+        "The decision could not be stored in the ledger, so nothing is disrupted voluntarily; launches continue.",
+        "Read the message: most often a permission on the bucket.",
+    )
+    TARGET_NOT_KEPT = (
+        "TargetNotKept",
+        "The target of the fleet could not be stored, so the next run plans a new one.",
+        "Read the message; nothing is lost but time.",
+    )
+    TIME_SHORT = ("TimeShort", "The run ended before this was done; the next run does it.")
+    CANNOT_BE_READ = (
+        "CannotBeRead",
+        "A field of the object is invalid, so the object is ignored, or its nodes are left unchanged.",
+        "Correct the field that the message names.",
+    )
+    READ_WITH_RESERVATION = (
+        "Warning",
+        "An object is used although a part of it is not understood.",
+        "Read the message.",
+    )
+    VALIDATION_FAILED = (
+        "ValidationFailed",
+        "A NodePool or EC2NodeClass is invalid; its condition says the same.",
+        "Correct the field that the message names.",
+    )
+    LAUNCH_VALIDATED = (
+        "LaunchValidated",
+        "EC2 allows launches from a new or changed EC2NodeClass; the message names the changed fields.",
+    )
+    LAUNCH_NOT_VALIDATED = (
+        "LaunchNotValidated",
+        "EC2 denies launches from a new or changed EC2NodeClass, so it is not ready and its NodePools wait.",
+        "Read EC2's message; the class is validated again after a minute, later every 15 minutes.",
+    )
+    CATALOGUE_NOT_READ = (
+        "NotRead",
+        "A part of the market could not be read; the last reading stays in use.",
+        "Read the message: most often a permission.",
+    )
+    QUOTAS_NOT_READ = (
+        "QuotasNotRead",
+        "EC2's vCPU quotas could not be read; the last usage counts for half an hour, limits for three hours, then none apply.",
+        "Read the message: most often a permission (servicequotas:ListServiceQuotas, ec2:DescribeInstances).",
+    )
+    USAGE_RECOUNTED = (
+        "UsageRecounted",
+        "A NodePool's counters differed from the sums over its claims and were corrected.",
+    )
+    BREAKER_CLOSED = ("NodePoolBreakerClosed", "A new node of the NodePool is ready, so its breaker closed.")
+
+
+class FailureReason(ReasonCode):
+    """The type of error with which a call or a piece of work failed; the message contains the other side's."""
+
+    TRANSIENT = ("TransientError", "The call was throttled, timed out or failed on the other side; it is retried.")
+    LOST_REPLY = ("LostReplyError", "The request was sent but got no answer; it is repeated.")
+    THROTTLED = ("ThrottledError", "The other side is overloaded; the call is retried later.")
+    NOT_FOUND = ("NotFoundError", "The object does not exist.")
+    CONFLICT = ("ConflictError", "Another writer changed it first; it is checked again.")
+    EVICTION_BLOCKED = ("EvictionBlockedError", "The eviction would violate a PodDisruptionBudget.")
+    DENIED = (
+        "DeniedError",
+        "The call is not permitted, exceeds a quota, or requests something impossible.",
+        "Compare the permissions of the function's role and Kubernetes group with docs/reference/permissions.md.",
+    )
+    SEVERAL_BUDGETS = (
+        "SeveralBudgetsError",
+        "More than one PodDisruptionBudget selects the pod.",
+        "Keep only one budget that selects the pod.",
+    )
+    UNREADABLE_ROW = (
+        "UnreadableRowError",
+        "A row of the table that the work needs cannot be read; the message names it and what is wrong with it.",
+        "Correct the row, or delete it.",
+    )
+    INSUFFICIENT_CAPACITY = ("InsufficientCapacityError", "Nothing could be launched.")
+    UNEXPECTED = (
+        "UnexpectedError",
+        "An unexpected error; the log has its traceback.",
+        "Report it: it is a defect.",
+    )

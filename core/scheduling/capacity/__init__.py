@@ -1,1 +1,0 @@
-"""Capacity for pods: existing nodes, NodeClaim templates and in-flight claims, less daemons and limits."""

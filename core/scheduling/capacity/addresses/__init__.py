@@ -1,1 +1,0 @@
-"""The free addresses of subnets within one plan; loaded only where a subnet has few."""

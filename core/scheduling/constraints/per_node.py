@@ -1,0 +1,266 @@
+"""Assigns places in capacity reservations: each goes to at most one claim of a plan."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from core import labels
+from core.model.pod import EBS_DRIVER, HostPort
+from core.model.values import quantity
+from core.model.values.requirements import Requirement, Requirements
+from core.reasons.pods import PodReason
+from core.scheduling.constraints.constraint import Constraint, PlanStart
+from core.scheduling.existing_node import Attachments, ExistingNode
+from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate
+from core.scheduling.pods import NO_VOLUMES, PodGroup, PodSignature, VolumeNeeds
+from core.scheduling.primitives import IMPOSSIBLE, NO_TYPES, RequirementId, TypeMask, conflict, positions
+
+# Limits how many volumes a node can attach.
+
+
+_NONE: Final[Attachments] = frozenset()
+
+
+class AttachLimits(Constraint):
+    """Counts volumes by CSI driver: on existing nodes by their CSINodes, on new ones EBS volumes by instance type.
+
+    A volume that several pods of a node use is attached once.
+    """
+
+    label = "attachments"
+    reason = PodReason.ATTACH_LIMIT
+
+    def __init__(self, start: PlanStart) -> None:
+        self._on_nodes: dict[int, Attachments] = {}
+        self._on_claims: dict[int, Attachments] = {}
+
+    @classmethod
+    def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:
+        """Whether the pods attach any volumes."""
+        return bool(volumes.attachments)
+
+    @classmethod
+    def may_move(cls, pods: PodGroup) -> bool:
+        """Only pods without volumes may move: a volume's zone decides the pod's, whether or not it is attached."""
+        return pods.volumes == NO_VOLUMES
+
+    def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
+        """Whether the limits of the pods' own drivers hold; a driver without a stated limit has none (kube-scheduler)."""
+        attached = node.attached | self._on_nodes.get(node.index, _NONE) | set(pods.volumes.attachments)
+        for driver in sorted({driver for driver, _ in pods.volumes.attachments}):
+            limit = node.attach_limits.get(driver)
+            if limit is not None and sum(1 for owner, _ in attached if owner == driver) > limit:
+                return False
+        return True
+
+    def reserve_on_node(self, node: ExistingNode, pods: PodGroup) -> None:
+        """Attach the volumes."""
+        self._on_nodes[node.index] = self._on_nodes.get(node.index, _NONE).union(pods.volumes.attachments)
+
+    def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
+        """Types that can attach the volumes of the claim's pods and these."""
+        attached = self._on_claims.get(claim.index, _NONE).union(pods.volumes.attachments)
+        return claim.template.types.room.attach_mask(sum(1 for driver, _ in attached if driver == EBS_DRIVER))
+
+    def nearest_miss(self, template: NodeClaimTemplate, mask: TypeMask, pods: PodGroup) -> str:
+        """Return the type that can attach most."""
+        types = [template.types.types[position] for position in positions(mask)]
+        limits = [(found.attach_limit, found.name) for found in types if found.attach_limit is not None]
+        if not limits:
+            return ""
+        volumes = sum(1 for driver, _ in pods.volumes.attachments if driver == EBS_DRIVER)
+        most = max(limit for limit, _ in limits)
+        name = min(name for limit, name in limits if limit == most)
+        return f"the pod has {volumes} EBS volumes, and {name} attaches {most}"
+
+    def reserve_on_claim(self, claim: InFlightClaim, pods: PodGroup) -> None:
+        """Attach the volumes."""
+        self._on_claims[claim.index] = self._on_claims.get(claim.index, _NONE).union(pods.volumes.attachments)
+
+
+# Host ports: two pods cannot open the same one on one node.
+
+
+Ports = tuple[HostPort, ...]
+
+
+class HostPorts(Constraint):
+    """Keeps pods off nodes on which their port is used by a pod, or by a DaemonSet pod that the node has yet to get."""
+
+    label = "host ports"
+    reason = PodReason.HOST_PORT_TAKEN
+
+    def __init__(self, start: PlanStart) -> None:
+        self._on_nodes: dict[int, Ports] = {}
+        self._on_claims: dict[int, Ports] = {}
+
+    @classmethod
+    def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:
+        """Whether the pods open any host ports."""
+        return bool(signature.spec.host_ports)
+
+    def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
+        """Whether the ports are free on the node."""
+        taken = (*node.ports, *self._on_nodes.get(node.index, ()))
+        return not conflict(pods.signature.spec.host_ports, taken)
+
+    def reserve_on_node(self, node: ExistingNode, pods: PodGroup) -> None:
+        """Reserve the ports."""
+        self._on_nodes[node.index] = self._on_nodes.get(node.index, ()) + pods.signature.spec.host_ports
+
+    def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
+        """Return types whose DaemonSet pods leave the ports free; none if a pod of the claim uses one."""
+        wanted = pods.signature.spec.host_ports
+        if conflict(wanted, self._on_claims.get(claim.index, ())):
+            return NO_TYPES
+        return claim.template.types.room.port_mask(wanted)
+
+    def reserve_on_claim(self, claim: InFlightClaim, pods: PodGroup) -> None:
+        """Reserve the ports."""
+        self._on_claims[claim.index] = self._on_claims.get(claim.index, ()) + pods.signature.spec.host_ports
+
+
+# Applies the limits of NodePools.
+#
+# Limits are never exceeded: each new claim is charged its largest type until it is launched.
+
+
+class NodePoolLimits(Constraint):
+    """The remaining NodePool limits of the plan.
+
+    Attributes:
+        remaining: [template], the rest of its NodePool's limits.
+    """
+
+    def __init__(self, start: PlanStart) -> None:
+        self.remaining = [limits.copy() for limits in start.limits]
+        self._start = start
+
+    def copy(self) -> NodePoolLimits:
+        """Return an independent copy of the remaining limits."""
+        return NodePoolLimits(replace(self._start, limits=self.remaining))
+
+    def launchable(self, template: NodeClaimTemplate, among: TypeMask) -> TypeMask:
+        """Return types that fit the remaining limits."""
+        limits = self.remaining[template.index]
+        return limits.mask(template.types, among) if limits.left else among
+
+    def open(self, claim: InFlightClaim) -> None:
+        """Charge the limits for the largest type that the claim may become."""
+        limits, types = self.remaining[claim.template.index], claim.template.types
+        if limits.left:
+            claim.charged = claim.fitting_types
+            limits.charge(types, claim.charged)
+
+    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
+        """Report the remaining limits."""
+        left = self.remaining[draft.template.index].left
+        spent = ", ".join(f"{name} {quantity.render(max(0, amount), name)}" for name, amount in left.items())
+        return PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node"
+
+    def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
+        """Not if pods wait for a NodePool with limits: the greedy plan decides which pods get its last room."""
+        return not (pods_wait and self.remaining[claim.template.index].left)
+
+
+class Reservations(Constraint):
+    """The remaining places of every capacity reservation in one plan.
+
+    A claim that can use a reservation takes one place in the cheapest and is restricted to it, or a place in each of several if
+    minValues need the types of all of them. Other claims are kept out of reserved capacity, so no plan uses more places than
+    exist.
+    """
+
+    def __init__(self, start: PlanStart) -> None:
+        self._start = start
+        self._table = start.table
+        self.left: dict[str, int] = {}
+        for template in start.templates:
+            for identity, capacity in template.types.offerings.reservations.items():
+                self.left[identity] = min(capacity, self.left.get(identity, capacity))
+        unreserved = Requirements([Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))])
+        self._unreserved = start.table.intern(unreserved)
+
+    def copy(self) -> Reservations:
+        """Return an independent copy of the remaining places."""
+        other = Reservations(self._start)
+        other.left = dict(self.left)
+        return other
+
+    @property
+    def changes_drafts(self) -> bool:
+        """Whether there are any reservations."""
+        return bool(self.left)
+
+    def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
+        """Return the draft without full reservations."""
+        spent = tuple(sorted(identity for identity, left in self.left.items() if left <= 0))
+        if not spent:
+            return draft
+        others = Requirements([Requirement(labels.RESERVATION_ID, True, spent)])
+        kept_out = self._unreserved if len(spent) == len(self.left) else self._table.intern(others)
+        return draft.narrowed(self._table.narrowed(draft.reqs, asked=kept_out))
+
+    def without_any(self, draft: ClaimDraft) -> ClaimDraft:
+        """Return the draft without any reserved capacity."""
+        return draft.narrowed(self._table.narrowed(draft.reqs, asked=self._unreserved))
+
+    def choose(self, draft: ClaimDraft) -> tuple[RequirementId, tuple[str, ...]] | None:
+        """Return requirements and reservations for a new claim; no reservations if it can do without.
+
+        Return None if it needs one and there is none.
+
+        A claim with minValues does without if all reservations together have too few types.
+        """
+        identities = sorted(identity for identity, left in self.left.items() if left > 0)
+        restricted = [(self._restricted_to(draft, identity), identity) for identity in identities]
+        choices = sorted(
+            ((reserved, identity) for reserved, identity in restricted if reserved.is_possible),
+            key=lambda choice: (choice[0].price, choice[1]),
+        )
+        for reserved, identity in choices:
+            if not reserved.missing_values():
+                return reserved.reqs, (identity,)
+        several = self._several(draft, [identity for _, identity in choices])
+        if several:
+            return self._restricted_to(draft, *several).reqs, several
+        free = self.without_any(draft) if self.left else draft
+        if free.is_possible and (not choices or not free.missing_values()):
+            return free.reqs, ()
+        return (choices[0][0].reqs, (choices[0][1],)) if choices else None
+
+    def _several(self, draft: ClaimDraft, ranked: list[str]) -> tuple[str, ...]:
+        """Return a minimal selection, in order, with enough types for minValues; empty if all together have too few."""
+        if len(ranked) < 2 or self._restricted_to(draft, *ranked).missing_values():
+            return ()
+        needed = list(ranked)
+        for identity in reversed(ranked):
+            fewer = [other for other in needed if other != identity]
+            if not self._restricted_to(draft, *fewer).missing_values():
+                needed = fewer
+        return tuple(needed)
+
+    def _restricted_to(self, draft: ClaimDraft, *identities: str) -> ClaimDraft:
+        """Return the draft restricted to these reservations."""
+        reserved = self._table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
+        if reserved == IMPOSSIBLE:
+            return draft.narrowed(IMPOSSIBLE)
+        if len(identities) == 1:
+            return draft.narrowed(self._table.with_value(reserved, labels.RESERVATION_ID, identities[0]))
+        asked = self._table.intern(Requirements([Requirement.one_of(labels.RESERVATION_ID, *identities)]))
+        return draft.narrowed(self._table.narrowed(reserved, asked=asked))
+
+    def open(self, claim: InFlightClaim) -> None:
+        """Assign the claim one place in each reservation that was chosen for it."""
+        for identity in claim.reservations:
+            self.left[identity] -= 1
+
+    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
+        """Report that all places are assigned."""
+        return PodReason.NO_OFFERING_AVAILABLE, "all suitable capacity reservations are full"
+
+    def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
+        """Only claims without a reservation: the greedy plan decides who gets the places."""
+        return not claim.reservations

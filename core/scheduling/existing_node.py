@@ -1,0 +1,414 @@
+"""Existing and launching nodes, and their free room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from core import labels
+from core.model.node_pool import NodePool
+from core.model.plan import INITIALIZED
+from core.model.pod import HostPort
+from core.model.snapshot import DaemonSet, Snapshot
+from core.model.state_node import StateNode
+from core.model.values.requirements import Requirement, Requirements, requirements_of_labels
+from core.model.values.taints import Taint, Toleration, first_untolerated
+from core.scheduling.instance_types import TypeFilter
+from core.scheduling.pods import TOLERATE_PREFERENCES, PodSignatures, VolumeIndex, required_alternatives
+from core.scheduling.primitives import (
+    IMPOSSIBLE,
+    NodeMask,
+    RequirementId,
+    RequirementTable,
+    ResourceAxis,
+    ThresholdIndex,
+    TypeMask,
+    Vector,
+    bits,
+    memo,
+    minus,
+    plus,
+    positions,
+)
+
+# Daemon overhead: the DaemonSet pods that every matching node gets, and the room that they leave.
+
+
+_Load = tuple[TypeMask, Vector, tuple[HostPort, ...]]
+"""Types, and the requests and host ports of the daemons that they carry."""
+
+
+class DaemonPod(msgspec.Struct, frozen=True, eq=False):
+    """One DaemonSet's pod.
+
+    Attributes:
+        alternatives: Numbers of the node selector with each alternative of the required node affinity.
+    """
+
+    source: DaemonSet
+    requests: Vector
+    alternatives: tuple[RequirementId, ...]
+
+    @property
+    def ports(self) -> tuple[HostPort, ...]:
+        """Host ports that it takes."""
+        return self.source.spec.host_ports
+
+    def tolerates(self, taints: Iterable[Taint]) -> bool:
+        """Whether it tolerates the taints; PreferNoSchedule never keeps a daemon away."""
+        return first_untolerated(taints, (*self.source.spec.tolerations, TOLERATE_PREFERENCES)) is None
+
+    def runs_on(self, offered: Requirements, taints: Iterable[Taint], table: RequirementTable) -> bool:
+        """Whether an existing node with these labels and taints gets the pod."""
+        return self.tolerates(taints) and any(table.offers(offered, one) for one in self.alternatives)
+
+
+def daemon_pods(daemon_sets: Iterable[DaemonSet], axis: ResourceAxis, table: RequirementTable) -> tuple[DaemonPod, ...]:
+    """Return every DaemonSet's pod, by name. DaemonSets that need resource claims are left out, like pods that need them."""
+    ordered = sorted(daemon_sets, key=lambda d: (d.namespace, d.name))
+    return tuple(_daemon_pod(source, axis, table) for source in ordered if not source.spec.resource_claims)
+
+
+def _daemon_pod(source: DaemonSet, axis: ResourceAxis, table: RequirementTable) -> DaemonPod:
+    found = [table.conjunction(parts) for parts in required_alternatives(source.spec)]
+    possible = tuple(dict.fromkeys(number for number in found if number != IMPOSSIBLE))
+    return DaemonPod(source, axis.vector({"pods": 1, **source.spec.requests}), possible)
+
+
+def without_overhead(
+    types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...], daemons: tuple[DaemonPod, ...]
+) -> TypeFilter:
+    """Return the types of a NodePool less the requests of the DaemonSets' pods.
+
+    A daemon counts on every type that could run it, even if a claim is later narrowed so that it does not (Karpenter).
+    """
+    if not daemons:
+        return types
+    nothing: Vector = tuple(0 for _ in daemons[0].requests)
+    overhead = [nothing] * len(types.types)
+    ports: list[tuple[HostPort, ...]] = [()] * len(types.types)
+    for carriers, requests, taken in _loads(types, offered, taints, daemons, nothing):
+        for position in positions(carriers):
+            overhead[position], ports[position] = requests, taken
+    return types.with_overhead(overhead, ports)
+
+
+def _loads(
+    types: TypeFilter,
+    offered: RequirementId,
+    taints: tuple[Taint, ...],
+    daemons: tuple[DaemonPod, ...],
+    nothing: Vector,
+) -> list[_Load]:
+    """Return the types in sets that carry the same daemons, each with their requests and host ports."""
+    found: list[_Load] = [(types.full, nothing, ())]
+    for daemon in daemons:
+        carriers = _carriers(daemon, types, offered, taints)
+        more = [
+            (TypeMask(mask & carriers), plus(requests, daemon.requests), (*ports, *daemon.ports))
+            for mask, requests, ports in found
+        ]
+        others = [(TypeMask(mask & ~carriers), requests, ports) for mask, requests, ports in found]
+        found = [load for load in (*more, *others) if load[0]]
+    return found
+
+
+def _carriers(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:
+    mask = TypeMask(0)
+    for alternative in daemon.alternatives if daemon.tolerates(taints) else ():
+        narrowed = types.table.narrowed(offered, asked=alternative)
+        mask |= types.mask(narrowed) if narrowed != IMPOSSIBLE else 0
+    return mask
+
+
+Attachments = frozenset[tuple[str, str]]
+
+
+class ExistingNode(msgspec.Struct, frozen=True, eq=False):
+    """The initial state of one node for all plans of a snapshot.
+
+    Attributes:
+        index: Its position in the order in which nodes are tried: initialized ones first, then by name.
+        offered: Its labels as requirements, hostname included.
+        free: The room after its pods and the DaemonSet pods that it has yet to get.
+        is_leaving: Whether it is marked for deletion and offers no room.
+        is_recently_changed: Whether pods arrived or left within `consolidateAfter`: consolidation moves no pods to it.
+        is_drained_later: Whether the stored target has yet to drain it: other nodes are tried first (docs/adr/0244).
+    """
+
+    index: int
+    state: StateNode
+    offered: Requirements
+    taints: tuple[Taint, ...]
+    free: Vector
+    ports: tuple[HostPort, ...]
+    attached: Attachments
+    attach_limits: Mapping[str, int]
+    is_leaving: bool
+    is_recently_changed: bool
+    is_drained_later: bool = False
+
+    @property
+    def name(self) -> str:
+        """The node's name, or the claim's before it joins."""
+        return self.state.name
+
+    def domain(self, key: str) -> str | None:
+        """Return the node's domain along a topology key."""
+        found = self.offered.get(key)
+        return found.values[0] if found is not None and found.values else None
+
+
+class NodeRoom(msgspec.Struct, frozen=True, eq=False):
+    """The part of an `ExistingNode` that depends only on the node, its claim and its pods."""
+
+    state: StateNode
+    node_pool: str
+    offered: Requirements
+    taints: tuple[Taint, ...]
+    free: Vector
+    ports: tuple[HostPort, ...]
+    attached: Attachments
+
+
+class KnownRooms:
+    """The rooms of one snapshot's nodes, for those that the next snapshot has unchanged, as the same objects."""
+
+    def __init__(self) -> None:
+        self._basis: tuple[object, ...] = ()
+        self._rooms: dict[int, NodeRoom] = {}
+
+    def of(
+        self, states: Iterable[StateNode], basis: tuple[object, ...], room: Callable[[StateNode], NodeRoom]
+    ) -> list[NodeRoom]:
+        """Return the rooms of the next snapshot's nodes.
+
+        Args:
+            states: The nodes; one that is unchanged is the same object.
+            basis: What rooms depend on besides the nodes.
+            room: Returns the room of a node that is not known.
+        """
+        before, self._rooms = self._rooms if self._basis == basis else {}, {}
+        self._basis = basis
+        for state in states:
+            # A room keeps its state node alive, so no other has its identity.
+            self._rooms[id(state)] = before.get(id(state)) or room(state)
+        return list(self._rooms.values())
+
+
+class ExistingNodes:
+    """Builds the views of one snapshot's nodes."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        axis: ResourceAxis,
+        table: RequirementTable,
+        volumes: VolumeIndex,
+        daemons: tuple[DaemonPod, ...],
+        signatures: PodSignatures,
+    ) -> None:
+        self._snapshot = snapshot
+        self._axis = axis
+        self._table = table
+        self._volumes = volumes
+        self._daemons = daemons
+        self._have_ports = any(daemon.ports for daemon in daemons)
+        self._pools = {pool.name: pool for pool in snapshot.node_pools}
+        self._attached = _attached_volumes(snapshot, volumes)
+        self._signatures = signatures
+        self._drained_later = snapshot.drained_later
+        self._basis = (
+            axis.names,
+            snapshot.daemon_sets,
+            snapshot.volume_claims,
+            snapshot.volumes,
+            snapshot.storage_classes,
+            snapshot.attachments,
+        )
+
+    def of(self, states: Iterable[StateNode], known: KnownRooms | None) -> tuple[ExistingNode, ...]:
+        """Return every node in the order in which it is tried; `known` has rooms of an earlier snapshot, if any are kept."""
+        ordered = sorted(states, key=lambda s: (not s.is_initialized, s.name, s.claim_name))
+        rooms = map(self._room, ordered) if known is None else known.of(ordered, self._basis, self._room)
+        return tuple(self._view(index, *pair) for index, pair in enumerate(zip(ordered, rooms, strict=True)))
+
+    def _view(self, index: int, state: StateNode, room: NodeRoom) -> ExistingNode:
+        return ExistingNode(
+            index=index,
+            state=state,
+            offered=room.offered,
+            taints=room.taints,
+            free=room.free,
+            ports=room.ports,
+            attached=room.attached,
+            attach_limits=state.node.attach_limits if state.node is not None else {},
+            is_leaving=state.is_marked_for_deletion(self._snapshot),
+            is_recently_changed=_is_recently_changed(state, self._pools.get(room.node_pool), self._snapshot.now),
+            is_drained_later=state.name in self._drained_later,
+        )
+
+    def _room(self, state: StateNode) -> NodeRoom:
+        offered = _offered(state)
+        attached = {a for pod in state.pods if pod.spec.volumes for a in self._volumes.attachments(pod)}
+        return NodeRoom(
+            state=state,
+            node_pool=state.node_pool,
+            offered=offered,
+            taints=state.taints,
+            free=self._free(state, offered),
+            ports=self._ports(state, offered),
+            attached=frozenset(attached) | self._attached.get(state.name, frozenset()),
+        )
+
+    def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:
+        """Return host ports of its pods and of the DaemonSet pods that it has yet to get."""
+        taken = [port for pod in state.pods for port in pod.spec.host_ports]
+        if not self._have_ports:
+            return tuple(taken)
+        here = {(pod.namespace, owner.name) for pod in state.pods for owner in pod.owners if owner.kind == "DaemonSet"}
+        for daemon in self._daemons:
+            is_due = daemon.ports and (daemon.source.namespace, daemon.source.name) not in here
+            if is_due and daemon.runs_on(offered, state.taints, self._table):
+                taken += daemon.ports
+        return tuple(taken)
+
+    def _free(self, state: StateNode, offered: Requirements) -> Vector:
+        """Return the allocatable resources less its pods and the DaemonSet pods that it has yet to get."""
+        requests, axis, taints = self._signatures.requests, self._axis, state.taints
+        used = axis.total(requests(pod) for pod in state.pods)
+        left = minus(axis.vector(state.allocatable), used)
+        due = axis.total(d.requests for d in self._daemons if d.runs_on(offered, taints, self._table))
+        if due == axis.zero:
+            return left
+        running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)
+        return minus(left, tuple(max(0, amount) for amount in minus(due, running)))
+
+
+def _offered(state: StateNode) -> Requirements:
+    own, hostname = state.labels, state.hostname
+    if own.get(labels.HOSTNAME) == hostname:
+        return requirements_of_labels(own)
+    return Requirements.from_labels({**own, labels.HOSTNAME: hostname})
+
+
+def _is_recently_changed(state: StateNode, pool: NodePool | None, now: datetime) -> bool:
+    after = pool.disruption.consolidate_after if pool is not None else None
+    if state.claim is None or not after:
+        return False
+    initialized = state.claim.conditions.get(INITIALIZED)
+    if initialized is None or initialized.status != "True":
+        return False
+    since = state.claim.last_pod_event_at or initialized.changed_at
+    return since is not None and now - since < after
+
+
+def _attached_volumes(snapshot: Snapshot, volumes: VolumeIndex) -> dict[str, Attachments]:
+    found_on: dict[str, set[tuple[str, str]]] = {}
+    for attachment in snapshot.attachments:
+        driver = volumes.driver_of(attachment.volume_name)
+        if driver:
+            found_on.setdefault(attachment.node_name, set()).add((driver, attachment.volume_name))
+    return {node: frozenset(found) for node, found in sorted(found_on.items())}
+
+
+# Indexes the nodes of a snapshot as bit sets of their positions: one operation covers all of them.
+
+
+Tolerations = tuple[Toleration, ...]
+Domains = Mapping[str | None, NodeMask]
+"""Value of a label → the nodes that have it; None stands for nodes without the label."""
+
+
+class NodeIndex:
+    """Queries over the initial state of the nodes; the same for all plans of a snapshot.
+
+    Attributes:
+        nodes: The nodes, by position.
+        leaving: Nodes that are leaving and offer no room.
+        recently_changed: Nodes whose pods changed within `consolidateAfter`.
+        drained_later: Nodes that the stored target has yet to drain.
+        values: Label key → its value on each node, None if the node has none.
+        domains: Label key → its values, each with its nodes.
+        suitable: Requirement alternatives and tolerations → staying nodes whose taints are tolerated and whose labels meet any
+            of the alternatives.
+    """
+
+    def __init__(self, nodes: Sequence[ExistingNode], table: RequirementTable) -> None:
+        self.nodes = nodes
+        self._all = _every(nodes)
+        self.leaving = NodeMask(bits(node.index for node in nodes if node.is_leaving))
+        self.recently_changed = NodeMask(bits(node.index for node in nodes if node.is_recently_changed))
+        self.drained_later = NodeMask(bits(node.index for node in nodes if node.is_drained_later))
+        self._by_resource = [ThresholdIndex(column) for column in zip(*(node.free for node in nodes), strict=True)]
+        for column in self._by_resource:
+            column.prepare()
+        self.values: Callable[[str], Sequence[str | None]] = memo(partial(_values, nodes))
+        self.domains: Callable[[str], Domains] = memo(partial(_domains, self.values))
+        self.suitable: Callable[[tuple[RequirementId, ...], Tolerations], NodeMask] = memo(
+            partial(_suitable, nodes, self.domains, table)
+        )
+
+    def with_room(self, requests: Vector) -> NodeMask:
+        """Return the nodes with room for the requests."""
+        found = self._all
+        for column, amount in zip(self._by_resource, requests, strict=True):
+            found &= column.at_least(amount)
+        return found
+
+
+def _every(nodes: Sequence[ExistingNode]) -> NodeMask:
+    return NodeMask((1 << len(nodes)) - 1)
+
+
+def _values(nodes: Sequence[ExistingNode], key: str) -> Sequence[str | None]:
+    return [node.domain(key) for node in nodes]
+
+
+def _domains(values: Callable[[str], Sequence[str | None]], key: str) -> Domains:
+    members: dict[str | None, list[int]] = {}
+    for position, value in enumerate(values(key)):
+        members.setdefault(value, []).append(position)
+    return {value: NodeMask(bits(found)) for value, found in members.items()}
+
+
+def _suitable(
+    nodes: Sequence[ExistingNode],
+    domains: Callable[[str], Domains],
+    table: RequirementTable,
+    alternatives: tuple[RequirementId, ...],
+    tolerations: Tolerations,
+) -> NodeMask:
+    offering = NodeMask(0)
+    for alternative in alternatives:
+        offering |= _offering(nodes, domains, table, alternative)
+    repelling = (
+        n.index for n in nodes if n.is_leaving or (n.taints and first_untolerated(n.taints, tolerations) is not None)
+    )
+    return offering & ~NodeMask(bits(repelling))
+
+
+def _offering(
+    nodes: Sequence[ExistingNode],
+    domains: Callable[[str], Domains],
+    table: RequirementTable,
+    alternative: RequirementId,
+) -> NodeMask:
+    """Return the nodes with the required labels."""
+    found = _every(nodes)
+    for key in table.needed(alternative):
+        found &= ~domains(key).get(None, NodeMask(0))
+    for key, asked in table[alternative].items():
+        found &= _meeting(domains(key), asked)
+    return found
+
+
+def _meeting(domains: Domains, asked: Requirement) -> NodeMask:
+    found = NodeMask(0)
+    for value, nodes in domains.items():
+        if asked.tolerates_absence if value is None else asked.has(value):
+            found |= nodes
+    return found

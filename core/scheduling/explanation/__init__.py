@@ -1,1 +1,0 @@
-"""Explains why a pod has no place."""

@@ -1,0 +1,398 @@
+"""Texts of explanations."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core import labels
+from core.model.snapshot import Snapshot
+from core.model.values import quantity
+from core.model.values.requirements import Requirement, Requirements
+from core.pools import template_parts
+from core.reasons.pods import RANK, PodReason
+from core.scheduling.constraints.registry import PlanConstraints
+from core.scheduling.context import SchedulingContext
+from core.scheduling.instance_types import OFFERING_KEYS, meets, unmet
+from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate
+from core.scheduling.pods import PodGroup, RelaxationStep
+from core.scheduling.primitives import IMPOSSIBLE, RequirementId, TypeMask, positions
+
+# Why a pod has no place, as data: what each NodePool lacks, and the pool that came nearest.
+
+
+class PoolFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps a pod off the nodes of one NodePool.
+
+    Attributes:
+        reason: A code, None if nothing does.
+        message: The same for people, without the pool's name.
+        ruled_out: How many instance types each constraint excluded; each type counts once, by the first constraint that it
+            fails.
+        nearest: The type that comes nearest to having room, and what it lacks; empty if room is not the reason.
+        is_asked_for: Whether only its taint and limits keep the pod off, and the pod requests a device or a label that it has.
+    """
+
+    node_pool: str
+    reason: str | None
+    message: str
+    ruled_out: dict[str, int] = {}
+    nearest: str = ""
+    is_asked_for: bool = False
+
+
+class PodFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a pod has no place, over all NodePools: the code of the pool that came nearest."""
+
+    reason: str
+    message: str
+    pools: tuple[PoolFinding, ...] = ()
+
+
+def nearness(finding: PoolFinding) -> int:
+    """Return how near a NodePool came, by its reason; one that nothing rules out is nearest.
+
+    A taint keeps pods out deliberately: it ranks last, but before lack of room if the pod requests what the pool provides.
+    """
+    if finding.reason is None:
+        return 2 * len(RANK)
+    if finding.reason == PodReason.TAINT_NOT_TOLERATED:
+        return 2 * RANK[PodReason.NO_OFFERING_FITS] + 1 if finding.is_asked_for else -1
+    return 2 * RANK[finding.reason]
+
+
+# Prices a new node for one pod alone.
+
+
+class PodOffer(NamedTuple):
+    """An instance type of a NodePool that holds a pod, with its lowest price in nano-dollars per hour."""
+
+    price: int
+    node_pool: str
+    instance_type: str
+
+
+def pod_offers(context: SchedulingContext, pod_group: PodGroup) -> list[PodOffer]:
+    """Return every type of every NodePool that a pod of the group fits, cheapest first; rules about other pods are ignored."""
+    found: dict[tuple[str, str], int] = {}
+    for step in pod_group.steps[-1:]:
+        tolerated = context.open_templates(step)
+        for template in (template for template in context.templates if tolerated[template.index]):
+            types = template.types
+            for alternative in step.alternatives:
+                reqs = context.table.narrowed(template.offered, asked=alternative)
+                if reqs != IMPOSSIBLE:
+                    fitting = types.room.fitting(types.mask(reqs) & template.mask, pod_group.requests)
+                    for price, position in types.offerings.in_price_order(fitting, reqs):
+                        key = (template.pool.name, types.types[position].name)
+                        found[key] = min(price, found.get(key, price))
+    return sorted(PodOffer(price, *key) for key, price in found.items())
+
+
+# Determines what a NodePool can launch at all, and which of its own requirements excludes everything.
+
+
+class PoolOffers(msgspec.Struct, frozen=True, kw_only=True):
+    """The instance types that a NodePool can launch, regardless of pods.
+
+    Attributes:
+        types: Names of those with an available offering, cheapest first.
+        price: The lowest price among them in nano-dollars per hour; 0 if there is none.
+        conflict: Position of the first requirement that, with those before it, excludes all types; None if types remain.
+        before: How many types the requirements before it allow.
+        missing: Label key → number of available values, for each `minValues` that cannot be met.
+    """
+
+    types: tuple[str, ...]
+    price: int = 0
+    conflict: int | None = None
+    before: int = 0
+    missing: Mapping[str, int] = {}
+
+
+def pool_offers(template: NodeClaimTemplate) -> PoolOffers:
+    """Return what the NodePool of a template can launch."""
+    types = template.types
+    in_order: dict[str, int] = {}
+    for price, position in types.offerings.in_price_order(template.mask, template.offered):
+        in_order.setdefault(types.types[position].name, price)
+    conflict, before = _conflict(template) if not template.mask else (None, 0)
+    return PoolOffers(
+        types=tuple(in_order),
+        price=next(iter(in_order.values()), 0),
+        conflict=conflict,
+        before=before,
+        missing=unmet(types, template.mask, template.min_values) if template.mask else {},
+    )
+
+
+def _conflict(template: NodeClaimTemplate) -> tuple[int | None, int]:
+    """Return the position of the first requirement that leaves no type, and how many types remained before it."""
+    types, parts = template.types, template_parts(template.pool)
+    left = _mask(template, types.table.conjunction(()))
+    for position in range(len(template.pool.requirements)):
+        mask = _mask(template, types.table.conjunction(parts[: position + 1]))
+        if not mask:
+            return position, left.bit_count()
+        left = mask
+    return None, left.bit_count()
+
+
+def _mask(template: NodeClaimTemplate, number: RequirementId) -> TypeMask:
+    return TypeMask(0) if number == IMPOSSIBLE else template.types.mask(number)
+
+
+_VALUES_SHOWN: Final = 3
+_GI: Final = 2**30
+
+
+def shown(requirement: Requirement) -> str:
+    """Format a requirement with an operator of Kubernetes."""
+    bounds = [f">= {requirement.gte}"] if requirement.gte is not None else []
+    bounds += [f"<= {requirement.lte}"] if requirement.lte is not None else []
+    values = ", ".join(requirement.values)
+    if bounds:
+        return f"{requirement.key} {' and '.join(bounds)}"
+    return f"{requirement.key} {requirement.operator}" + (f" [{values}]" if values else "")
+
+
+def own_conflict(template: NodeClaimTemplate) -> str:
+    """Name the NodePool's own requirement that excludes all instance types."""
+    types, offered = template.types, template.types.table[template.offered]
+    if not types.full:
+        return "its EC2NodeClass has no instance type"
+    for key, requirement in offered.items():
+        if key in OFFERING_KEYS and not types.offerings.mask(Requirements([requirement])):
+            return f"no instance type meets its own requirements: none is on offer with {shown(requirement)}"
+        if key not in OFFERING_KEYS and not types.labels.mask(requirement):
+            return f"no instance type meets its own requirements: {unlike(template, types.full, requirement)}"
+    offers = pool_offers(template)
+    if offers.conflict is None:
+        return "no instance type meets its own requirements and labels together"
+    last = shown(template.pool.requirements[offers.conflict])
+    return f"no instance type meets its own requirements: {last} leaves none of the {offers.before} that those before it allow"
+
+
+def conflict(template: NodeClaimTemplate, alternative: RequirementId, demand_source: Callable[[str], str]) -> str:
+    """Name the label that the NodePool's nodes lack, or whose value differs from the pod's requirement."""
+    table = template.types.table
+    offered, asked = table[template.offered], table[alternative]
+    key = offered.incompatibility(asked, allow_undefined=table.well_known)
+    if key is None:
+        missing = sorted(key for key in table.needed(alternative) if key not in offered)
+        return f"its nodes do not have {', '.join(missing)}"
+    own = f"it offers {shown(offered[key])}" if key in offered else "its nodes do not have the label"
+    unknown = f"; no EC2NodeClass's subnets and no node tell which zone that is, use {labels.ZONE}"
+    hint = unknown if key == labels.ZONE_ID else ""
+    return f"{demand_source(key)} demands {shown(asked[key])}, but {own}{hint}"
+
+
+def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
+    """Name the label for which the pod's requirements contradict each other."""
+    terms = step.demands.terms[0].requirements if step.demands.terms else ()
+    by_key: dict[str, list[Requirement]] = {}
+    for requirement in (*pod_group.signature.spec.node_selector, *terms):
+        by_key.setdefault(requirement.key, []).append(requirement)
+    for key, asked in by_key.items():
+        merged = Requirements(asked).get(key)
+        if (
+            merged is not None
+            and merged.operator == "DoesNotExist"
+            and any(r.operator != "DoesNotExist" for r in asked)
+        ):
+            return f"the pod's requirements contradict each other: they allow no value of {key}"
+    return "the pod's requirements contradict each other or those of its volumes"
+
+
+def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement) -> str:
+    """Compare the requirement on a label with the values of the types."""
+    types = [template.types.types[position] for position in positions(mask)]
+    if requirement.key == labels.INSTANCE_TYPE:
+        values = {found.name for found in types}
+    else:
+        values = {value for found in types for value in found.labels.get(requirement.key, ())}
+    if not values:
+        return f"{shown(requirement)} is required, and its types do not have the label"
+    some = _near(sorted(values), requirement)
+    rest = f" and {len(values) - len(some)} more" if len(values) > len(some) else ""
+    return f"{shown(requirement)} is required, and its types have {', '.join(some)}{rest}"
+
+
+def not_offered(template: NodeClaimTemplate, mask: TypeMask, requirements: Requirements) -> str:
+    """Compare the requirement on a zone, a capacity type or a reservation with the types' offerings."""
+    types = [template.types.types[position] for position in positions(mask)]
+    for key in sorted(set(OFFERING_KEYS) & set(requirements)):
+        asked = requirements[key]
+        offered = {value for found in types for one in found.offerings for value in one.requirements().of(key).values}
+        if not any(asked.has(value) for value in offered):
+            return f"{shown(asked)} is required, and its types are offered with {', '.join(sorted(offered)) or 'none'}"
+    return ""
+
+
+def closed_reservation(
+    snapshot: Snapshot, template: NodeClaimTemplate, mask: TypeMask, requirements: Requirements
+) -> str:
+    """Name a suitable capacity reservation with free places that takes no nodes yet, or no more; empty without one.
+
+    The next one to begin comes before the one that ends last.
+    """
+    own = (one for one in snapshot.node_classes if one.name == template.pool.node_class.name)
+    node_class = next(own, None)
+    begins = node_class.reservation_begins if node_class is not None else {}
+    ends = node_class.reservation_ends if node_class is not None else {}
+    found = {
+        offering.reservation_id
+        for position in positions(mask if begins or ends else TypeMask(0))
+        for offering in template.types.types[position].offerings
+        if offering.reservation_id and offering.reservation_capacity and meets(offering, requirements)
+    }
+    for at, identity in sorted((begins[one], one) for one in found if one in begins)[:1]:
+        return f"capacity reservation {identity} takes nodes once it has begun, at {at:%Y-%m-%d %H:%M} UTC"
+    for at, identity in sorted((ends[one], one) for one in found if one in ends)[-1:]:
+        return f"capacity reservation {identity} takes no more nodes, its nodes leave it at {at:%Y-%m-%d %H:%M} UTC"
+    return ""
+
+
+def _near(values: list[str], requirement: Requirement) -> list[str]:
+    """Return a few of the values: the greatest if a greater one is required, else the neighbours of the required one."""
+    if all(value.isdecimal() for value in values):
+        values = sorted(values, key=int, reverse=requirement.gte is not None)
+        return values[:_VALUES_SHOWN]
+    place = bisect(values, requirement.values[0]) if requirement.values else 0
+    start = max(0, min(place - 1, len(values) - _VALUES_SHOWN))
+    return values[start : start + _VALUES_SHOWN]
+
+
+def limits_left(limits: Mapping[str, int], left: Mapping[str, int]) -> str:
+    """List the rest of each limit, with the limit itself."""
+    return ", ".join(
+        f"{name} {amount_of(max(0, n), name)} of {amount_of(limits[name], name)}" for name, n in left.items()
+    )
+
+
+def amount_of(amount: int, name: str) -> str:
+    """Format large amounts of bytes in Gi, rounded up."""
+    if name in ("memory", "ephemeral-storage") and amount >= _GI:
+        return f"{-(-amount // _GI)}Gi"
+    return quantity.render(amount, name)
+
+
+# Applies the rules one by one and counts the instance types of a NodePool that each excludes for a pod.
+
+
+class TypeElimination:
+    """Eliminates the types of one NodePool, rule by rule, with counts.
+
+    Attributes:
+        left: Types that no rule has excluded.
+    """
+
+    def __init__(
+        self,
+        context: SchedulingContext,
+        constraints: PlanConstraints,
+        template: NodeClaimTemplate,
+        pod_group: PodGroup,
+        reqs: RequirementId,
+    ) -> None:
+        self.template = template
+        self.pod_group = pod_group
+        self.reqs = reqs
+        self.left = template.types.full
+        self.ruled_out: dict[str, int] = {}
+        self.reason = ""
+        self.nearest = ""
+        self._context = context
+        self._keep(template.mask, "its own requirements", PodReason.REQUIREMENT_NOT_MET)
+        self._by_labels()
+        self._by_offerings()
+        blank = InFlightClaim(-1, template, reqs, template.mask, context.axis.zero)
+        for constraint in constraints.concerning(pod_group):
+            before = self.left
+            self._keep(constraint.types(blank, pod_group), constraint.label, constraint.reason)
+            if before and not self.left:
+                self.nearest = constraint.nearest_miss(template, before, pod_group)
+        self._by_room()
+
+    def finding(self, reason: str | None = None, message: str = "") -> PoolFinding:
+        """Return the result of the elimination, or the given finding if any type remains."""
+        counted = [f"{count} by {name}" for name, count in self.ruled_out.items()]
+        if counted and not self.left:
+            counted[0] = counted[0].replace(" by ", " ruled out by ", 1)
+            message = f"{message}; " * bool(message) + f"{_counted(self.template.types.full)}: {', '.join(counted)}"
+        parts = [message, f"nearest: {self.nearest}" if self.nearest else ""]
+        return PoolFinding(
+            node_pool=self.template.pool.name,
+            reason=reason if self.left else self.reason,
+            message="; ".join(part for part in parts if part),
+            ruled_out=self.ruled_out,
+            nearest=self.nearest,
+        )
+
+    def _keep(self, mask: TypeMask, name: str, reason: str) -> None:
+        gone = (self.left & ~mask).bit_count()
+        if gone:
+            self.ruled_out[name] = self.ruled_out.get(name, 0) + gone
+            self.left &= mask
+            if not self.left:
+                self.reason = reason
+
+    def _by_labels(self) -> None:
+        for key, requirement in self._context.table[self.reqs].items():
+            if key not in OFFERING_KEYS and self.left:
+                before = self.left
+                self._keep(self.template.types.labels.mask(requirement), key, PodReason.REQUIREMENT_NOT_MET)
+                self.nearest = "" if self.left else unlike(self.template, before, requirement)
+        for key in sorted(self._context.table.needed(self.reqs)):
+            self._keep(self.template.types.labels.mask(Requirement(key)), key, PodReason.REQUIREMENT_NOT_MET)
+
+    def _by_offerings(self) -> None:
+        types, requirements = self.template.types, self._context.table[self.reqs]
+        sold_out = TypeMask(0)
+        for position in positions(self.left & ~types.offerings.mask(requirements)):
+            if any(meets(o, requirements) for o in types.types[position].offerings if not o.available):
+                sold_out |= 1 << position
+        before = self.left
+        self._keep(
+            ~(self.left & ~types.offerings.mask(requirements) & ~sold_out),
+            "zone and capacity type",
+            PodReason.REQUIREMENT_NOT_MET,
+        )
+        if before and not self.left:
+            self.nearest = not_offered(self.template, before, requirements)
+        left = self.left
+        self._keep(~sold_out, "unavailable offerings", PodReason.NO_OFFERING_AVAILABLE)
+        if left and not self.left:
+            self.nearest = closed_reservation(self._context.snapshot, self.template, left, requirements)
+
+    def _by_room(self) -> None:
+        types, axis = self.template.types, self._context.axis
+        total = self.pod_group.requests
+        shortest: tuple[int, int] | None = None
+        before, fitting = self.left, types.room.fitting(self.left, total)
+        for position in positions(self.left & ~fitting):
+            lacks = [
+                (name, want - have)
+                for name, want, have in zip(axis.names, total, types.room.vectors[position], strict=True)
+                if want > have
+            ]
+            name, amount = lacks[0]
+            self._keep(~TypeMask(1 << position), name, PodReason.NO_OFFERING_FITS)
+            # Fewer missing resources is nearer; among equals, the smaller sum of the missing shares, in thousandths.
+            share = sum(short * 1000 // max(1, total[axis.names.index(n)]) for n, short in lacks)
+            if shortest is None or (len(lacks), share) < shortest:
+                shortest = (len(lacks), share)
+                nearest = f"{types.types[position].name} lacks {amount_of(amount, name)} {name}"
+        if shortest is None or self.left:
+            return
+        rooms = [types.room.vectors[position] for position in positions(before)]
+        absent = [name for i, name in enumerate(axis.names) if total[i] > 0 and all(room[i] <= 0 for room in rooms)]
+        self.nearest = f"none of its types has {', '.join(absent)}" if absent else nearest
+
+
+def _counted(mask: TypeMask) -> str:
+    count = mask.bit_count()
+    return f"{count} type{'' if count == 1 else 's'}"

@@ -1,1 +1,0 @@
-"""Converts the running fleet to the arrays of the keep-or-drain program."""

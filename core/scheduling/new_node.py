@@ -1,0 +1,484 @@
+"""Converts NodePools to NodeClaim templates: what each could launch, and why others launch nothing."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from core import labels
+from core.catalogue.reservations import paid_for
+from core.model.node_pool import NodeClass, NodePool
+from core.model.plan import NodeClaim
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode
+from core.model.values import quantity
+from core.model.values.requirements import Requirement, Requirements, labels_fault
+from core.model.values.taints import Taint
+from core.pools import pool_types, template_labels, template_parts
+from core.scheduling.existing_node import DaemonPod, without_overhead
+from core.scheduling.instance_types import TypeFilter, index_of, unmet
+from core.scheduling.pods import PodGroup, PodSignature
+from core.scheduling.primitives import (
+    IMPOSSIBLE,
+    NO_CLAIMS,
+    NO_TYPES,
+    ClaimMask,
+    RequirementId,
+    RequirementTable,
+    ResourceAxis,
+    TypeMask,
+    Vector,
+    positions,
+    within,
+)
+
+# Tracks what the limits of a NodePool still allow. Limits are never exceeded: each new claim is charged its largest type.
+
+
+class RemainingLimits:
+    """The remaining limits of one NodePool within one plan."""
+
+    def __init__(self, limits: Mapping[str, int], used: Mapping[str, int]) -> None:
+        self.left = {name: limits[name] - used.get(name, 0) for name in sorted(limits)}
+
+    def copy(self) -> RemainingLimits:
+        """Return an independent copy."""
+        return RemainingLimits(self.left, {})
+
+    @property
+    def nodes_left(self) -> bool:
+        """Whether the limit on the number of nodes allows one more."""
+        return self.left.get(quantity.NODES, 1) >= 1
+
+    def mask(self, types: TypeFilter, among: TypeMask) -> TypeMask:
+        """Return those of the types of which one more could be launched: none if any limit is exceeded."""
+        if not self.nodes_left:
+            return TypeMask(0)
+        for name, amount in self.left.items():
+            if name != quantity.NODES:
+                among &= types.room.capacities(name).at_most(amount)
+        return among
+
+    def charge(self, types: TypeFilter, mask: TypeMask) -> None:
+        """Charge the limits for a claim that may become any of these types."""
+        for name in self.left:
+            self.left[name] -= largest_amount(types, mask, name)
+
+    def refund(self, types: TypeFilter, mask: TypeMask) -> None:
+        """Take a charge back."""
+        for name in self.left:
+            self.left[name] += largest_amount(types, mask, name)
+
+
+def largest_amount(types: TypeFilter, mask: TypeMask, name: str) -> int:
+    """Return the largest amount of a resource among these types; for the resource `nodes` it is one."""
+    if name == quantity.NODES:
+        return 1
+    return types.room.capacities(name).largest(mask)
+
+
+def used_by_pool(
+    states: Iterable[StateNode], pools: Iterable[NodePool], unlaunched: Iterable[NodeClaim]
+) -> dict[str, dict[str, int]]:
+    """Return pool → its nodes' usage of the limits. Claims without an instance count with their requests."""
+    used: dict[str, dict[str, int]] = {pool.name: {} for pool in pools}
+    for state in states:
+        own = used.get(state.node_pool)
+        if own is not None:
+            _count(own, state.capacity)
+    for claim in unlaunched:
+        own = used.get(claim.node_pool)
+        if own is not None:
+            _count(own, claim.resources)
+    return used
+
+
+def _count(used: dict[str, int], node: Mapping[str, int]) -> None:
+    for name, amount in node.items():
+        used[name] = used.get(name, 0) + amount
+    used[quantity.NODES] = used.get(quantity.NODES, 0) + 1
+
+
+# Applies a NodePool's bound on the size of new nodes: the loss of a large node disrupts many pods.
+
+
+def sizes_of(types: TypeFilter, mask: TypeMask, largest: Mapping[str, int]) -> tuple[TypeMask, ...]:
+    """Return the sets of types to open a node from, tried in order.
+
+    First the types within the bound; then, for a pod that fits none of them, the larger ones in steps of CPU size, so that its
+    node is no larger than the pod needs.
+
+    Args:
+        types: The NodePool's.
+        mask: The types that it may launch.
+        largest: The most CPU and memory of a node, see `NodePool.largest_node`; empty for any size.
+    """
+    small = mask
+    for resource, most in sorted(largest.items()):
+        small &= types.room.capacities(resource).at_most(most)
+    by_cpu: dict[int, TypeMask] = {}
+    for position in positions(mask & ~small):
+        cpu = types.types[position].capacity.get(quantity.CPU, 0)
+        by_cpu[cpu] = by_cpu.get(cpu, TypeMask(0)) | 1 << position
+    return (small, *(by_cpu[cpu] for cpu in sorted(by_cpu)))
+
+
+class NodeClaimTemplate(msgspec.Struct, frozen=True, eq=False):
+    """One NodePool that may launch nodes for pods.
+
+    Attributes:
+        index: Its position: heavier pools first; among equals the last by name, as in Karpenter.
+        offered: Number of the requirements that all its nodes meet.
+        mask: Types that it may launch.
+        sizes: The same types in sets to open a node from, tried in turn.
+        min_values: Label key → how many distinct values its claims must keep.
+    """
+
+    index: int
+    pool: NodePool
+    offered: RequirementId
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    types: TypeFilter
+    mask: TypeMask
+    sizes: tuple[TypeMask, ...]
+    min_values: Mapping[str, int]
+
+    def size_for(self, requests: Vector) -> TypeMask:
+        """Return the first of the sizes with a type that has room for the requests; all types if none has."""
+        return next((size for size in self.sizes if self.types.room.fits(size, requests)), self.mask)
+
+    def below(self, price: int) -> NodeClaimTemplate:
+        """Return the same template restricted to what costs less than `price`."""
+        types = self.types.below(price)
+        mask = types.mask(self.offered)
+        return replace(self, types=types, mask=mask, sizes=tuple(size & mask for size in self.sizes))
+
+
+def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
+    """Return why a NodePool launches nothing for pods, empty if it may."""
+    if pool.problem:
+        return f"is invalid: {pool.problem}"
+    fault = labels_fault(template_labels(pool))
+    if fault:
+        return f"is invalid: its name, class and labels become labels of its nodes, and {fault}"
+    if pool.deleted_at is not None:
+        return "is being deleted"
+    if pool.is_observed:
+        return f"is only observed: its annotation {labels.MODE} says so"
+    if pool.is_static:
+        return "is static: it keeps a fixed number of nodes and launches none for pods"
+    if pool.is_ready is False:
+        return "is not ready"
+    if labels.ZONE_ID in (requirement.key for requirement in pool.requirements) and not _knows_zone_ids(snapshot):
+        return f"demands {labels.ZONE_ID}, but no EC2NodeClass's subnets and no node tell which zone that is: use {labels.ZONE}"
+    contradicted = _contradicted(pool)
+    if contradicted:
+        return f"has contradictory requirements: they allow no value of {contradicted}"
+    node_class = next((found for found in snapshot.node_classes if found.name == pool.node_class.name), None)
+    return "" if node_class is None else _why_class_unusable(node_class)
+
+
+def _why_class_unusable(node_class: NodeClass) -> str:
+    if node_class.problem:
+        return f"uses EC2NodeClass {node_class.name}, which is invalid: {node_class.problem}"
+    if node_class.deleted_at is not None:
+        return f"uses EC2NodeClass {node_class.name}, which is being deleted"
+    return f"uses EC2NodeClass {node_class.name}, which is not ready" if node_class.is_ready is False else ""
+
+
+def templates_of(
+    snapshot: Snapshot, table: RequirementTable, axis: ResourceAxis, daemons: tuple[DaemonPod, ...]
+) -> tuple[NodeClaimTemplate, ...]:
+    """Return every NodePool that may launch nodes, in the order in which they are tried."""
+    usable = [pool for pool in snapshot.node_pools if not why_unusable(pool, snapshot)]
+    ordered = sorted(sorted(usable, key=lambda pool: pool.name, reverse=True), key=lambda pool: -pool.weight)
+    return tuple(_template(index, pool, snapshot, table, axis, daemons) for index, pool in enumerate(ordered))
+
+
+def any_value(requirement: Requirement, taken: Collection[str] = ()) -> str | None:
+    """Return a node's value for a label that its NodePool leaves open: the first value not taken, None if all are taken.
+
+    If the set is infinite, values are whole numbers from the lowest allowed one up (Karpenter draws one at random).
+    """
+    if requirement.is_finite:
+        return next((value for value in requirement.values if value not in taken), None)
+    number = max(0, requirement.gte or 0)
+    while str(number) in requirement.values or str(number) in taken:
+        number += 1
+    return str(number) if requirement.has(str(number)) else None
+
+
+def _knows_zone_ids(snapshot: Snapshot) -> bool:
+    return labels.ZONE_ID in snapshot.catalogue.label_keys()
+
+
+def _contradicted(pool: NodePool) -> str:
+    """Return the first label for which the template's requirements and labels allow no value, empty if there is none."""
+    merged = Requirements()
+    for part in template_parts(pool):
+        key = merged.conflict(Requirements([part]))
+        if key is not None:
+            return key
+        merged = merged.merged([part])
+    return ""
+
+
+def _template(
+    index: int,
+    pool: NodePool,
+    snapshot: Snapshot,
+    table: RequirementTable,
+    axis: ResourceAxis,
+    daemons: tuple[DaemonPod, ...],
+) -> NodeClaimTemplate:
+    requirements = template_parts(pool)
+    offered = table.conjunction(requirements)
+    keys = snapshot.catalogue.label_keys()
+    types = TypeFilter.of(index_of(pool_types(snapshot).of(pool.name)), keys, table, axis)
+    types = without_overhead(types, offered, pool.taints, daemons)
+    mask = types.mask(offered)
+    return NodeClaimTemplate(
+        index=index,
+        pool=pool,
+        offered=offered,
+        labels=template_labels(pool),
+        taints=pool.taints,
+        types=types,
+        mask=mask,
+        sizes=sizes_of(types, mask, pool.largest_node),
+        min_values={r.key: r.min_values for r in Requirements(requirements).values() if r.min_values},
+    )
+
+
+# A claim draft: a possible next state of a claim, before it is accepted.
+
+
+_NOT_FOR_SALE: Final = 1 << 62
+"""Higher than every price: prices in nano-dollars fit 62 bits."""
+
+
+class ClaimDraft(msgspec.Struct, frozen=True):
+    """Requirements, the types that constraints leave, and the requests of all its pods.
+
+    Attributes:
+        min_values: Label key → how many distinct values the remaining types must have.
+    """
+
+    template: NodeClaimTemplate
+    reqs: RequirementId
+    allowed: TypeMask
+    total: Vector
+    min_values: Mapping[str, int] = {}
+
+    @property
+    def mask(self) -> TypeMask:
+        """The remaining types, regardless of room."""
+        return self.template.types.mask(self.reqs) & self.allowed
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether any remaining type has room."""
+        return self.reqs != IMPOSSIBLE and self.template.types.room.fits(self.mask, self.total)
+
+    @property
+    def fitting_types(self) -> TypeMask:
+        """The remaining types that have room."""
+        return self.template.types.room.fitting(self.mask, self.total)
+
+    @property
+    def price(self) -> int:
+        """The lowest price among the remaining types, higher than every price if there are none."""
+        found = self.template.types.offerings.cheapest(self.mask, self.reqs) if self.reqs != IMPOSSIBLE else None
+        return _NOT_FOR_SALE if found is None else found
+
+    def narrowed(self, reqs: RequirementId) -> ClaimDraft:
+        """Return the draft with other requirements."""
+        return ClaimDraft(self.template, reqs, self.allowed, self.total, self.min_values)
+
+    def restricted_to(self, allowed: TypeMask) -> ClaimDraft:
+        """Return the draft with these types only."""
+        return ClaimDraft(self.template, self.reqs, allowed, self.total, self.min_values)
+
+    def with_min_values(self, min_values: Mapping[str, int]) -> ClaimDraft:
+        """Return the draft with minValues."""
+        return ClaimDraft(self.template, self.reqs, self.allowed, self.total, min_values)
+
+    def without_min_values(self) -> ClaimDraft:
+        """Return the draft without minValues."""
+        return ClaimDraft(self.template, self.reqs, self.allowed, self.total)
+
+    def missing_values(self) -> dict[str, int]:
+        """Return label key → number of remaining distinct values, for each key with too few for minValues."""
+        return unmet(self.template.types, self.fitting_types, self.min_values) if self.min_values else {}
+
+
+# Shares the constraints on claims.
+#
+# Many claims of a plan share a profile: adding a pod has the same result for all of them.
+
+
+class ClaimProfile(msgspec.Struct, eq=False):
+    """A NodePool, requirements, and the types that limits, ports and volumes allow.
+
+    Attributes:
+        index: Its number in this plan.
+        mask: The remaining types, regardless of room.
+        claims: The claims with this profile.
+    """
+
+    index: int
+    template: NodeClaimTemplate
+    reqs: RequirementId
+    allowed: TypeMask
+    mask: TypeMask
+    claims: ClaimMask = NO_CLAIMS
+    _front: Sequence[Vector] | None = None
+
+    def holds(self, total: Vector) -> bool:
+        """Whether any of its types has room for the requests."""
+        if self._front is None:
+            self._front = self.template.types.room.front(self.mask)
+        for room in self._front:  # noqa: SIM110 - a generator takes twice as long, and this is the most frequent query
+            if within(total, room):
+                return True
+        return False
+
+
+class ClaimProfiles:
+    """All profiles of one plan."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, int], ClaimProfile] = {}
+
+    def of(self, template: NodeClaimTemplate, reqs: RequirementId, allowed: TypeMask) -> ClaimProfile:
+        """Return the profile with these requirements and types."""
+        question = (template.index, reqs, allowed)
+        known = self._known.get(question)
+        if known is None:
+            mask = template.types.mask(reqs) & allowed
+            known = self._known[question] = ClaimProfile(len(self._known), template, reqs, allowed, mask)
+        return known
+
+
+# Indexes the claims of one plan as bit sets of their positions: one operation covers all of them.
+
+
+class ClaimIndex:
+    """Which claims have which profile, and how many pods each has.
+
+    Attributes:
+        open: Claims that may still have room for some pod.
+        counts: The numbers of pods that any claim has, ascending. A plan of large nodes has hundreds that no claim has.
+        by_count: Each of these numbers → the claims with that many pods.
+        profiles: Each claim's profile.
+    """
+
+    def __init__(self) -> None:
+        self.open = ClaimMask(0)
+        self.counts: list[int] = []
+        self.by_count: dict[int, ClaimMask] = {}
+        self.profiles: list[ClaimProfile] = []
+
+    def add(self, profile: ClaimProfile) -> None:
+        """Add a claim without pods."""
+        bit = 1 << len(self.profiles)
+        self.profiles.append(profile)
+        profile.claims |= bit
+        self.open |= bit
+        self._put(0, bit)
+
+    def add_pod(self, claim: int, pods: int) -> None:
+        """Record that a claim with this number of pods has one more."""
+        bit = 1 << claim
+        left = self.by_count[pods] ^ bit
+        if left:
+            self.by_count[pods] = left
+        else:
+            del self.by_count[pods]
+            self.counts.remove(pods)
+        self._put(pods + 1, bit)
+
+    def _put(self, pods: int, bit: int) -> None:
+        there = self.by_count.get(pods)
+        if there is None:
+            insort(self.counts, pods)
+            self.by_count[pods] = ClaimMask(bit)
+        else:
+            self.by_count[pods] = there | bit
+
+    def change_profile(self, claim: int, profile: ClaimProfile) -> None:
+        """Record that a claim has another profile."""
+        bit = 1 << claim
+        self.profiles[claim].claims ^= bit
+        profile.claims |= bit
+        self.profiles[claim] = profile
+
+    def close(self, claim: int) -> None:
+        """Record that a claim is full."""
+        self.open &= ~(1 << claim)
+
+
+# An in-flight claim: a NodeClaim that the plan fills. Each pod narrows its requirements and types; they never widen again.
+
+
+class InFlightClaim(msgspec.Struct, eq=False):
+    """One claim of the plan.
+
+    Attributes:
+        index: Its position in the order of opening.
+        reqs: Number of its current requirements.
+        pod_groups: The groups of its pods, in the same order.
+        allowed: Types that constraints allow; requirements and room are checked each time.
+        used: The requests of its pods.
+        charged: Types for which the pool's limits, if any, were charged.
+        reservations: The capacity reservations that it holds a place in.
+        commitment: Name of the commitment that fully covers it, empty for none.
+        min_values: The pool's minValues as lowered by BestEffort.
+    """
+
+    index: int
+    template: NodeClaimTemplate
+    reqs: RequirementId
+    allowed: TypeMask
+    used: Vector
+    pods: list[Pod] = msgspec.field(default_factory=list)
+    pod_groups: list[PodGroup] = msgspec.field(default_factory=list)
+    charged: TypeMask = NO_TYPES
+    reservations: tuple[str, ...] = ()
+    commitment: str = ""
+    min_values: Mapping[str, int] = msgspec.field(default_factory=dict)
+    min_values_relaxed: bool = False
+
+    @property
+    def signatures(self) -> list[PodSignature]:
+        """The signatures of its pods, in the same order."""
+        return [pod_group.signature for pod_group in self.pod_groups]
+
+    @property
+    def draft(self) -> ClaimDraft:
+        """What may still change about it: its requirements, types and minValues, with its pods' requests."""
+        return ClaimDraft(self.template, self.reqs, self.allowed, self.used, self.min_values)
+
+    @property
+    def fitting_types(self) -> TypeMask:
+        """The types that it may be launched with: constraints and requirements leave them, and they have room for its pods."""
+        types = self.template.types
+        return types.room.fitting(types.mask(self.reqs) & self.allowed, self.used)
+
+    @property
+    def price(self) -> int:
+        """Nano-dollars per hour of the cheapest offering that it may be launched with; nearly zero if it is covered."""
+        types = self.template.types
+        price = types.cheapest(types.mask(self.reqs) & self.allowed, self.used, self.reqs) or 0
+        return paid_for(price) if self.commitment else price
+
+    def add_pod(self, pod: Pod, pod_group: PodGroup) -> None:
+        """Add a pod; the caller updates `used` and what depends on it."""
+        self.pods.append(pod)
+        self.pod_groups.append(pod_group)

@@ -1,1 +1,0 @@
-"""Packing items: pods that must stay together, and pods that are interchangeable."""

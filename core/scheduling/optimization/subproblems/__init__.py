@@ -1,1 +1,0 @@
-"""Packing problems: which machine types may be bought for which items, divided by zone if they are large."""

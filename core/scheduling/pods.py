@@ -1,0 +1,738 @@
+"""Determines where a pod may run because of its volumes, and which attachments they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from core import labels
+from core.model.pod import (
+    DO_NOT_SCHEDULE,
+    IMMEDIATE,
+    LabelSelector,
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodAffinityTerm,
+    PodSpec,
+    PreferredTerm,
+    TopologySpread,
+    VolumeUse,
+    WeightedPodAffinityTerm,
+    default_class,
+)
+from core.model.snapshot import Service, Snapshot
+from core.model.values.requirements import Requirement, Requirements, requirement_fault
+from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration
+from core.reasons.pods import PodReason
+from core.scheduling.primitives import PodGroupId, RequirementId, ResourceAxis, StepId, TopologyGroupId, Vector
+
+# The cluster's default topology spread constraints, for pods that have none of their own.
+
+
+_WORKLOADS = ("ReplicationController", "ReplicaSet", "StatefulSet", "Deployment")
+"""Kinds whose selector is used; pods expanded from a Deployment in a file are owned by it directly."""
+
+
+class DefaultSpreads:
+    """Gives a pod the default constraints, selecting what its Services and its controller select (Kubernetes)."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._defaults = snapshot.options.default_spreads
+        self._may_bind = snapshot.options.requires_default_spreads
+        self._services = _by_label(snapshot.services)
+        self._workloads = {(w.namespace, w.kind, w.name): w.selector for w in snapshot.workload_selectors}
+
+    def of(self, pod: Pod) -> tuple[TopologySpread, ...]:
+        """Return the pod's constraints: its own, or the defaults if it has none and something selects it."""
+        if pod.spec.spreads or not self._defaults:
+            return pod.spec.spreads
+        selector = self._selector(pod)
+        if selector is None:
+            return ()
+        return tuple(msgspec.structs.replace(default, selector=selector) for default in self._defaults)
+
+    def required_of(self, pod: Pod) -> tuple[TopologySpread, ...]:
+        """Return those of the pod's constraints that must hold."""
+        # Defaults that need not hold are common, and their selectors need not be found.
+        if not pod.spec.spreads and not self._may_bind:
+            return ()
+        return tuple(spread for spread in self.of(pod) if spread.when_unsatisfiable == DO_NOT_SCHEDULE)
+
+    def as_own(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
+        """Return the pods, where those with default constraints that must hold have these as their own.
+
+        Pods that shared a spec still do if their constraints are equal.
+        """
+        if not self._may_bind:
+            return tuple(pods)
+        known: dict[tuple[object, ...], tuple[TopologySpread, ...]] = {}
+        specs: dict[tuple[int, tuple[TopologySpread, ...]], PodSpec] = {}
+        found = []
+        for pod in pods:
+            if pod.spec.spreads:
+                found.append(pod)
+                continue
+            question = (pod.namespace, tuple(pod.labels.items()), pod.owners)
+            spreads = known.get(question)
+            if spreads is None:
+                spreads = known[question] = self.required_of(pod)
+            spec = specs.get((id(pod.spec), spreads))
+            if spec is None:
+                spec = specs[id(pod.spec), spreads] = _with_spreads(pod.spec, spreads)
+            found.append(pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec))
+        return tuple(found)
+
+    def _selector(self, pod: Pod) -> LabelSelector | None:
+        parts: set[Requirement] = set()
+        for label in pod.labels.items():
+            for service in self._services.get((pod.namespace, *label), ()):
+                if service.selector.items() <= pod.labels.items():
+                    parts.update(Requirement(key, False, (value,)) for key, value in service.selector.items())
+        for owner in pod.owners:
+            if owner.is_controller and owner.kind in _WORKLOADS:
+                found = self._workloads.get((pod.namespace, owner.kind, owner.name))
+                parts.update(found.requirements if found is not None else ())
+        return LabelSelector(tuple(sorted(parts))) if parts else None
+
+
+def _with_spreads(spec: PodSpec, spreads: tuple[TopologySpread, ...]) -> PodSpec:
+    return msgspec.structs.replace(spec, spreads=spreads) if spreads else spec
+
+
+def _by_label(services: Iterable[Service]) -> dict[tuple[str, str, str], list[Service]]:
+    """Return namespace, label and value → the Services whose selector begins with it: a thousand are not read for each pod."""
+    found: dict[tuple[str, str, str], list[Service]] = {}
+    for service in services:
+        for label in list(service.selector.items())[:1]:
+            found.setdefault((service.namespace, *label), []).append(service)
+    return found
+
+
+# Lists a pod's demands at each relaxation step; each step gives up one more preference (Karpenter, preferences).
+
+
+_Weighted = TypeVar("_Weighted", PreferredTerm, WeightedPodAffinityTerm)
+
+TOLERATE_PREFERENCES: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
+
+
+class PodDemands(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a pod demands at one relaxation step, including the preferences that it has not given up."""
+
+    terms: tuple[NodeSelectorTerm, ...]
+    preferred_terms: tuple[PreferredTerm, ...]
+    spreads: tuple[TopologySpread, ...]
+    affinity: tuple[PodAffinityTerm, ...]
+    anti_affinity: tuple[PodAffinityTerm, ...]
+    preferred_affinity: tuple[WeightedPodAffinityTerm, ...]
+    preferred_anti_affinity: tuple[WeightedPodAffinityTerm, ...]
+    tolerations: tuple[Toleration, ...]
+
+
+def usable_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
+    """Return the alternatives of the required node affinity that a node could meet: with expressions, without fields."""
+    return tuple(term for term in spec.required_terms if term.requirements and not term.uses_fields)
+
+
+def required_alternatives(spec: PodSpec) -> tuple[tuple[Requirement, ...], ...]:
+    """Return the node selector combined with each alternative of the required node affinity; empty if none can be met."""
+    terms = usable_terms(spec)
+    if spec.required_terms and not terms:
+        return ()
+    return tuple((*spec.node_selector, *term.requirements) for term in terms) or (spec.node_selector,)
+
+
+def relaxation_steps(
+    spec: PodSpec, spreads: tuple[TopologySpread, ...], *, respect: bool, tolerate_at_last: bool
+) -> Iterator[PodDemands]:
+    """Return the demands of each step: first everything, then one preference less at a time.
+
+    Order: all alternatives of the required node affinity except the last, preferred pod affinity, preferred pod anti-affinity,
+    preferred node affinity (the heaviest first), ScheduleAnyway spreads, finally tolerating PreferNoSchedule. Karpenter stops
+    there; here each dropped alternative is then tried once more without any preference.
+
+    Args:
+        spec: The pod.
+        spreads: Its spread constraints, cluster defaults included.
+        respect: Whether preferences are respected (`--preference-policy`).
+        tolerate_at_last: Whether any taint with effect PreferNoSchedule exists.
+    """
+    hard = tuple(s for s in spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE)
+    demands = PodDemands(
+        terms=usable_terms(spec),
+        preferred_terms=_heaviest_first(spec.preferred_terms) if respect else (),
+        spreads=spreads if respect else hard,
+        affinity=spec.affinity,
+        anti_affinity=spec.anti_affinity,
+        preferred_affinity=_heaviest_first(spec.preferred_affinity) if respect else (),
+        preferred_anti_affinity=_heaviest_first(spec.preferred_anti_affinity) if respect else (),
+        tolerations=spec.tolerations,
+    )
+    step: PodDemands | None = demands
+    last = demands
+    while step is not None:
+        yield step
+        last, step = step, _relaxed(step, tolerate_at_last=tolerate_at_last)
+    if _relaxed(msgspec.structs.replace(demands, terms=()), tolerate_at_last=tolerate_at_last) is not None:
+        for dropped in range(len(demands.terms) - 1):
+            yield msgspec.structs.replace(last, terms=demands.terms[dropped:])
+
+
+def _relaxed(demands: PodDemands, *, tolerate_at_last: bool) -> PodDemands | None:
+    replace = msgspec.structs.replace
+    if len(demands.terms) > 1:
+        return replace(demands, terms=demands.terms[1:])
+    if demands.preferred_affinity:
+        return replace(demands, preferred_affinity=demands.preferred_affinity[1:])
+    if demands.preferred_anti_affinity:
+        return replace(demands, preferred_anti_affinity=demands.preferred_anti_affinity[1:])
+    if demands.preferred_terms:
+        return replace(demands, preferred_terms=demands.preferred_terms[1:])
+    soft = [i for i, spread in enumerate(demands.spreads) if spread.when_unsatisfiable != DO_NOT_SCHEDULE]
+    if soft:
+        return replace(demands, spreads=_without_swapping(demands.spreads, soft[0]))
+    if tolerate_at_last and TOLERATE_PREFERENCES not in demands.tolerations:
+        return replace(demands, tolerations=(*demands.tolerations, TOLERATE_PREFERENCES))
+    return None
+
+
+def _without_swapping(spreads: tuple[TopologySpread, ...], index: int) -> tuple[TopologySpread, ...]:
+    """Remove a spread like Karpenter: the last element fills the gap, which determines what is dropped next."""
+    moved = list(spreads)
+    moved[index] = moved[-1]
+    return tuple(moved[:-1])
+
+
+def _heaviest_first(terms: tuple[_Weighted, ...]) -> tuple[_Weighted, ...]:
+    return tuple(sorted(terms, key=lambda term: -term.weight))
+
+
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_ALTERNATIVES_MAX: Final = 64
+
+Alternatives = tuple[Requirements, ...]
+
+
+class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
+    """The demands of a pod's volumes on its node.
+
+    Attributes:
+        alternatives: Alternative node requirements; a single empty one without volumes.
+        attachments: (CSI driver, volume) for each volume to attach, sorted; a volume that pods share appears once per node.
+        reason, message: Set if the pod cannot run until its volumes are repaired.
+    """
+
+    alternatives: Alternatives = (Requirements(),)
+    attachments: tuple[tuple[str, str], ...] = ()
+    reason: str = ""
+    message: str = ""
+
+    def restricted_to(self, pin: Requirements) -> VolumeNeeds:
+        """Return the same needs on nodes that also meet the pin."""
+        if self.reason:
+            return self
+        alternatives = tuple(_product(self.alternatives, (pin,)))
+        return msgspec.structs.replace(self, alternatives=alternatives or (pin,))
+
+
+NO_VOLUMES: Final = VolumeNeeds()
+
+
+class VolumeIndex:
+    """Claims, volumes and classes by name, and the needs of pods that follow from them (Karpenter, volume topology)."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
+        self._volumes = {volume.name: volume for volume in snapshot.volumes}
+        self._classes = {storage.name: storage for storage in snapshot.storage_classes}
+        self._default_class = default_class(snapshot.storage_classes)
+
+    def label_keys(self) -> set[str]:
+        """Return node labels that any volume or class refers to."""
+        terms = [term for volume in self._volumes.values() for term in volume.node_terms]
+        terms += [term for storage in self._classes.values() for term in storage.allowed_topologies]
+        return {r.key for term in terms for r in term.requirements}
+
+    def driver_of(self, volume_name: str) -> str:
+        """Return the CSI driver of a PersistentVolume, empty if it has none or is unknown."""
+        volume = self._volumes.get(volume_name)
+        return volume.driver if volume is not None else ""
+
+    def needs(self, pod: Pod) -> VolumeNeeds:
+        """Return the needs of the pod's volumes."""
+        if not pod.spec.volumes:
+            return NO_VOLUMES
+        merged: Alternatives = (Requirements(),)
+        attachments: set[tuple[str, str]] = set()
+        for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
+            one = self._needs_of(pod.namespace, name, use)
+            if one.reason:
+                return one
+            attachments.update(one.attachments)
+            merged = tuple(_product(merged, one.alternatives))
+            if not merged:
+                return VolumeNeeds(
+                    reason=PodReason.VOLUMES_DISAGREE, message=f"claim {name} excludes the volumes before it"
+                )
+        return VolumeNeeds(merged, tuple(sorted(attachments)))
+
+    def volumes_that_demand(self, pod: Pod, key: str) -> list[str]:
+        """Return the pod's claims whose volumes or classes require a label, each with its volume if it has one."""
+        found = []
+        for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
+            if any(key in way for way in self._needs_of(pod.namespace, name, use).alternatives):
+                claim = self._claims.get((pod.namespace, name))
+                volume = f" (volume {claim.volume_name})" if claim is not None and claim.volume_name else ""
+                found.append(f"PersistentVolumeClaim {pod.namespace}/{name}{volume}")
+        return found
+
+    def attachments(self, pod: Pod) -> tuple[tuple[str, str], ...]:
+        """Return the attachments of a running pod, for its known claims; a claim being deleted still counts."""
+        uses = zip(pod.spec.volumes, pod.claim_names(), strict=True)
+        return tuple(sorted(a for use, name in uses for a in self._attachments(pod.namespace, name, use)))
+
+    def _attachments(self, namespace: str, name: str, use: VolumeUse) -> tuple[tuple[str, str], ...]:
+        claim = self._claims.get((namespace, name))
+        driver = self.driver_of(claim.volume_name) if claim is not None else ""
+        if claim is not None and driver:
+            return ((driver, claim.volume_name),)
+        return self._needs_of(namespace, name, use).attachments
+
+    def _needs_of(self, namespace: str, name: str, use: VolumeUse) -> VolumeNeeds:
+        claim = self._claims.get((namespace, name))
+        if claim is None:
+            if use.ephemeral:
+                return self._unbound(namespace, name, use.storage_class)
+            return _problem(PodReason.VOLUME_CLAIM_MISSING, f"PersistentVolumeClaim {namespace}/{name} does not exist")
+        if claim.is_terminating:
+            return _problem(
+                PodReason.VOLUME_CLAIM_TERMINATING, f"PersistentVolumeClaim {namespace}/{name} is being deleted"
+            )
+        if claim.phase == "Lost":
+            return _problem(PodReason.VOLUME_CLAIM_LOST, f"PersistentVolumeClaim {namespace}/{name} lost its volume")
+        return self._bound(claim) if claim.volume_name else self._unbound(namespace, name, claim.storage_class)
+
+    def _bound(self, claim: PersistentVolumeClaim) -> VolumeNeeds:
+        subject = f"PersistentVolumeClaim {claim.namespace}/{claim.name}"
+        volume = self._volumes.get(claim.volume_name)
+        if volume is None:
+            return _problem(
+                PodReason.VOLUME_MISSING, f"{subject} is bound to {claim.volume_name}, which does not exist"
+            )
+        if volume.is_terminating:
+            return _problem(PodReason.VOLUME_CLAIM_TERMINATING, f"volume {volume.name} of {subject} is being deleted")
+        if not claim.is_bind_completed and claim.phase != "Bound":
+            return _problem(
+                PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} names {volume.name}, but binding has not completed"
+            )
+        attached = ((volume.driver, volume.name),) if volume.driver else ()
+        return VolumeNeeds(_volume_alternatives(volume), attached)
+
+    def _unbound(self, namespace: str, name: str, class_name: str | None) -> VolumeNeeds:
+        subject = f"PersistentVolumeClaim {namespace}/{name}"
+        wanted = class_name if class_name is not None else self._default_class
+        if wanted is None:
+            return _problem(
+                PodReason.STORAGE_CLASS_MISSING, f"{subject} names no StorageClass and there is no default StorageClass"
+            )
+        if wanted == "":
+            return _problem(PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} waits for a volume that is made by hand")
+        storage = self._classes.get(wanted)
+        if storage is None:
+            return _problem(PodReason.STORAGE_CLASS_MISSING, f"StorageClass {wanted} of {subject} does not exist")
+        if storage.binding_mode == IMMEDIATE:
+            return _problem(
+                PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} binds at once ({wanted}), which has not happened yet"
+            )
+        driver = storage.provisioner
+        attached = () if driver in ("", _NO_PROVISIONER) else ((driver, f"{namespace}/{name}"),)
+        return VolumeNeeds(_term_alternatives(storage.allowed_topologies), attached)
+
+
+def _problem(reason: str, message: str) -> VolumeNeeds:
+    return VolumeNeeds(reason=reason, message=message)
+
+
+def _volume_alternatives(volume: PersistentVolume) -> Alternatives:
+    """Return the volume's node affinity; hostname terms of a local or hostPath volume are ignored (Karpenter)."""
+    if not volume.is_local:
+        return _term_alternatives(volume.node_terms)
+    freed = (
+        NodeSelectorTerm(tuple(r for r in term.requirements if r.key != labels.HOSTNAME)) for term in volume.node_terms
+    )
+    return _term_alternatives(freed)
+
+
+def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:
+    found = [Requirements(term.requirements) for term in terms]
+    return tuple(dict.fromkeys(found)) or (Requirements(),)
+
+
+def _product(left: Alternatives, right: Alternatives) -> Iterator[Requirements]:
+    produced: dict[Requirements, None] = {}
+    for first in left:
+        for second in right:
+            if first.conflict(second) is None and len(produced) < _ALTERNATIVES_MAX:
+                produced[first.merged(second.values())] = None
+    return iter(produced)
+
+
+# Groups of pods that are equal for scheduling: most pods of a workload differ only in their names.
+
+
+ConstraintFacts = tuple[tuple[type, Hashable], ...]
+"""Constraint → what it reads of a pod besides its spec, namespace and labels."""
+
+
+class PodSignature(msgspec.Struct, eq=False):
+    """Pods of one namespace with equal specs except for requests, and equal labels among those that any selector reads.
+
+    Attributes:
+        spreads: The spread constraints, those of the cluster's defaults included.
+        facts: Constraint → what else it reads of a pod.
+        selected_by: Numbers of the topology groups whose selector picks these pods.
+        domain_keys: Topology keys except the hostname, along which a hard rule selects these pods.
+        repelled_by: Numbers of the inverse groups among `selected_by`.
+        avoids: Numbers of the inverse groups that these pods own.
+        bound: Node position → how many of them count there already.
+        ending: Node position → how many more of them terminate there; these count only for pods that they avoid.
+    """
+
+    index: int
+    namespace: str
+    labels: Mapping[str, str]
+    spec: PodSpec
+    spreads: tuple[TopologySpread, ...]
+    facts: Mapping[type, Hashable] = msgspec.field(default_factory=dict)
+    selected_by: tuple[TopologyGroupId, ...] = ()
+    domain_keys: tuple[str, ...] = ()
+    repelled_by: tuple[TopologyGroupId, ...] = ()
+    avoids: tuple[TopologyGroupId, ...] = ()
+    bound: dict[int, int] = msgspec.field(default_factory=dict)
+    ending: dict[int, int] = msgspec.field(default_factory=dict)
+
+    def counted(self, *, with_ending: bool) -> Iterator[tuple[int, int]]:
+        """Return node position and number of the pods that count there, terminating ones only if requested."""
+        yield from self.bound.items()
+        if with_ending:
+            yield from self.ending.items()
+
+    def may_run_anywhere(self, key: str) -> bool:
+        """Whether the pods' own required node affinity does not restrict a label."""
+        alternatives = required_alternatives(self.spec)
+        return bool(alternatives) and all(asked.key != key for alternative in alternatives for asked in alternative)
+
+    def may_run_at(self, key: str, value: str) -> bool:
+        """Whether the pods' own required node affinity admits this value of a label (volumes and preferences aside)."""
+        alternatives = required_alternatives(self.spec)
+        return any(all(asked.has(value) for asked in alternative if asked.key == key) for alternative in alternatives)
+
+
+class TopologyRule(msgspec.Struct, frozen=True, eq=False):
+    """One topology group that a pod has to obey; `selects_self` if the rule also selects the pod itself."""
+
+    group: TopologyGroupId
+    kind: str
+    key: str
+    is_hostname: bool
+    selects_self: bool
+
+
+class RelaxationStep(msgspec.Struct, eq=False):
+    """What pods demand after giving up some of their preferences.
+
+    Attributes:
+        index: Its number among all steps of the snapshot.
+        number: Its place among the steps of its pods.
+        alternatives: Numbers of the requirements, one for each alternative of the volumes.
+        host_rules, zone_rules: The rules in force, including inverse ones, by whether each node is a domain.
+        keys: Topology keys of which a new node must have one value.
+        is_monotone: Whether a failure is permanent as pods are added: true without affinity and spread along shared domains.
+    """
+
+    index: StepId
+    number: int
+    demands: PodDemands
+    alternatives: tuple[RequirementId, ...]
+    host_rules: tuple[TopologyRule, ...]
+    zone_rules: tuple[TopologyRule, ...]
+    keys: tuple[str, ...]
+    is_monotone: bool
+
+
+def with_all_preferences(steps: Sequence[RelaxationStep]) -> tuple[RelaxationStep, ...]:
+    """Return the steps that relax only alternatives of the required node affinity; none if there is only one alternative."""
+    if not steps or len(steps[0].demands.terms) < 2:
+        return ()
+    whole = msgspec.structs.replace(steps[0].demands, terms=())
+    return tuple(step for step in steps if msgspec.structs.replace(step.demands, terms=()) == whole)
+
+
+class PodGroup(msgspec.Struct, eq=False):
+    """Equal pods, which share all results: a signature, the requests of one pod, and the requirements of its volumes.
+
+    Attributes:
+        steps: Their relaxation steps; shared by groups that differ only in their requests.
+        reason, message: Set if no node can help.
+        is_plain: Whether no constraint (`core.scheduling.constraints`) concerns the pods.
+    """
+
+    index: PodGroupId
+    signature: PodSignature
+    requests: Vector
+    volumes: VolumeNeeds
+    steps: tuple[RelaxationStep, ...] = ()
+    reason: str = ""
+    message: str = ""
+    is_plain: bool = True
+
+    @property
+    def topology_keys(self) -> tuple[str, ...]:
+        """Topology keys except the hostname, along which the pods' required rules or those that count them apply."""
+        return self.steps[-1].keys if self.steps else ()
+
+
+class PendingGroup(msgspec.Struct, eq=False):
+    """Equal pods that wait for a place, in the order of placement.
+
+    Attributes:
+        avoids_recently_changed: Whether consolidation moves them, so that they must avoid nodes whose pods changed recently.
+        is_displaced: Whether a target moves them: they are placed after the pods that wait in any case, and share no new node
+            with those.
+        avoids_drained_later: Whether they leave a node at any cost, so that they go to nodes which the stored target drains
+            later only if nothing else can hold them: they would move twice (docs/adr/0244).
+        is_released: Whether a target lets them leave a domain that has too many of them: they are placed once all pods that
+            keep their domains are counted there (docs/adr/0252).
+    """
+
+    pod_group: PodGroup
+    pods: list[Pod]
+    avoids_recently_changed: bool = False
+    is_displaced: bool = False
+    avoids_drained_later: bool = False
+    is_released: bool = False
+    placed: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """Return how many have no place yet."""
+        return len(self.pods) - self.placed
+
+
+# Assigns each pod its signature: everything that scheduling reads of it, except its requests and volumes.
+
+
+class SizedSignature(msgspec.Struct, eq=False):
+    """Everything that pods of a group have in common except their volumes.
+
+    Attributes:
+        group: The cached group of pods without volumes: clusters may have a group for every pod.
+    """
+
+    signature: PodSignature
+    requests: Vector
+    group: PodGroup | None = None
+
+
+_NO_FACTS: Final[ConstraintFacts] = ()
+
+Question = tuple[int, str, tuple[str | None, ...], tuple[TopologySpread, ...] | None, ConstraintFacts]
+"""What sorts a pod: the identity of its spec, its namespace, the labels that any rule reads, default spreads, and facts."""
+
+
+QUESTIONS_KEPT: Final = 10_000
+"""How many questions are kept to find an equal one; a cluster of 300 nodes has some hundreds."""
+
+
+class KnownQuestions:
+    """The questions of one snapshot's pods, for those that the next snapshot has unchanged; most equal ones are one object."""
+
+    def __init__(self) -> None:
+        self._keys: Sequence[str] = ()
+        self._known: dict[int, tuple[Pod, Question]] = {}
+        self._distinct: dict[Question, Question] = {}
+
+    def of(self, pods: Iterable[Pod], keys: Sequence[str]) -> Mapping[int, tuple[Pod, Question]]:
+        """Return identity → pod and its question, in the order of the pods, by the labels of these keys alone."""
+        before, self._keys = self._known if self._keys == keys else {}, keys
+        if len(self._distinct) > QUESTIONS_KEPT:
+            self._distinct.clear()
+        # An entry keeps its pod alive, so no other pod has its identity.
+        self._known = {id(pod): before.get(id(pod)) or (pod, self._question(pod)) for pod in pods}
+        return self._known
+
+    def _question(self, pod: Pod) -> Question:
+        question = id(pod.spec), pod.namespace, tuple(map(pod.labels.get, self._keys)), None, _NO_FACTS
+        return self._distinct.setdefault(question, question)
+
+
+class PodSignatures:
+    """The signatures of all pods of a snapshot, numbered in the order of the given pods."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        axis: ResourceAxis,
+        reads: Callable[[Pod], ConstraintFacts] | None = None,
+        known: KnownQuestions | None = None,
+    ) -> None:
+        """Sort the pods.
+
+        Args:
+            snapshot: The cluster.
+            pods: Pods that need a place, and running pods.
+            axis: The relevant resources.
+            reads: What constraints read of a pod besides its spec, namespace and labels.
+            known: The questions of an earlier snapshot's pods, if any are kept.
+        """
+        self._defaults = DefaultSpreads(snapshot)
+        self._reads = reads
+        self._has_defaults = bool(snapshot.options.default_spreads)
+        specs = {id(pod.spec): pod.spec for pod in pods}
+        numbers: dict[tuple[object, ...], int] = {}
+        self._terms = {identity: numbers.setdefault(_terms(spec), len(numbers)) for identity, spec in specs.items()}
+        self._requests = {identity: axis.vector(spec.requests) for identity, spec in specs.items()}
+        distinct = {self._terms[identity]: spec for identity, spec in specs.items()}
+        self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
+        self._signatures: dict[tuple[object, ...], PodSignature] = {}
+        self._sized_signatures: dict[Question, SizedSignature] = {}
+        if known is None or self._has_defaults or reads is not None:
+            self._of = {id(pod): sized for pod, sized in zip(pods, self._all_sized(pods), strict=True)}
+        else:
+            self._of = self._known_sized(known.of(pods, self._read_keys))
+
+    @property
+    def all(self) -> list[PodSignature]:
+        """Every signature, by index."""
+        return list(self._signatures.values())
+
+    def of(self, pod: Pod) -> SizedSignature:
+        """Return the signature of a pod of the snapshot; lookup by object identity is faster than by name."""
+        return self._of[id(pod)]
+
+    def requests(self, pod: Pod) -> Vector:
+        """Return the requests of a pod of the snapshot."""
+        return self._requests[id(pod.spec)]
+
+    def _all_sized(self, pods: Iterable[Pod]) -> Iterator[SizedSignature]:
+        known, keys = self._sized_signatures, self._read_keys
+        spreads: tuple[TopologySpread, ...] | None = None
+        facts = _NO_FACTS
+        for pod in pods:
+            if self._has_defaults:
+                spreads = self._defaults.of(pod)
+            if self._reads:
+                facts = self._reads(pod)
+            question = id(pod.spec), pod.namespace, tuple(map(pod.labels.get, keys)), spreads, facts
+            yield known.get(question) or self._new(question, pod)
+
+    def _known_sized(self, questions: Mapping[int, tuple[Pod, Question]]) -> dict[int, SizedSignature]:
+        """Return identity of each pod → its signature; a question is compared by value once for each of its objects."""
+        known = self._sized_signatures
+        by_question: dict[int, SizedSignature] = {}
+        found = {}
+        for identity, (pod, question) in questions.items():
+            sized = by_question.get(id(question))
+            if sized is None:
+                sized = by_question[id(question)] = known.get(question) or self._new(question, pod)
+            found[identity] = sized
+        return found
+
+    def _new(self, question: Question, pod: Pod) -> SizedSignature:
+        terms = self._terms[id(pod.spec)]
+        signature = self._signature((terms, *question[1:]), pod, question[3], question[4])
+        found = self._sized_signatures[question] = SizedSignature(signature, self._requests[id(pod.spec)])
+        return found
+
+    def _signature(
+        self,
+        question: tuple[object, ...],
+        pod: Pod,
+        spreads: tuple[TopologySpread, ...] | None,
+        facts: ConstraintFacts,
+    ) -> PodSignature:
+        known = self._signatures.get(question)
+        if known is None:
+            read = {key: pod.labels[key] for key in self._read_keys if key in pod.labels}
+            own = pod.spec.spreads if spreads is None else spreads
+            known = self._signatures[question] = PodSignature(
+                len(self._signatures), pod.namespace, read, pod.spec, own, dict(facts)
+            )
+        return known
+
+
+def _terms(spec: PodSpec) -> tuple[object, ...]:
+    """Return everything in a spec that scheduling reads, except requests."""
+    return (
+        spec.node_selector,
+        spec.required_terms,
+        spec.preferred_terms,
+        spec.tolerations,
+        spec.spreads,
+        spec.affinity,
+        spec.anti_affinity,
+        spec.preferred_affinity,
+        spec.preferred_anti_affinity,
+        spec.host_ports,
+        spec.resource_claims,
+    )
+
+
+def _label_keys_read(snapshot: Snapshot, specs: Iterable[PodSpec]) -> frozenset[str]:
+    """Return the keys of pod labels that any rule reads; other labels do not distinguish signatures."""
+    keys: set[str] = set()
+    for spec in specs:
+        for selector, extra in _selectors(spec, snapshot.options.default_spreads):
+            keys.update(extra)
+            keys.update(r.key for r in selector.requirements) if selector is not None else None
+    if snapshot.options.default_spreads:
+        keys.update(key for service in snapshot.services for key in service.selector)
+        keys.update(r.key for w in snapshot.workload_selectors if w.selector for r in w.selector.requirements)
+    return frozenset(keys)
+
+
+def _selectors(
+    spec: PodSpec, defaults: tuple[TopologySpread, ...]
+) -> Iterator[tuple[LabelSelector | None, tuple[str, ...]]]:
+    for spread in (*spec.spreads, *defaults):
+        yield spread.selector, spread.match_label_keys
+    weighted = (*spec.preferred_affinity, *spec.preferred_anti_affinity)
+    for term in (*spec.affinity, *spec.anti_affinity, *(w.term for w in weighted)):
+        yield term.selector, (*term.match_label_keys, *term.mismatch_label_keys)
+
+
+# Recognizes pods that no node could help: Karpenter refuses to plan for them.
+
+
+def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str]) -> tuple[str, str]:
+    """Return code and text, both empty for a pod that can be planned for.
+
+    Args:
+        spec: The pod.
+        needs: The requirements of its volumes.
+        well_known: Labels that every cloud node gets automatically.
+    """
+    if spec.problem:
+        return PodReason.INVALID_POD, spec.problem
+    if spec.resource_claims:
+        return PodReason.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {', '.join(spec.resource_claims)}"
+    if any(term.uses_fields for term in spec.required_terms):
+        return PodReason.UNSUPPORTED_AFFINITY, "its required node affinity uses matchFields"
+    alternatives = required_alternatives(spec)
+    if not alternatives:
+        return PodReason.UNSUPPORTED_AFFINITY, "every alternative of its required node affinity is empty"
+    for requirement in (r for alternative in alternatives for r in alternative):
+        if requirement.key == labels.NODEPOOL and requirement.operator == "DoesNotExist":
+            return PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist"
+        if labels.is_restricted(requirement.key) and requirement.key not in well_known:
+            return PodReason.RESTRICTED_LABEL, f"it selects nodes by {requirement.key}, which is restricted"
+    if needs.reason:
+        return needs.reason, needs.message
+    faults = (requirement_fault(r) for alternative in needs.alternatives for r in alternative.values())
+    fault = next(filter(None, faults), "")
+    return (PodReason.INVALID_POD, f"its volumes: {fault}") if fault else ("", "")

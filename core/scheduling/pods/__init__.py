@@ -1,1 +1,0 @@
-"""Pending pods, their demands, and the groups of equal pods."""

@@ -1,1 +1,0 @@
-"""Small values that are compared millions of times: resource vectors, requirement numbers, bit masks."""

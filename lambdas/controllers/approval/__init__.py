@@ -1,1 +1,0 @@
-"""Holds back commands that wait for a person, requests approval, and ends proposals that no longer hold."""

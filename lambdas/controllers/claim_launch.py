@@ -1,0 +1,183 @@
+"""Provides a claim's instance: launches one, or adopts one from an earlier launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+
+from adapters.messages import wake_up, work_on_claims
+from adapters.observation.observer import Observer
+from adapters.ports import Clock, CloudProvider, ConflictError, FunctionQueues, JsonObject, NotFoundError
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
+from core.lifecycle import steps
+from core.lifecycle.claims import BOOT_AT_LEAST
+from core.lifecycle.launching import is_unanswered, name_tags
+from core.lifecycle.records import ClaimRecord
+from core.reasons.code import ClaimReason, DecisionKind, Refusal
+from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.launching import Launcher
+from lambdas.controllers.nodes import NodeStateReader
+
+# Names the instances of a shared launch: EC2 gives all of them the same tags, so none has its claim's name at launch.
+
+
+class InstanceNames:
+    """Sets the tags that name an instance after its claim."""
+
+    def __init__(self, cloud: CloudProvider) -> None:
+        self._cloud = cloud
+
+    def give(self, record: ClaimRecord, report: RunReport) -> None:
+        """Name the claim's instance before its node joins; nothing is done where the launch has named it.
+
+        A failure is reported and stops nothing: `reconcile` names the instance later.
+        """
+        if record.shares == 1 or record.machine is None or record.node_name:
+            return
+        tags = name_tags(record.name)
+        Boundary(report).attempt(record.name, partial(self._cloud.tag, record.instance_id, tags))
+
+
+# Finds the instance that an earlier request launched for a claim, although its answer is unknown.
+
+
+def launched_earlier(record: ClaimRecord, reader: NodeStateReader, claims: ClaimStore) -> str:
+    """Return the id of a living instance that is tagged for the claim, or free in its shared launch; empty for none."""
+    tagged = reader.tagged(record.name)
+    return tagged.instance_id if tagged is not None else free_of_launch(record, reader, claims)
+
+
+def free_of_launch(record: ClaimRecord, reader: NodeStateReader, claims: ClaimStore) -> str:
+    """Return the id of an instance of the claim's shared launch that no claim has yet; empty for none."""
+    if record.shares == 1:
+        return ""
+    launched = (found.instance_id for found in reader.launched_with(record))
+    return next((found for found in launched if claims.of_instance(found) is None), "")
+
+
+class ClaimLaunch:
+    """Launches claims whose pods still wait, within the limits of their NodePools."""
+
+    def __init__(
+        self,
+        claims: ClaimStore,
+        launcher: Launcher,
+        names: InstanceNames,
+        observer: Observer,
+        queues: FunctionQueues,
+        clock: Clock,
+    ) -> None:
+        self._claims = claims
+        self._launcher = launcher
+        self._names = names
+        self._observer = observer
+        self._wake_ups, self._work = queues.wake_ups, queues.work
+        self._clock = clock
+
+    def launch(self, record: ClaimRecord, reader: NodeStateReader, report: RunReport) -> ClaimRecord | None:
+        """Launch the claim's instance; None if the claim is deleted instead, with the reason in the report.
+
+        Before the first attempt: its pods must wait, and its NodePool must have room within its limits. A shared launch without
+        an answer is requested for all of its claims by the first one; the others stay unchanged until then. Raises PortError.
+        """
+        members = [record]
+        if record.first and not record.attempts:
+            if record.first != record.name and is_unanswered(self._claims.get(record.first), record.first):
+                return record
+            members = self._members(record)
+        wanted, kept = list[ClaimRecord](), dict[str, ClaimRecord]()
+        for member in members:
+            objection = None if member.attempts else self._objection(member, reader)
+            if objection is None:
+                wanted.append(member)
+                continue
+            adopted = self._end(member, objection, reader, report)
+            if adopted is not None:
+                kept[adopted.name] = adopted
+        launched = self._request(wanted, report) if wanted else {}
+        return (kept | launched).get(record.name)
+
+    def _members(self, record: ClaimRecord) -> list[ClaimRecord]:
+        """Return the claims for which the first one requests the launch; another is alone, since the first has an answer."""
+        if record.first != record.name:
+            return [record]
+        found = sorted((r for r in self._claims.all() if is_unanswered(r, record.name)), key=lambda one: one.share)
+        if not found or found[0].name != record.name:
+            return [record]  # another run has had an answer since the record was read
+        return [self._launcher.joined(one, found[0]) for one in found]
+
+    def _request(self, members: Sequence[ClaimRecord], report: RunReport) -> dict[str, ClaimRecord]:
+        """Request the launch that these claims share; return those that remain, by name."""
+        now, name = self._clock.now(), members[0].plan.node_class.name
+        try:
+            node_class = self._observer.node_class(name)
+        except NotFoundError as error:
+            for member in members:
+                self._forget(member, Refusal(ClaimReason.NODE_CLASS_NOT_FOUND, str(error)), report)
+            return {}
+        catalogue = self._observer.open_market.catalogue([node_class], now)
+        launched = self._launcher.launch(members, node_class, catalogue, now, report)
+        if len(launched) < len(members):
+            self._wake_ups.send([wake_up("refused launch")])
+        booting = [found.name for found in launched.values() if found.machine is not None and found.shares > 1]
+        if booting:
+            self._work.send(work_on_claims(booting, now), delay=BOOT_AT_LEAST)
+        return launched
+
+    def _objection(self, record: ClaimRecord, reader: NodeStateReader) -> Refusal | None:
+        """Return why the claim must not be launched any more, None if nothing is against it."""
+        if record.awaits_pods and not reader.unbound_pods(record.plan.pods):
+            return Refusal(ClaimReason.PODS_PLACED_ELSEWHERE, "none of its pods waits for a node any more")
+        limit = self._limit_in_the_way(record, reader)
+        return Refusal(ClaimReason.LIMIT_REACHED, limit) if limit else None
+
+    def _end(
+        self, record: ClaimRecord, objection: Refusal, reader: NodeStateReader, report: RunReport
+    ) -> ClaimRecord | None:
+        """Delete the claim, unless a failed request launched its instance: return it with that."""
+        failed = record.reason == ClaimReason.LAUNCH_FAILED
+        instance = launched_earlier(record, reader, self._claims) if failed else ""
+        if instance:
+            return self.adopt(record, steps.Adopt(instance), reader, report)
+        self._forget(record, objection, report)
+        if objection.reason == ClaimReason.LIMIT_REACHED:
+            self._wake_ups.send([wake_up("limit reached")])
+        return None
+
+    def _forget(self, record: ClaimRecord, cause: Refusal, report: RunReport) -> None:
+        report.decide(DecisionKind.FORGET, record.name, cause.reason, cause.message)
+        self._claims.forget(record)
+
+    def _limit_in_the_way(self, record: ClaimRecord, reader: NodeStateReader) -> str:
+        """Return the limit of its NodePool that is exceeded by now, empty for none; rows may be lost, or the limit lowered."""
+        name = record.plan.node_pool
+        limits = {key: limit for key, limit in reader.limits(name).items() if record.reserved.get(key, 0) > 0}
+        if not limits:
+            return ""
+        used = next((usage.reserved for usage in self._claims.usage() if usage.node_pool == name), {})
+        over = next((key for key, limit in sorted(limits.items()) if used.get(key, 0) > limit), "")
+        return f"NodePool {name} is over its limit of {over} without this claim's instance" if over else ""
+
+    def adopt(
+        self, record: ClaimRecord, step: steps.Adopt, reader: NodeStateReader, report: RunReport
+    ) -> ClaimRecord | None:
+        """Store the instance of an earlier launch, whose response was lost, as the claim's.
+
+        Raises:
+            ConflictError: If the instance is gone again.
+        """
+        instance = reader.instance(step.instance_id)
+        if instance is None:
+            raise ConflictError("ec2:DescribeInstances", f"instance {step.instance_id} is gone again")
+        now = self._clock.now()
+        node_classes = list[JsonObject]()
+        with suppress(NotFoundError):  # its EC2NodeClass may be gone; the instance is there
+            node_classes.append(self._observer.node_class(record.plan.node_class.name))
+        report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {step.instance_id}")
+        adopted = self._launcher.answer_writer.adopt(
+            record, instance, self._observer.open_market.catalogue(node_classes, now), now
+        )
+        self._names.give(adopted, report)
+        return adopted

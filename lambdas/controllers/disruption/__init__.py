@@ -1,1 +1,0 @@
-"""Decides which nodes go, validates each decision, and carries it out or abandons it."""

@@ -1,1 +1,0 @@
-"""Carries out commands: validates each against a fresh snapshot, starts it, finishes it, or abandons it."""

@@ -1,0 +1,142 @@
+"""Creates claims for hand-made NodeClaims: they are launched, tracked and removed like all others.
+
+Steps: our finalizer on the object -> the claim's row -> our annotation on the object.
+
+The row contains the object's UID, so each step can be repeated, and the next check continues after a crash.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from adapters.brakes import Brakes, skipped
+from adapters.observation.observer import Observer
+from adapters.ports import Clock, JsonObject, Kubernetes, NotFoundError
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
+from core import labels
+from core.brakes import Action
+from core.lifecycle.launching import with_subnets
+from core.lifecycle.node_claim_objects import hand_made_plan, is_made_by_hand, limit_reached, mirrored
+from core.lifecycle.records import ClaimRecord
+from core.manifests.wire.resources import NODE_CLAIMS
+from core.model.plan import LAUNCHED, READY
+from core.reasons.code import ClaimReason, DecisionKind, Refusal
+from lambdas.controllers.launching import Launcher
+from lambdas.controllers.node_claims import NodeClaimMirror, remove_finalizer
+from lambdas.controllers.status_writer import Present, StatusWriter, condition, tolerate_gone
+
+CHECKED_AGAIN: Final = timedelta(seconds=20)
+"""How soon a NodeClaim that waits for its class, a limit or capacity is checked again while its chain of checks lasts;
+afterwards, each round of `reconcile` over NodeClaims requests a check."""
+
+_LASTING: Final = (ClaimReason.NODE_CLAIM_INVALID, ClaimReason.NODE_CLAIM_NAME_TAKEN)
+"""Reasons that are permanent, since the spec of a NodeClaim never changes."""
+
+
+class HandMadeClaims:
+    """Stores the claim of one NodeClaim; `ClaimWork` launches it in the same run."""
+
+    def __init__(
+        self,
+        kubernetes: Kubernetes,
+        claims: ClaimStore,
+        observer: Observer,
+        launcher: Launcher,
+        mirror: NodeClaimMirror,
+        brakes: Brakes,
+        clock: Clock,
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._claims = claims
+        self._observer = observer
+        self._launcher = launcher
+        self._mirror = mirror
+        self._brakes = brakes
+        self._clock = clock
+        self._statuses = StatusWriter(kubernetes, clock)
+
+    def check(self, name: str, report: RunReport) -> timedelta | None:
+        """Check a possibly hand-made NodeClaim: store a claim for it, or state in its conditions why there is none.
+
+        Returns:
+            When to check again; None if it has a claim now, or nothing is to be done.
+
+        Raises:
+            PortError: If a step fails; the next check continues.
+        """
+        if not self._mirror.is_on:
+            return None
+        try:
+            obj = self._kubernetes.get(NODE_CLAIMS, name)
+        except NotFoundError:
+            return None
+        if not is_made_by_hand(obj):
+            return None
+        record = self._claims.get(name)
+        if record is not None and record.plan.made_by_hand == _uid(obj):
+            self._mark(record)
+            return None
+        if obj["metadata"].get("deletionTimestamp"):
+            tolerate_gone(lambda: remove_finalizer(self._kubernetes, obj))
+            return None
+        return self._take_on(obj, record, report) if self._mirror.may_create() else None
+
+    def _take_on(self, obj: JsonObject, other: ClaimRecord | None, report: RunReport) -> timedelta | None:
+        name = str(obj["metadata"]["name"])
+        brake = self._brakes.engaged().stopping(Action.LAUNCH)
+        if brake is not None:
+            skipped(brake, name, report)
+            return CHECKED_AGAIN
+        if other is not None:
+            message = "metadata.name: a claim of another NodeClaim has this name"
+            return self._refuse(obj, Refusal(ClaimReason.NODE_CLAIM_NAME_TAKEN, message), report)
+        market, now = self._observer.market(), self._clock.now()
+        used = {usage.node_pool: usage.reserved for usage in self._claims.usage()}
+        planned = hand_made_plan(obj, market, used)
+        if isinstance(planned, Refusal):
+            return self._refuse(obj, planned, report)
+        record = self._launcher.record(planned, name, market, now)
+        if isinstance(record, Refusal):
+            return self._refuse(obj, Refusal(ClaimReason.INSUFFICIENT_CAPACITY, record.message), report)
+        self._hold(obj)
+        limits = {pool.name: pool.limits for pool in market.node_pools if pool.name == planned.node_pool}
+        if self._claims.request(with_subnets([record], market), limits, None).refused:
+            return self._refuse(obj, limit_reached(planned.node_pool), report)
+        self._mark(record)
+        return None
+
+    def _hold(self, obj: JsonObject) -> None:
+        """Add our finalizer, so that the object cannot vanish before it is marked. Raises ConflictError."""
+        metadata = obj["metadata"]
+        present = metadata.get("finalizers") or ()
+        if labels.TERMINATION_FINALIZER in present:
+            return
+        body = {
+            "metadata": {
+                "resourceVersion": metadata.get("resourceVersion"),
+                "finalizers": [*present, labels.TERMINATION_FINALIZER],
+            }
+        }
+        self._kubernetes.patch(NODE_CLAIMS, str(metadata["name"]), body)
+
+    def _mark(self, record: ClaimRecord) -> None:
+        """Mark the object as the claim's mirror: its status and deletion are then handled like those of every other."""
+        wanted = mirrored(record)
+        body = {"metadata": {"labels": wanted.labels, "annotations": {labels.CLAIM: record.name}}}
+        tolerate_gone(lambda: self._kubernetes.patch(NODE_CLAIMS, record.name, body))
+
+    def _refuse(self, obj: JsonObject, refusal: Refusal, report: RunReport) -> timedelta | None:
+        """State in the conditions why nothing is launched; return when to check again if waiting may help."""
+        name = str(obj["metadata"]["name"])
+        lasts = refusal.reason in _LASTING
+        status = "False" if lasts else "Unknown"
+        conditions = [condition(kind, status, refusal.message, reason=refusal.reason) for kind in (LAUNCHED, READY)]
+        self._statuses.write(Present.of(NODE_CLAIMS, obj), {"conditions": conditions})
+        report.decide(DecisionKind.SKIP, name, refusal.reason, refusal.message)
+        return None if lasts else CHECKED_AGAIN
+
+
+def _uid(obj: JsonObject) -> str:
+    return str(obj["metadata"].get("uid") or "")

@@ -1,1 +1,0 @@
-"""Launches planned claims: from the claim's record to its instance."""

@@ -1,1 +1,0 @@
-"""Periodic maintenance: the rounds of `reconcile`, and the catalogue."""

@@ -1,1 +1,0 @@
-"""Carries a claim from launch to its end, step by step."""

@@ -1,0 +1,488 @@
+"""Determines whether there is anything to plan, and whether more pods are about to arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from adapters.ledger import DecisionDraft, LedgerWriter, SearchBound
+from adapters.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims
+from adapters.observation.observer import ClusterState, Observer, awaits_pods, has_unavailable
+from adapters.observation.stores import PlanCache, snapshot_digest
+from adapters.ports import Clock, JsonObject, Kubernetes, Queue
+from adapters.run_report import RunReport
+from adapters.runtime import stopwatch
+from adapters.store import Nominations
+from core.disruption.static_capacity import static_claims
+from core.interpreter import collector_paused
+from core.launch.denials import with_refusals
+from core.ledger.entry import PROVISION, DecisionSummary, RecordedTime, observed, of_provisioning
+from core.lifecycle.claims import BOOT_AT_LEAST
+from core.lifecycle.deletion import reclaimed_at
+from core.lifecycle.draining import without_planned_moves
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.model.plan import Plan, Unschedulable
+from core.model.pod import Pod
+from core.model.snapshot import Options, Snapshot
+from core.pods import is_pending, is_reschedulable, mark_untried_pods
+from core.pool_admission import as_acting, observed_pools
+from core.reasons.code import ClaimReason, DecisionKind
+from core.reasons.pods import PodReason
+from core.reasons.runs import RunReason
+from core.scheduling import Planner
+from installation.settings import Settings
+from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.events import DecisionEvents, about_pod, in_time, warning, with_decision_id, write
+from lambdas.controllers.launch_answers import refused as refused_claim
+from lambdas.controllers.launching import LaunchResults, ParallelLaunches
+from lambdas.controllers.status_writer import BufferStatus
+
+LEAVING_ASKED_MAX: Final = 5
+"""The most leaving nodes whose pods are listed by node: for more, the full observation is as cheap."""
+
+LISTS_MAX: Final = 30
+"""A bound on lists that no batch reaches: the time limit ends it earlier."""
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+WHOLE_SECONDS: Final = timedelta(seconds=1)
+"""Kubernetes truncates creation times to whole seconds, so a pod may be this much younger than it seems."""
+
+
+class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
+    """The work to plan for, in counts.
+
+    Attributes:
+        marked: Pending pods that the scheduler cannot place: reported, or implied by other verdicts (`mark_untried_pods`).
+        unmarked: Pending pods that it has not tried yet.
+        unlaunched: Claims that are stored but not launched.
+        awaited: Pending pods whose node is being launched (`expected_pods.awaits_pods`); they are not planned again.
+    """
+
+    marked: int = 0
+    unmarked: int = 0
+    unlaunched: int = 0
+    awaited: int = 0
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is something to plan for now."""
+        return bool(self.marked or self.unlaunched)
+
+
+class PodBatcher:
+    """Waits for a burst to arrive before it is planned, so that its pods are packed together (Karpenter's batch durations).
+
+    The wait counts from the pods' creation times, so a pod older than the idle time is planned at once, as are most pods that
+    the audit log reports. A burst is complete once no pod was created for the idle time and kube-scheduler has tried one of
+    each kind; marking all takes it seconds. If it lags, the wait continues while new pods arrive or further ones are marked.
+    """
+
+    def __init__(
+        self, observer: Observer, settings: Settings, clock: Clock, pause: Callable[[timedelta], None]
+    ) -> None:
+        self._observer = observer
+        self._options = settings.options()
+        self._idle = timedelta(seconds=settings.batch_idle_seconds)
+        self._at_most = timedelta(seconds=settings.batch_max_seconds)
+        self._clock = clock
+        self._pause = pause
+
+    def pods(self, latest: datetime) -> tuple[Pod, ...]:
+        """Return the unbound pods, once no new one arrives: at the latest `batch_max_seconds` from now, and by `latest`."""
+        pods = self._observer.unbound_pods()
+        end = min(latest, self._clock.now() + self._at_most)
+        for _ in range(LISTS_MAX):
+            left = end - self._clock.now()
+            if left <= timedelta(0) or self._have_arrived(pods):
+                break
+            self._pause(min(self._idle, left))
+            known = _arrived(pods)
+            pods = self._observer.unbound_pods()
+            if _arrived(pods) <= known:
+                break
+        return pods
+
+    def _have_arrived(self, pods: Sequence[Pod]) -> bool:
+        """Whether the scheduler has tried one of each kind, and no pod came within the idle time.
+
+        A pod that it has not tried for as long as a batch may take is ignored: it may belong to another scheduler.
+        """
+        waiting = [pod for pod in mark_untried_pods(pods, self._options) if is_pending(pod, requires_mark=False)]
+        now = self._clock.now()
+        untried = [pod for pod in waiting if not pod.is_marked_unschedulable]
+        if any(now - _waits_since(pod) < self._at_most for pod in untried):
+            return False
+        if all(now - _waits_since(pod) >= self._idle for pod in waiting):
+            return True
+        newest = max(pod.created_at or _LONG_AGO for pod in waiting)
+        return now - newest >= self._idle + WHOLE_SECONDS
+
+
+def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datetime, options: Options) -> PendingWork:
+    """Count what there is to plan for.
+
+    A pod that we nominated for a claim's node counts as not nominated: kube-scheduler made no room for it by preemption, and
+    the next plan decides whether it is still expected there (`expected_pods`).
+    """
+    records = tuple(records)
+    ours = {(pod, record.node_name) for record in records for pod in record.nominated}
+    expected = {pod for record in records if awaits_pods(record, now) for pod in record.plan.pods}
+    marked = unmarked = awaited = 0
+    for pod in mark_untried_pods(pods, options):
+        if pod.key in expected:
+            awaited += is_pending(msgspec.structs.replace(pod, nominated_node_name=""), requires_mark=False)
+            continue
+        is_ours = bool(pod.nominated_node_name) and (pod.key, pod.nominated_node_name) in ours
+        found = msgspec.structs.replace(pod, nominated_node_name="") if is_ours else pod
+        if is_pending(found, requires_mark=True):
+            marked += 1
+        elif is_pending(found, requires_mark=False):
+            unmarked += 1
+    unlaunched = sum(map(is_unlaunched, records))
+    return PendingWork(marked=marked, unmarked=unmarked, unlaunched=unlaunched, awaited=awaited)
+
+
+def displaces_pods(observer: Observer, records: Iterable[ClaimRecord], now: datetime) -> bool:
+    """Whether leaving nodes still have pods that must move; True without a check if many nodes leave."""
+    leaving = {record.node_name: record for record in records if record.deletion is not None and record.node_name}
+    if len(leaving) > LEAVING_ASKED_MAX:
+        return True
+    return any(
+        is_reschedulable(pod) and (reclaimed_at(leaving[node]) is not None or not pod.blocks_disruption(now))
+        for node in sorted(leaving)
+        for pod in observer.pods_on(node)
+    )
+
+
+def is_unlaunched(record: ClaimRecord) -> bool:
+    """Whether a claim is stored and not launched yet."""
+    return record.phase is ClaimPhase.REQUESTED and record.deletion is None
+
+
+def _arrived(pods: Iterable[Pod]) -> frozenset[tuple[str, datetime | None]]:
+    """Return the pending pods, each with the time of the scheduler's mark."""
+    return frozenset((pod.uid, pod.unschedulable_since) for pod in pods if is_pending(pod, requires_mark=False))
+
+
+def _waits_since(pod: Pod) -> datetime:
+    moments = (pod.created_at, pod.unschedulable_since)
+    return max((moment for moment in moments if moment is not None), default=_LONG_AGO)
+
+
+# Decides on a plan: the best that time allows, cached while nothing changes, and stored in the ledger first.
+
+
+REUSED_FOR: Final = timedelta(minutes=5)
+"""Pods for which no node can be launched are planned again after this time, even if nothing has changed."""
+
+
+class PlanDecision:
+    """Makes plans for an observation, and stores the decisions."""
+
+    def __init__(self, observer: Observer, ledger: LedgerWriter, settings: Settings, clock: Clock) -> None:
+        self._observer = observer
+        self._ledger = ledger
+        self._settings = settings
+        self._clock = clock
+        self._last: PlanCache[Plan] = PlanCache(REUSED_FOR)
+
+    def plan(self, view: ClusterState, digest: str, report: RunReport) -> tuple[Plan, DecisionDraft]:
+        """Return the plan. A plan that launches nothing for its pods is reused while nothing changes.
+
+        Args:
+            view: The observation, with the stored target.
+            digest: The digest of its snapshot without the target.
+            report: Collects figures, and failures of the search.
+        """
+        snapshot, now = view.snapshot, self._clock.now()
+        digest = f"{digest} {sorted(snapshot.drained_later)}"
+        plan = self._last.recall(digest, now)
+        if plan is not None:
+            return plan, DecisionDraft()
+        with collector_paused():
+            planned, bound = self.improved(snapshot, report)
+            plan = self._with_refusals(planned, view)
+        plan = without_planned_moves(plan, snapshot.pods, view.claims.values(), view.commands)
+        report.count("plannedMicrodollars", plan.cost.hourly // 1000)
+        report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
+        if not plan.claims:
+            self._last.keep(digest, now, plan)
+        return plan, self._ledger.draft(PROVISION, snapshot, planned, bound)
+
+    def _with_refusals(self, plan: Plan, view: ClusterState) -> Plan:
+        """Return the plan, with EC2's denials as the reasons of pods that a plan without refusals gives a node."""
+        if not plan.unschedulable or not has_unavailable(view.snapshot.catalogue):
+            return plan
+        without = Planner(self._observer.open_market.without_refusals(view)).results().plan
+        explained = with_refusals(plan.unschedulable, without.claims, view.denials)
+        return msgspec.structs.replace(plan, unschedulable=explained)
+
+    def improved(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, SearchBound]:
+        """Return the best plan that time allows, and what ended its search.
+
+        If the search for cheaper nodes fails, it is the greedy plan.
+        """
+        planner, steps = Planner(snapshot), snapshot.options.improve_iterations
+        time = RecordedTime(stopwatch(self._clock, self._settings.improving(planner.pods)))
+        try:
+            plan = planner.plan(time if steps is None else None)
+        except Exception as error:  # noqa: BLE001 - pods wait, and the greedy plan is valid without the search
+            report.count("failedImprovements")
+            report.decide(
+                DecisionKind.SKIP,
+                self._settings.cluster_name,
+                RunReason.IMPROVEMENT_FAILED,
+                f"{type(error).__name__}: {error}",
+            )
+            return planner.results().plan, SearchBound(is_greedy=True)
+        return plan, SearchBound(steps, tuple(time.elapsed))
+
+    def keep(
+        self, draft: DecisionDraft, records: Iterable[ClaimRecord], plan: Plan, report: RunReport
+    ) -> DecisionSummary:
+        """Write the decision to the ledger before it is carried out; a failing ledger does not delay pods.
+
+        Returns:
+            The summary of the decision.
+        """
+        report.decision_id = draft.id
+        bindings = ((binding.pod, binding.node) for binding in plan.bindings)
+        refused = ((found.pod, found.reason) for found in plan.unschedulable)
+        summary = of_provisioning([record.plan for record in records], bindings, refused)
+        self._ledger.try_write(draft, summary, report)
+        return summary
+
+
+# Records what would be launched while launches are only observed.
+
+
+class ObservedPlans:
+    """The recorded plans of one sandbox, which are not carried out; each state of the cluster is planned once."""
+
+    def __init__(self, decision: PlanDecision, ledger: LedgerWriter) -> None:
+        self._decision = decision
+        self._ledger = ledger
+        self._planned = ""
+        self._last_recorded = ""
+
+    def observe(self, snapshot: Snapshot, report: RunReport) -> None:
+        """Plan as if observed NodePools were not, and record their launches once. Never raises PortError."""
+        pools = observed_pools(snapshot)
+        if pools:
+            self.record(as_acting(snapshot), report, pools=pools)
+
+    def record(self, snapshot: Snapshot, report: RunReport, *, pools: Collection[str] | None = None) -> None:
+        """Plan for this snapshot, and record the plan.
+
+        Args:
+            snapshot: The input of the plan.
+            report: Collects the decisions.
+            pools: Only launches for these are recorded, and only plans with any; None: all launches, and a plan for each new
+                snapshot.
+        """
+        digest = snapshot_digest(snapshot)
+        if digest == self._planned:
+            return
+        self._planned = digest
+        plan, bound = self._decision.improved(snapshot, report)
+        every = (*plan.claims, *static_claims(snapshot, plan.claims))
+        claims = [claim for claim in every if pools is None or claim.node_pool in pools]
+        bindings = () if pools is not None else ((found.pod, found.node) for found in plan.bindings)
+        refused = () if pools is not None else ((found.pod, found.reason) for found in plan.unschedulable)
+        summary = observed(of_provisioning(claims, bindings, refused))
+        is_new, self._last_recorded = summary.what != self._last_recorded, summary.what
+        if pools is not None and not (claims and is_new):
+            return
+        draft = self._ledger.draft(PROVISION, snapshot, plan, bound, is_observed=True)
+        report.decision_id = report.decision_id or draft.id
+        for claim in claims if is_new else ():
+            message = f"would launch {claim.instance_types[0]} for {len(claim.pods)} pods ({draft.id or 'no ledger'})"
+            report.decide(DecisionKind.OBSERVE, claim.node_pool, ClaimReason.OBSERVED, message)
+        if not self._ledger.try_write(draft, summary, report):
+            self._planned = ""
+
+
+# Launches the claims of a plan, and requests the next check of each.
+
+
+TRY_AGAIN: Final = timedelta(seconds=2)
+"""Delay after a launch whose answer is unknown, or not stored."""
+
+
+class PlanLaunches:
+    """Launches as many claims as time permits; `execute` gets the others."""
+
+    def __init__(self, launches: ParallelLaunches, work: Queue, clock: Clock) -> None:
+        self._launches = launches
+        self._work = work
+        self._clock = clock
+
+    def hand_over(self, view: ClusterState, report: RunReport) -> None:
+        """Hand claims that an earlier run stored and did not launch to `execute`; their pods are not planned again."""
+        stored = [record.name for record in view.claims.values() if is_unlaunched(record)]
+        self._work.send(work_on_claims(stored, self._clock.now(), at_most=LAUNCHES_A_MESSAGE))
+        report.count("handedOver", len(stored))
+
+    def launch(
+        self, records: Sequence[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime
+    ) -> list[str]:
+        """Launch as many as time permits; `execute` launches the others. Return the names of those that EC2 refused."""
+        found = self._launches.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
+        self._request_runs(found, Boundary(report))
+        return found.refused
+
+    def _request_runs(self, found: LaunchResults, boundary: Boundary) -> None:
+        """Send one message for all claims whose next step is at the same time, so that they are checked together."""
+        now = self._clock.now()
+        booting = [claim for claim in found.launched if claim.machine is not None]
+        unclear = [*found.unclear, *(claim.name for claim in found.launched if claim.machine is None)]
+        first = min((claim.phase_since for claim in booting), default=now)
+        boot = max(timedelta(0), first + BOOT_AT_LEAST - now)
+        for messages, delay in (
+            (work_on_claims(found.left, now, at_most=LAUNCHES_A_MESSAGE), timedelta(0)),
+            (work_on_claims(unclear, now, at_most=LAUNCHES_A_MESSAGE), TRY_AGAIN),
+            (work_on_claims([claim.name for claim in booting], now), boot),
+        ):
+            if messages:
+                boundary.attempt("work queue", partial(self._work.send, messages, delay=delay))
+
+
+# `provision` with `mode: shadow`: records what would be launched for waiting pods.
+
+
+class ShadowProvisioning:
+    """Plans for each new state of the cluster in which pods wait, and runs again soon while they do."""
+
+    def __init__(
+        self, observer: Observer, plans: ObservedPlans, wake_ups: Queue, settings: Settings, clock: Clock
+    ) -> None:
+        self._observer = observer
+        self._plans = plans
+        self._wake_ups = wake_ups
+        self._settings = settings
+        self._clock = clock
+        self._had_waited = False
+
+    def run(self, report: RunReport, *, until: datetime) -> None:
+        """Record one plan. `until`: a further run is requested only if it comes by then. Raises PortError."""
+        waiting = [pod for pod in self._observer.unbound_pods() if is_pending(pod, requires_mark=False)]
+        report.count("pendingPods", len(waiting))
+        has_ended, self._had_waited = self._had_waited and not waiting, bool(waiting)
+        if not waiting and not has_ended:
+            return
+        # Also recorded when the last pod stops waiting: otherwise its wait would seem up to a minute longer.
+        self._plans.record(self._observer.observe().snapshot, report)
+        delay = timedelta(seconds=self._settings.poll_seconds)
+        if waiting and self._clock.now() + delay <= until:
+            self._wake_ups.send([wake_up("pods wait", until)], delay=delay)
+
+
+# Writes Kubernetes events on pods about why they get no node; few, and never the same twice.
+
+
+PER_RUN: Final = 10
+"""The most events of one run; the others are in the run's decisions and follow in later runs."""
+
+REMEMBERED: Final = 10_000
+
+
+class UnschedulableEvents:
+    """Writes FailedScheduling events. The API server refuses a name that exists, so a repeated event costs one call."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+        self._written: set[tuple[str, str]] = set()
+
+    def publish(self, unschedulable: Iterable[Unschedulable], decision: str) -> None:
+        """Write an event for each pod and reason that has none yet; `decision` is the id of the first decision with it."""
+        events = [self._event(found, decision) for found in unschedulable]
+        fresh = [event for event in events if _key(event) not in self._written][:PER_RUN]
+        if len(self._written) > REMEMBERED:
+            self._written.clear()
+        written = write(self._kubernetes, in_time(fresh, self._clock))
+        self._written.update(_key(event) for event in fresh[:written])
+
+    def _event(self, found: Unschedulable, decision: str) -> JsonObject:
+        namespace, _, pod = found.pod.partition("/")
+        message = with_decision_id(f"{found.reason}: {found.message}", decision)
+        identity = f"{found.reason}/{found.message}"
+        return warning(about_pod(namespace, pod), "FailedScheduling", message, self._clock.now(), identity=identity)
+
+
+def _key(event: JsonObject) -> tuple[str, str]:
+    return event["metadata"]["namespace"], event["metadata"]["name"]
+
+
+# Publishes a plan: reasons on pods without a node, status of capacity buffers, and nominated nodes for `disrupt`.
+
+
+NOMINATED_FOR: Final = timedelta(seconds=20)
+"""How long a node on which pods are expected is not a candidate for disruption (Karpenter)."""
+
+
+class PlanPublisher:
+    """Publishes the results of a plan."""
+
+    def __init__(
+        self,
+        events: UnschedulableEvents,
+        decisions: DecisionEvents,
+        buffers: BufferStatus,
+        nominations: Nominations,
+        clock: Clock,
+    ) -> None:
+        self._events = events
+        self._decisions = decisions
+        self._published: DecisionSummary | None = None
+        self._buffers = buffers
+        self._nominations = nominations
+        self._clock = clock
+
+    def nominate(self, plan: Plan, view: ClusterState, report: RunReport) -> None:
+        """Protect the nodes that the plan relies on from disruption until its pods are there."""
+        for binding in plan.bindings:
+            report.decide(DecisionKind.BIND, binding.pod, ClaimReason.FITS_EXISTING, f"expected on {binding.node}")
+        self.expect_pods_on([binding.node for binding in plan.bindings], view.claims.values())
+        self._buffers.write(view, plan, report)
+
+    def decided(self, decision: str, summary: DecisionSummary) -> None:
+        """Write events on pods and claims about the decision, except those already written for the last plan."""
+        if summary.parts or summary != self._published:
+            self._published = summary
+            self._decisions.launches(decision, summary)
+
+    def expect_pods_on(self, nodes: Iterable[str], records: Iterable[ClaimRecord]) -> None:
+        """Protect these nodes, and launching ones, from disruption until their pods are there."""
+        now = self._clock.now()
+        names = {*nodes, *(record.name for record in records if awaits_pods(record, now))}
+        if names:
+            self._nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
+
+    def report(self, plan: Plan, over_limit: Iterable[ClaimRecord], report: RunReport) -> None:
+        """Report which pods get no node, and why: in the report and as events.
+
+        Args:
+            plan: The plan.
+            over_limit: Claims that were refused for the limits of their NodePool.
+            report: Receives the decisions.
+        """
+        # The text is equal at each attempt, so that an event is written only once.
+        over_limit = tuple(over_limit)
+        now = self._clock.now()
+        report.outcomes += [refused_claim(r, ClaimReason.LIMIT_REACHED, "", now) for r in over_limit]
+        refused = (
+            Unschedulable(pod, PodReason.LIMIT_REACHED, f"the limits of NodePool {record.plan.node_pool} are used up")
+            for record in over_limit
+            for pod in record.plan.pods
+        )
+        unschedulable = (*plan.unschedulable, *refused)
+        for found in unschedulable:
+            report.decide(DecisionKind.UNSCHEDULABLE, found.pod, PodReason.of(found.reason), found.message)
+        report.count("unschedulablePods", len(unschedulable))
+        self._events.publish(unschedulable, report.decision_id)

@@ -1,1 +1,0 @@
-"""Launches nodes for pending pods, and reports pods that get none."""

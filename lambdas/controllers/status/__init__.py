@@ -1,1 +1,0 @@
-"""Writes the status of users' objects."""

@@ -1,0 +1,158 @@
+"""Writes the status of CapacityBuffers: for how many pods they keep room, and whether it is ready (as in Karpenter)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC
+from typing import Any, Final
+
+import msgspec
+
+from adapters.observation.observer import ClusterState
+from adapters.ports import Clock, JsonObject, Kubernetes, NotFoundError, PortError, reason_of
+from adapters.run_report import RunReport
+from core.api.objects import generation_of, mapping, name_of, sequence
+from core.manifests.wire import resources
+from core.manifests.wire.objects import WireCapacityBuffer
+from core.manifests.wire.resources import Resource
+from core.model.plan import BufferRoom, Plan
+from core.reasons.code import DecisionKind
+
+# Writes the status of users' objects if it differs, and preserves the conditions of other writers.
+
+
+class Present(msgspec.Struct, frozen=True):
+    """An object and its present status."""
+
+    kind: Resource
+    name: str
+    namespace: str
+    generation: int
+    status: JsonObject
+
+    @classmethod
+    def of(cls, kind: Resource, obj: JsonObject) -> Present:
+        """The object of a cluster-wide kind, as listed."""
+        return cls(kind, name_of(obj), "", generation_of(obj), mapping(obj.get("status")))
+
+
+class StatusWriter:
+    """Patches the status subresource."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+
+    def write(self, present: Present, status: JsonObject) -> bool:
+        """Update an object's status; return whether it differed. No error if the object is gone. Raises PortError."""
+        merged = {**status, "conditions": self._merged(present, status.get("conditions") or ())}
+        if all(present.status.get(name) == value for name, value in merged.items()):
+            return False
+        body = {"status": {name: _replacing(present.status.get(name), value) for name, value in merged.items()}}
+        tolerate_gone(
+            lambda: self._kubernetes.patch(
+                present.kind, present.name, body, namespace=present.namespace, subresource="status"
+            )
+        )
+        return True
+
+    def _merged(self, present: Present, wanted: Iterable[JsonObject]) -> list[JsonObject]:
+        """Merge the new conditions with those of other writers; a condition with an unchanged status keeps its time."""
+        written = map(mapping, sequence(present.status.get("conditions")))  # others may write anything there
+        conditions = {str(found["type"]): found for found in written if "type" in found}
+        now = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for entry in wanted:
+            before = conditions.get(entry["type"]) or {}
+            same = before.get("status") == entry["status"]
+            since = before.get("lastTransitionTime", now) if same else now
+            conditions[entry["type"]] = {
+                **entry,
+                "lastTransitionTime": since,
+                "observedGeneration": present.generation,
+            }
+        return [conditions[name] for name in sorted(conditions)]
+
+
+def _replacing(present: Any, wanted: Any) -> Any:
+    """Return the merge patch that replaces a mapping entirely: a merge patch keeps every key that it does not name."""
+    if not isinstance(present, dict) or not isinstance(wanted, dict):
+        return wanted
+    return {**dict.fromkeys(sorted(present.keys() - wanted.keys())), **wanted}
+
+
+def condition(kind: str, status: str, message: str = "", *, reason: str = "") -> JsonObject:
+    """Return a condition; without a given reason it gets the default one."""
+    usual = kind if status == "True" else f"{kind}Failed" if status == "False" else "AwaitingReconciliation"
+    return {"type": kind, "status": status, "reason": reason or usual, "message": message}
+
+
+def tolerate_gone(write: Callable[[], None]) -> None:
+    """Run the write; ignore an error that the object is gone."""
+    try:
+        write()
+    except NotFoundError:
+        return
+
+
+READY: Final = "ReadyForProvisioning"
+PROVISIONING: Final = "Provisioning"
+_NOT_FOUND: Final = {
+    "spec.podTemplateRef.name": "PodTemplateNotFound",
+    "spec.scalableRef.name": "ScalableRefNotFound",
+}
+
+
+class BufferStatus:
+    """Writes a status only if it differs from the present one."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._statuses = StatusWriter(kubernetes, clock)
+
+    def write(self, view: ClusterState, plan: Plan, report: RunReport) -> None:
+        """Bring the status of every buffer up to date; a failure of one does not affect the others."""
+        rooms = {room.buffer: room for room in plan.buffers}
+        for written in view.buffers:
+            key = _key(written)
+            status = _status(written, view, rooms.get(key))
+            metadata = written.metadata
+            present = Present(
+                resources.CAPACITY_BUFFERS, metadata.name, metadata.namespace, metadata.generation, written.status
+            )
+            try:
+                self._statuses.write(present, status)
+            except PortError as error:
+                report.count("portErrors")
+                report.decide(DecisionKind.SKIP, f"CapacityBuffer {key}", reason_of(error), str(error))
+
+
+def _status(written: WireCapacityBuffer, view: ClusterState, room: BufferRoom | None) -> JsonObject:
+    status: JsonObject = {"provisioningStrategy": written.spec.provisioning_strategy}
+    key = _key(written)
+    read = next((buffer for buffer in view.snapshot.buffers if f"{buffer.namespace}/{buffer.name}" == key), None)
+    if read is None:
+        problem = next((p for p in view.problems if p.subject == f"CapacityBuffer {key}"), None)
+        reason = _NOT_FOUND.get(problem.field if problem else "", "ResolutionFailed")
+        message = f"{problem.field}: {problem.problem}" if problem else ""
+        not_ready = condition(PROVISIONING, "False", f"not {READY}", reason="NotReadyForProvisioning")
+        return {**status, "conditions": [condition(READY, "False", message, reason=reason), not_ready]}
+    if written.spec.pod_template_ref is not None:
+        status["podTemplateRef"] = {"name": written.spec.pod_template_ref.name}
+    ready = condition(READY, "True", "the pod template is known", reason="Resolved")
+    provisioning = _provisioning(read.pods, room)
+    return {**status, "replicas": read.pods, "conditions": [ready, provisioning]}
+
+
+def _provisioning(pods: int, room: BufferRoom | None) -> JsonObject:
+    """Return the condition Provisioning: True if every pod has room on existing nodes."""
+    if not pods:
+        return condition(PROVISIONING, "False", "it requests no room", reason="BufferEmpty")
+    there = room.on_existing if room is not None else 0
+    nowhere = room.without_room if room is not None else 0
+    if there == pods:
+        return condition(PROVISIONING, "True", f"room for all {pods} pods", reason="FitsExistingCapacity")
+    message = f"room for {there} of {pods} pods, launching nodes for {pods - there - nowhere}, no room for {nowhere}"
+    return condition(PROVISIONING, "False", message, reason="RequiresNewCapacity")
+
+
+def _key(written: WireCapacityBuffer) -> str:
+    return f"{written.metadata.namespace or 'default'}/{written.metadata.name}"

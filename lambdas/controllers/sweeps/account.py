@@ -1,0 +1,129 @@
+"""Deletes instance profiles that nothing needs any more: an account may have 1,000."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from adapters.observation.stores import Stores
+from adapters.ports import CloudProvider, WindowSchedules
+from adapters.store import ClaimStore
+from core.disruption.budget_windows import window_schedules
+from core.manifests.wire.resources import EC2_NODE_CLASSES
+from core.reasons.runs import RunReason
+from lambdas.controllers.disruption_state import write_pod_events
+from lambdas.controllers.run_requests import mismatches, recount
+from lambdas.controllers.status import ObjectStatus
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
+
+# Keeps EventBridge schedules in line with the NodePools' budget windows.
+
+
+class BudgetWindowSchedules(Sweep):
+    """Replaces the schedules if the NodePools need other ones than this sandbox wrote last."""
+
+    name = "windows"
+
+    def __init__(self, windows: WindowSchedules) -> None:
+        self._windows = windows
+        self._written: Mapping[str, str] | None = None
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Write the schedules if they differ."""
+        snapshot = round_.view.snapshot
+        wanted = window_schedules(snapshot.node_pools, snapshot.now)
+        if wanted != self._written:
+            self._windows.replace(wanted)
+            self._written = dict(wanted)
+
+
+# Records on which nodes pods arrived or left since the last observation: consolidateAfter counts from then.
+
+
+class PodEvents(Sweep):
+    """Stores pod events."""
+
+    name = "podEvents"
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Store the claims that differ from the observation."""
+        write_pod_events(self._stores, round_.view)
+
+
+# Deletes launch templates that have long been unused: an account may have 5,000.
+
+
+class StaleLaunchTemplates(Sweep):
+    """Deletes old templates a few times a day: they are kept for weeks, but at most a thousand."""
+
+    name = "templates"
+    every = timedelta(hours=4)
+
+    def __init__(self, cloud: CloudProvider) -> None:
+        self._cloud = cloud
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Delete the old ones."""
+        round_.report.count("prunedTemplates", self._cloud.prune_templates())
+
+
+# Updates the status of NodePools and EC2NodeClasses.
+
+
+class Statuses(Sweep):
+    """Brings the status of every class, then of every pool, up to date."""
+
+    name = "status"
+
+    def __init__(self, status: ObjectStatus) -> None:
+        self._status = status
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Write what differs, each object independently."""
+        self._status.write(round_.view, round_.report, round_.attempt)
+
+
+class UnusedInstanceProfiles(Sweep):
+    """Karpenter deletes a profile with its EC2NodeClass, under a finalizer; our classes have none (docs/adr/0199)."""
+
+    name = "instanceProfiles"
+    every = timedelta(hours=12)
+
+    def __init__(self, cloud: CloudProvider) -> None:
+        self._cloud = cloud
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Delete them, unless an EC2NodeClass could not be read: its profile would count as unused."""
+        unread = [
+            problem for problem in round_.view.problems if problem.resource is EC2_NODE_CLASSES and problem.position < 0
+        ]
+        if unread:
+            round_.leave(unread[0].subject, RunReason.CANNOT_BE_READ, "unused instance profiles stay until it can be")
+            return
+        round_.report.count("prunedProfiles", self._cloud.prune_profiles(list(round_.view.node_classes.values())))
+
+
+# Recounts the usage of NodePools' limits and budgets.
+
+
+class Usage(Sweep):
+    """Corrects counters that differ from the sums over claims."""
+
+    name = "usage"
+
+    def __init__(self, claims: ClaimStore) -> None:
+        self._claims = claims
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Compare counters with claims, and correct those that differ, unless a claim cannot be read."""
+        if round_.view.unreadable_claims:
+            return
+        wrong = mismatches(self._claims, round_.view.claims.values())
+        round_.each(
+            wrong,
+            lambda mismatch: recount(self._claims, mismatch, round_.report),
+            subject=lambda mismatch: f"NodePool {mismatch[0].node_pool}",
+        )

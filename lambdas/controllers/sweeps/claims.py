@@ -1,0 +1,264 @@
+"""Removes claims older than their expireAfter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from adapters.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims, work_on_command
+from adapters.observation.stores import Stores
+from adapters.ports import Kubernetes, NotFoundError, Queue
+from adapters.store import ClaimStore
+from core.disruption.expiration import expired
+from core.disruption.static_capacity import lacks_nodes, surplus
+from core.lifecycle.commands import approaching, is_due
+from core.lifecycle.deletion import EXPIRED_WAITS, REPLACED_WITHIN
+from core.lifecycle.draining import EscalationLevel
+from core.lifecycle.records import ClaimRecord
+from core.manifests.wire import resources
+from core.model.plan import NodeClaim
+from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
+from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
+from lambdas.controllers.sweeps.sweep import BudgetedTermination, ClaimTerminator, ReconcileRound, Sweep
+
+# Counts drains without progress, as gauges: all, and those without progress for a day.
+
+
+class BlockedDrains(Sweep):
+    """Counts blocked drains; `core.lifecycle.draining` decides what is done about each."""
+
+    name = "blockedDrains"
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Count."""
+        levels = [
+            record.deletion.escalation_level for record in round_.view.claims.values() if record.deletion is not None
+        ]
+        round_.report.count(
+            DRAINS_BLOCKED, sum(escalation_level >= EscalationLevel.BLOCKED for escalation_level in levels)
+        )
+        round_.report.count(
+            DRAINS_BLOCKED_FOR_A_DAY, sum(escalation_level >= EscalationLevel.ALARMING for escalation_level in levels)
+        )
+
+
+class Expiry(Sweep):
+    """Terminates expired claims: within budgets, or regardless of them in NodePools that request it (docs/adr/0048).
+
+    Either way replacements come first.
+    """
+
+    name = "expiry"
+
+    def __init__(self, terminator: ClaimTerminator) -> None:
+        self._terminator = terminator
+        self._budgeted = BudgetedTermination(
+            terminator=terminator,
+            reason=TerminationReason.EXPIRED,
+            blocked=ClaimReason.EXPIRED_BUT_BLOCKED,
+            blocked_count="expiredButBlocked",
+            waits=EXPIRED_WAITS,
+        )
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Remove the claims that must go, then those that may."""
+        view = round_.view
+        due = expired(view.snapshot)
+        forceful = {pool.name for pool in view.snapshot.node_pools if pool.expires_forcefully}
+        must = [name for name in due if view.claims[name].plan.node_pool in forceful]
+        round_.each(must, partial(self._must_go, round_=round_), subject=lambda name: name)
+        may = [name for name in due if name not in must]
+
+        def report(name: str) -> None:
+            message = f"older than {view.claims[name].plan.expire_after}"
+            round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED, message)
+
+        self._budgeted.begin(may, round_, message=lambda _: "expireAfter has passed", begun=report)
+
+    def _must_go(self, name: str, *, round_: ReconcileRound) -> None:
+        message = f"older than {round_.view.claims[name].plan.expire_after}, and its NodePool's expiry is forceful"
+        self._terminator.begin(
+            name,
+            TerminationReason.EXPIRED_FORCEFULLY,
+            message,
+            round_.report,
+            ends_at=round_.clock.now() + REPLACED_WITHIN,
+        )
+        round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED_FORCEFULLY, message)
+
+
+# Removes claims whose NodePool is gone.
+
+
+class DeletedPools(Sweep):
+    """Removes nodes with their NodePool (for Karpenter, Kubernetes' garbage collection does).
+
+    A hand-made NodeClaim may name a NodePool that never existed; it belongs to its creator (Karpenter).
+    """
+
+    name = "deletedPools"
+
+    def __init__(self, kubernetes: Kubernetes, terminator: ClaimTerminator) -> None:
+        self._kubernetes = kubernetes
+        self._terminator = terminator
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Remove the claims of each pool that is certainly gone."""
+        view = round_.view
+        present = {pool.name for pool in view.snapshot.node_pools if pool.deleted_at is None}
+        of_pools = (record for record in view.claims.values() if not record.plan.made_by_hand)
+        gone = sorted({record.plan.node_pool for record in of_pools} - present)
+        round_.each(gone, lambda pool: self._terminate_claims_of(pool, round_), subject=lambda pool: f"NodePool {pool}")
+
+    def _terminate_claims_of(self, pool: str, round_: ReconcileRound) -> None:
+        if self._exists(pool):
+            return
+        of_pool = (r for r in round_.view.claims.values() if r.plan.node_pool == pool and r.deletion is None)
+        claims = [record for record in of_pool if not record.plan.made_by_hand]
+
+        def terminate(record: ClaimRecord) -> None:
+            self._terminator.begin(
+                record.name, TerminationReason.NODE_POOL_DELETED, f"NodePool {pool} is gone", round_.report
+            )
+
+        round_.each(claims, terminate, subject=lambda record: record.name)
+
+    def _exists(self, name: str) -> bool:
+        """Whether the NodePool exists, read by name: a list may be stale, and all nodes of the pool would be removed."""
+        try:
+            found = self._kubernetes.get(resources.NODE_POOLS, name)
+        except NotFoundError:
+            return False
+        return not (found.get("metadata") or {}).get("deletionTimestamp")
+
+
+# Static NodePools: removes surplus nodes, and requests missing ones from `provision`.
+
+
+WAKE_UP: Final = "static capacity"
+
+
+class StaticCapacity(Sweep):
+    """Brings static NodePools to their `replicas`, regardless of budgets: the number is the user's (Karpenter)."""
+
+    name = "staticCapacity"
+
+    def __init__(self, claims: ClaimStore, terminator: ClaimTerminator, wake_ups: Queue) -> None:
+        self._claims = claims
+        self._terminator = terminator
+        self._wake_ups = wake_ups
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Request missing nodes, and remove surplus ones according to the current rows."""
+        snapshot = round_.view.snapshot
+        if lacks_nodes(snapshot):
+            self._wake_ups.send([wake_up(WAKE_UP)])
+        found = surplus(snapshot)
+        if not found:
+            return
+        staying = {claim.name for claim in self._claims.all() if claim.deletion is None}
+        gone = Counter(
+            claim.node_pool
+            for claim in snapshot.node_claims
+            if claim.deleted_at is None and claim.name not in staying | set(snapshot.marked_for_deletion)
+        )
+        wanted = {pool.name: pool.replicas for pool in snapshot.node_pools}
+        going: list[NodeClaim] = []
+        for claim in reversed(found):  # if others are gone since the observation, the most useful of these stay
+            if gone[claim.node_pool] > 0:
+                gone[claim.node_pool] -= 1
+            else:
+                going.append(claim)
+
+        def terminate(claim: NodeClaim) -> None:
+            message = f"NodePool {claim.node_pool} wants {wanted[claim.node_pool]} nodes"
+            self._terminator.begin(claim.name, TerminationReason.SCALED_DOWN, message, round_.report)
+
+        round_.each(list(reversed(going)), terminate, subject=lambda claim: claim.name)
+
+
+# Requeues stalled claims and commands: their message may be lost, or they wait for something slow.
+
+
+STALLED_AFTER: Final = timedelta(minutes=1)
+
+COMMAND_CHECKED_FOR: Final = timedelta(minutes=2)
+"""How long a command's chain of checks from here lasts: until the next round begins another. A claim's chain may last longer,
+since it replaces the previous one."""
+
+
+class Requeue(Sweep):
+    """Requests their next step."""
+
+    name = "stalled"
+    is_urgent = True
+
+    def __init__(self, stores: Stores, work: Queue) -> None:
+        self._stores = stores
+        self._work = work
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Send messages about them; this needs only the rows, so it works even if the observation fails."""
+        if round_.saw_no_rows():
+            return  # a row that was stored since is too recent
+        now = round_.clock.now()
+        stalled = [
+            record
+            for record in self._stores.claims.all()
+            if not record.is_settled and _is_stalled(_last_moved(record), now)
+        ]
+        commands = [record for record in self._stores.commands.all() if _is_stalled(record.phase_since, now)]
+        names = [record.name for record in stalled]
+        self._work.send(work_on_claims(names, now, at_most=LAUNCHES_A_MESSAGE))
+        self._work.send(work_on_command(record.id, now, checked_for=COMMAND_CHECKED_FOR) for record in commands)
+        round_.report.count("resumed", len(stalled) + len(commands))
+
+
+def _is_stalled(since: datetime, now: datetime) -> bool:
+    """Whether a minute has passed; a moment that is more than a minute ahead is of a wrong clock, and says nothing."""
+    return abs(now - since) >= STALLED_AFTER
+
+
+def _last_moved(record: ClaimRecord) -> datetime:
+    return max(record.phase_since, record.deletion.asked_at) if record.deletion else record.phase_since
+
+
+# Removes claims whose instance AWS will retire or restart.
+
+
+class ScheduledChanges(Sweep):
+    """Removes them within budgets some days before their date, without budgets in the last hours (Karpenter: at once)."""
+
+    name = "scheduledChanges"
+
+    def __init__(self, terminator: ClaimTerminator) -> None:
+        self._terminator = terminator
+        self._budgeted = BudgetedTermination(
+            terminator=terminator,
+            reason=TerminationReason.SCHEDULED_CHANGE,
+            blocked=ClaimReason.SCHEDULED_CHANGE_BLOCKED,
+            blocked_count="scheduledChangesBlocked",
+            waits=REPLACED_WITHIN,
+        )
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Remove the claims that must go, then those that may."""
+        view, now = round_.view, round_.clock.now()
+        must = [record for record in view.claims.values() if is_due(record, now)]
+        round_.each(must, lambda record: self._must_go(record, round_), subject=lambda record: record.name)
+        may = approaching(view.claims.values(), view.snapshot.marked_for_deletion, now)
+        self._budgeted.begin(may, round_, message=lambda name: _message(view.claims[name]))
+
+    def _must_go(self, record: ClaimRecord, round_: ReconcileRound) -> None:
+        ends_at = round_.clock.now() + REPLACED_WITHIN
+        if record.retires_at is not None:
+            ends_at = min(ends_at, record.retires_at)
+        self._terminator.begin(
+            record.name, TerminationReason.SCHEDULED_CHANGE_DUE, _message(record), round_.report, ends_at=ends_at
+        )
+
+
+def _message(record: ClaimRecord) -> str:
+    return f"AWS announced a change of instance {record.instance_id} for {record.retires_at:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,1 +1,0 @@
-"""Sweeps that reconcile EC2 instances and claims."""

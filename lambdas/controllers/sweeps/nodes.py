@@ -1,0 +1,212 @@
+"""Finds nodes with the disrupted taint although nothing disrupts them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from adapters.messages import work_on_claim
+from adapters.observation.stores import Stores
+from adapters.ports import CloudProvider, Kubernetes, Queue
+from core import labels
+from core.lifecycle.claims import INITIALIZATION_TIMEOUT, inconsistency, is_late_to_initialize, shortfall
+from core.lifecycle.deletion import staying, untainted
+from core.lifecycle.draining import must_leave_for
+from core.lifecycle.records import ClaimRecord
+from core.lifecycle.registration import waits_for, was_recreated
+from core.model.snapshot import Node
+from core.model.values.taints import DISRUPTED
+from core.reasons.code import ClaimReason, DecisionKind
+from installation.metric_names import INCONSISTENT_NODES
+from lambdas.controllers.nodes import NodeStateReader, delete_node, release_node
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
+
+# Finds nodes that were deleted while their instances run on, some of which joined again.
+
+
+class DeletedNodes(Sweep):
+    """Requests a check by `execute`, which reads the node by name, and removes the claim or registers the new node."""
+
+    name = "deletedNodes"
+    is_urgent = True
+
+    def __init__(self, work: Queue) -> None:
+        self._work = work
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Send the claims whose node is gone, is being deleted, or is another one by now."""
+        view = round_.view
+        staying = {node.name: node for node in view.snapshot.nodes if node.deleted_at is None}
+
+        def is_gone(record: ClaimRecord) -> bool:
+            node = staying.get(record.node_name)
+            return node is None or was_recreated(record, node)
+
+        gone = [record.name for record in view.claims.values() if record.is_settled and is_gone(record)]
+        now = round_.clock.now()
+        self._work.send(work_on_claim(name, now) for name in gone)
+        round_.report.count("deletedNodes", len(gone))
+
+
+# Finds nodes that are smaller than planned.
+
+
+class InconsistentNodes(Sweep):
+    """Counts them, and requests a report of new ones from `execute`; they stay until a person decides."""
+
+    name = "inconsistentNodes"
+
+    def __init__(self, work: Queue) -> None:
+        self._work = work
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Compare the nodes of settled claims."""
+        view = round_.view
+        nodes = {node.name: node for node in view.snapshot.nodes}
+        settled = [(r, nodes[r.node_name]) for r in view.claims.values() if r.is_settled and r.node_name in nodes]
+        small = [(record, node) for record, node in settled if shortfall(record, node)]
+        round_.report.count(INCONSISTENT_NODES, len(small))
+        now = round_.clock.now()
+        self._work.send(work_on_claim(record.name, now) for record, node in small if inconsistency(record, node))
+
+
+# Releases our Node objects that belong to no claim and whose instance is gone.
+#
+# EKS deletes such Nodes itself; only our finalizer then keeps them. The sweep removes the finalizer, so it needs no permission
+# to delete.
+
+
+ORPHANED_AFTER: Final = timedelta(minutes=5)
+"""The minimum age: a younger Node may have joined after the instances were listed."""
+
+
+class OrphanedNodes(Sweep):
+    """Releases deleted Nodes. EC2 is queried once more by id, and a node that reports Ready is kept."""
+
+    name = "strayNodes"
+
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Release the nodes that are old and not ready."""
+        present = {found.provider_id for found in round_.instances}
+        known = {record.provider_id for record in round_.view.claims.values()}
+        unknown = (node for node in round_.view.snapshot.nodes if node.provider_id not in present | known)
+        now = round_.clock.now()
+        orphans = [node for node in unknown if labels.CLAIM in node.annotations and _is_dead(node, now)]
+        if not orphans:
+            return
+        alive = {found.provider_id for found in self._cloud.instances([_instance_of(node) for node in orphans])}
+        reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
+
+        def remove(node: Node) -> None:
+            seen = reader.node(node.name)
+            if seen is not None and seen.node.uid == node.uid and _is_dead(seen.node, round_.clock.now()):
+                delete_node(self._kubernetes, seen)
+                round_.report.decide(
+                    DecisionKind.FORGET, node.name, ClaimReason.STRAY_NODE, f"its instance {_instance_of(node)} is gone"
+                )
+
+        gone = [node for node in orphans if node.provider_id not in alive]
+        round_.each(gone, remove, subject=lambda node: node.name)
+
+
+def _is_dead(node: Node, now: datetime) -> bool:
+    """Whether we may release the node: it is deleted, old and not Ready, and has our finalizer."""
+    old = node.created_at is None or now - node.created_at >= ORPHANED_AFTER
+    awaits_finalizer = node.deleted_at is not None and labels.TERMINATION_FINALIZER in node.finalizers
+    return old and not node.is_ready and awaits_finalizer
+
+
+def _instance_of(node: Node) -> str:
+    return node.provider_id.rpartition("/")[2]
+
+
+class StaleTaints(Sweep):
+    """Removes the taint that an interrupted command left (Karpenter). Node and rows are read again before.
+
+    A claim in a restored table may lack its removal. A node that is marked with a mandatory reason keeps the taint, and
+    `execute` resumes the removal. A node whose instance is ending keeps it too, until it is not ready.
+    """
+
+    name = "strayTaints"
+    is_urgent = True
+
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, stores: Stores, work: Queue) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+        self._stores = stores
+        self._work = work
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Untaint our nodes that have it without reason."""
+        view = round_.view
+        kept = (record for record in view.claims.values() if record.deletion is None)
+        ours = {record.node_name: record.name for record in kept if record.node_name}
+        marked = [
+            node
+            for node in view.snapshot.nodes
+            if node.name in ours and (DISRUPTED in node.taints or _is_half_undone(view.claims[ours[node.name]]))
+        ]
+        if not marked:
+            return
+        reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
+        ids = sorted(view.claims[ours[node.name]].instance_id for node in marked)
+        running = {found.instance_id for found in self._cloud.instances(ids) if found.is_alive}
+
+        def free(node: Node) -> None:
+            seen = reader.node(node.name)
+            record = self._stores.claims.get(ours[node.name])
+            if record is None or record.deletion is not None or self._is_in_command(record.name):
+                return
+            if record.instance_id not in running:
+                return
+            if seen is not None and must_leave_for(seen.node):
+                self._work.send([work_on_claim(record.name, round_.clock.now())])
+                return
+            current = untainted(record)
+            if current is not record:
+                current = self._stores.claims.change(record, current)
+            if seen is not None and DISRUPTED in seen.node.taints:
+                release_node(self._kubernetes, seen)
+                round_.report.decide(
+                    DecisionKind.ABANDON, node.name, ClaimReason.STRAY_TAINT, "no command is disrupting this node"
+                )
+            if current.is_disrupting:
+                self._stores.claims.change(current, staying(current))
+
+        round_.each(marked, free, subject=lambda node: node.name)
+
+    def _is_in_command(self, claim: str) -> bool:
+        """Whether a started command names the claim.
+
+        Checked after the claim was read: a command starts in one transaction with its claims.
+        """
+        return any(claim in command.command.claims for command in self._stores.commands.all())
+
+
+def _is_half_undone(record: ClaimRecord) -> bool:
+    """Whether it stays but still counts as leaving: the run that abandoned its command crashed before the end."""
+    return record.is_settled and (record.is_disrupting or not record.reserved)
+
+
+# Finds nodes that joined but do not become ready for pods.
+
+
+class UninitializedNodes(Sweep):
+    """Reports them. `execute` removes those without pods; the others are kept for the pods that run on them."""
+
+    name = "lateNodes"
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Report for each node what it waits for."""
+        view = round_.view
+        late = [record for record in view.claims.values() if is_late_to_initialize(record, view.snapshot.now)]
+        nodes = {node.name: node for node in view.snapshot.nodes}
+        for record in late:
+            missing = waits_for(record, nodes[record.node_name]) if record.node_name in nodes else "its node is gone"
+            message = f"not ready for pods {INITIALIZATION_TIMEOUT} after it joined: {missing}"
+            round_.report.decide(DecisionKind.SKIP, record.node_name, ClaimReason.INITIALIZATION_TIMEOUT, message)
+        round_.report.count("lateNodes", len(late))

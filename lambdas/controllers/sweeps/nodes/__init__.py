@@ -1,1 +1,0 @@
-"""Sweeps over Node objects."""

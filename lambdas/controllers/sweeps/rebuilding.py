@@ -1,0 +1,225 @@
+"""Finds instances with our claim tag that belong to no known claim, and classifies them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from adapters.messages import work_on_claim
+from adapters.observation.cluster_reader import machine_of
+from adapters.observation.observer import ClusterState, Observer
+from adapters.ports import Clock, CloudProvider, ConflictError, Instance, NotFoundError, Queue
+from adapters.run_report import RunReport
+from adapters.store import ClaimStore
+from core import labels
+from core.lifecycle.claims import REGISTRATION_TIMEOUT
+from core.lifecycle.launching import is_unnamed, launch_name
+from core.lifecycle.records import ClaimRecord
+from core.lifecycle.registration import rebuilt, rebuilt_plan
+from core.model.catalogue import Catalogue
+from core.model.node_pool import NodePool
+from core.model.snapshot import Node
+from core.reasons.code import ClaimReason, DecisionKind
+from lambdas.controllers.launching import Launcher
+
+
+class UnclaimedInstance(msgspec.Struct, frozen=True):
+    """An instance with our claim tag and no known claim.
+
+    Attributes:
+        node: Its node, None if none has joined or several have its provider id.
+        problem: Why no claim can be rebuilt for it, empty if one can.
+    """
+
+    instance: Instance
+    node: Node | None
+    problem: str
+
+
+class UnclaimedInstances(msgspec.Struct, frozen=True):
+    """The instances with our claim tag and no known claim, each by id.
+
+    Attributes:
+        awaited: Instance → name of the stored claim that waits for it because its launch response was lost.
+        unnamed: Instance of a shared launch → name of its claim, after which it is not named yet.
+        unclaimed: Instances whose claim's row is lost, or that never had a claim of ours.
+        tagged: How many instances have the tag, including known ones.
+    """
+
+    awaited: tuple[tuple[Instance, str], ...]
+    unnamed: tuple[tuple[Instance, str], ...]
+    unclaimed: tuple[UnclaimedInstance, ...]
+    tagged: int
+
+    @property
+    def rebuildable(self) -> tuple[UnclaimedInstance, ...]:
+        """Return the unclaimed instances for which a claim can be rebuilt now."""
+        return tuple(found for found in self.unclaimed if not found.problem)
+
+
+def untracked(
+    instances: Iterable[Instance], view: ClusterState, now: datetime, *, min_age: timedelta
+) -> UnclaimedInstances:
+    """Classify the instances. They must be listed before the view's claims are read, so that a missing claim is really gone.
+
+    Args:
+        instances: All of this cluster.
+        view: The observation. Instances of claims whose rows cannot be read are left out: those claims are not gone.
+        now: The time of the observation.
+        min_age: Unclaimed instances that were launched more recently are left out.
+    """
+    tagged = [found for found in instances if found.is_alive and labels.CLAIM in found.tags]
+    known = {record.instance_id: record.name for record in view.claims.values()}
+    missing = (found for found in tagged if found.instance_id not in known and not _may_be_unreadable(found, view))
+    found = sorted(missing, key=lambda found: found.instance_id)
+    nodes, awaited = _by_provider_id(view.snapshot.nodes), _awaited(found, view)
+    return UnclaimedInstances(
+        awaited=tuple(
+            (instance, awaited[instance.instance_id]) for instance in found if instance.instance_id in awaited
+        ),
+        unnamed=tuple(
+            (instance, known[instance.instance_id])
+            for instance in sorted(tagged, key=lambda found: found.instance_id)
+            if instance.instance_id in known and is_unnamed(instance.tags)
+        ),
+        unclaimed=tuple(
+            UnclaimedInstance(instance, nodes.get(instance.provider_id), _problem(instance, nodes, view, now))
+            for instance in found
+            if instance.instance_id not in awaited and now - instance.launched_at >= min_age
+        ),
+        tagged=len(tagged),
+    )
+
+
+def _may_be_unreadable(found: Instance, view: ClusterState) -> bool:
+    """Whether the instance may belong to a claim whose row cannot be read.
+
+    Names of claims that share a launch differ in what follows the last hyphen only.
+    """
+    if not is_unnamed(found.tags):
+        return found.tags[labels.CLAIM] in view.unreadable_claims
+    launched = [record for record in view.claims.values() if launch_name(record) == found.tags[labels.LAUNCH]]
+    if launched and len(launched) >= launched[0].shares:
+        return False
+    prefix = launched[0].name.rpartition("-")[0] if launched else found.tags.get(labels.NODEPOOL, "")
+    return any(name.startswith(f"{prefix}-") for name in view.unreadable_claims)
+
+
+def _problem(found: Instance, nodes: Mapping[str, Node], view: ClusterState, now: datetime) -> str:
+    """Return why no claim can be rebuilt for it now, empty if one can."""
+    name, pool = found.tags[labels.CLAIM], found.tags.get(labels.NODEPOOL, "")
+    if name in view.claims:
+        return f"claim {name} has another instance, {view.claims[name].instance_id}"
+    if pool not in view.node_pools and labels.MADE_BY_HAND not in found.tags:
+        return f"its NodePool {pool or '(none)'} does not exist"
+    # An older rebuilt claim would be removed at once as not having joined: an empty list of nodes would remove the whole
+    # fleet.
+    if found.provider_id not in nodes and now - found.launched_at >= REGISTRATION_TIMEOUT:
+        return f"claim {name} is not in the table and no node of it has joined"
+    return ""
+
+
+def _awaited(instances: Iterable[Instance], view: ClusterState) -> Mapping[str, str]:
+    """Return instance id → the name of the claim that waits for it; those of a shared launch are assigned in order."""
+    waiting: dict[str, list[str]] = {}
+    for record in sorted(view.claims.values(), key=lambda record: (record.share, record.name)):
+        if record.machine is None:
+            waiting.setdefault(launch_name(record), []).append(record.name)
+            if record.shares > 1:
+                waiting.setdefault(record.name, []).append(record.name)
+    found: dict[str, str] = {}
+    for instance in instances:
+        names = waiting.get(instance.tags[labels.CLAIM], [])
+        if names:
+            found[instance.instance_id] = names.pop(0) if is_unnamed(instance.tags) else names[0]
+    return found
+
+
+def _by_provider_id(nodes: tuple[Node, ...]) -> Mapping[str, Node]:
+    """Return the nodes that are the only ones with their provider id."""
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(node.provider_id, []).append(node)
+    return {provider_id: same[0] for provider_id, same in found.items() if provider_id and len(same) == 1}
+
+
+# Stores claims for existing instances: completes a claim that waits for its instance, or replaces a lost row.
+
+
+class Rebuilding:
+    """Adopts instances and rebuilds claims."""
+
+    def __init__(
+        self,
+        cloud: CloudProvider,
+        launcher: Launcher,
+        claims: ClaimStore,
+        observer: Observer,
+        work: Queue,
+        clock: Clock,
+    ) -> None:
+        self._cloud = cloud
+        self._launcher = launcher
+        self._claims = claims
+        self._observer = observer
+        self._work = work
+        self._clock = clock
+        self._read_for: ClusterState | None = None
+        self._catalogues: dict[str, Catalogue] = {}
+
+    def adopt(self, found: Instance, claim: str, view: ClusterState, report: RunReport) -> None:
+        """Assign the instance to the claim that requested it, whose launch response was lost."""
+        now = self._clock.now()
+        record = view.claims[claim]
+        try:
+            self._launcher.answer_writer.adopt(record, found, self._catalogue(record.plan.node_class.name, view), now)
+        except (ConflictError, NotFoundError):
+            return
+        report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {found.instance_id}")
+        self._work.send([work_on_claim(record.name, now)])
+
+    def still_there(self, unclaimed: Sequence[UnclaimedInstance]) -> tuple[UnclaimedInstance, ...]:
+        """Return the instances that EC2 also finds by id: a list may contain terminated ones. Raises PortError."""
+        if not unclaimed:
+            return ()
+        ids = [found.instance.instance_id for found in unclaimed]
+        alive = {found.instance_id for found in self._cloud.instances(ids) if found.is_alive}
+        return tuple(found for found in unclaimed if found.instance.instance_id in alive)
+
+    def rebuild(self, found: UnclaimedInstance, view: ClusterState, report: RunReport) -> None:
+        """Store the claim again, unless another run has. Raises PortError."""
+        record = self.record(_claim_of(found.instance), found, view)
+        if self._claims.restore(record) is None:
+            return
+        report.count("rebuiltClaims")
+        message = f"its row was lost; instance {found.instance.instance_id} was {record.phase}"
+        report.decide(DecisionKind.ADOPT, record.name, ClaimReason.REBUILT, message)
+        self._work.send([work_on_claim(record.name, self._clock.now())])
+
+    def record(self, name: str, found: UnclaimedInstance, view: ClusterState) -> ClaimRecord:
+        """Return the claim with this name without storing it. Raises NotFoundError before the market was read."""
+        instance, node = found.instance, found.node
+        pool_name = instance.tags.get(labels.NODEPOOL, "")
+        pools = (pool for pool in view.snapshot.node_pools if pool.name == pool_name)
+        plan = rebuilt_plan(name, instance.tags, node, next(pools, NodePool(name=pool_name)))
+        machine = machine_of(instance, plan, self._catalogue(plan.node_class.name, view))
+        return rebuilt(plan, machine, node, instance.launched_at, self._clock.now())
+
+    def _catalogue(self, node_class: str, view: ClusterState) -> Catalogue:
+        """Return the market for one class, read once per observation; a missing class is replaced by a default one."""
+        if self._read_for is not view:
+            self._read_for, self._catalogues = view, {}
+        if node_class not in self._catalogues:
+            manifest = view.node_classes.get(node_class)
+            read = self._observer.open_market.catalogue([manifest] if manifest else [], self._clock.now())
+            self._catalogues[node_class] = read
+        return self._catalogues[node_class]
+
+
+def _claim_of(instance: Instance) -> str:
+    """Return the name of the claim to rebuild; one derived from the instance if it is unnamed."""
+    if not is_unnamed(instance.tags):
+        return instance.tags[labels.CLAIM]
+    return f"{instance.tags.get(labels.NODEPOOL, '')}-{instance.instance_id.removeprefix('i-')}"

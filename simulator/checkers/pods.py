@@ -1,0 +1,456 @@
+"""Judges disruption commands: each pod of their nodes must find a place.
+
+Expiry does not count: like Karpenter's, it makes no plan. A pod whose NodePool is at its limits does not count, either: another
+pod has taken the planned place, which Kubernetes does not reserve, and no further node may be launched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final, Protocol
+
+import msgspec
+
+from core.model.values import quantity
+from simulator.checkers.disruption import (
+    LAUNCH,
+    BudgetJudge,
+    Ledger,
+    NodeFacts,
+    PodDisruptionBudgetJudge,
+    PodFacts,
+    claim_of,
+    is_protected,
+    is_voluntary,
+    time_is_up,
+)
+from simulator.record import Event
+
+# Judges bindings: no pod is bound where the scheduler would not have bound it, or before a kubelet accepts it.
+
+
+class BindingJudge:
+    """Counts bindings against a rule, which the embedded API server reports as `bindingAgainstRule`."""
+
+    name = "bindingViolations"
+
+    def __init__(self, _: Ledger, report: Callable[[str], None]) -> None:
+        self._report = report
+
+    def see(self, _: datetime, event: Event) -> None:
+        """Judge one event."""
+        if event.event == "bindingAgainstRule":
+            fields = event.fields
+            self._report(f"{fields['pod']} was bound to {fields['node']}: {fields['rule']}")
+
+
+# Judges the annotation `karpenter.sh/do-not-disrupt`: voluntary disruption removes no pod that carries it.
+
+
+class DoNotDisruptJudge:
+    """Counts protected pods that voluntary disruption evicted, deleted, or ended with their instance."""
+
+    name = "doNotDisruptViolations"
+
+    def __init__(self, ledger: Ledger, report: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._report = report
+
+    def see(self, moment: datetime, event: Event) -> None:
+        """Judge one event; the ledger holds the world as it was before."""
+        if event.event == "podEvicted" and event.fields["by"] in ("eviction", "forced"):
+            pod = self._ledger.pods.get(event.fields["pod"])
+            if pod is not None and not pod.is_leaving:
+                self._check(event.fields["pod"], pod, self._ledger.nodes.get(pod.node), moment)
+        elif event.event == "instanceTerminated" and event.fields["by"] == "api":
+            found = self._ledger.node_of(event.fields["instance"])
+            for name, pod in self._ledger.pods_on(found[0]) if found is not None else ():
+                if found is not None and not pod.is_leaving:
+                    self._check(name, pod, found[1], moment)
+
+    def _check(self, name: str, pod: PodFacts, node: NodeFacts | None, now: datetime) -> None:
+        if node is None or not is_voluntary(node) or not is_protected(pod, now):
+            return
+        if not time_is_up(self._ledger, node, pod, now):
+            self._report(f"{name} is marked do-not-disrupt and went for {node.disrupted_for}")
+
+
+# Judges a NodePool's eviction rate: how many pods consolidation and drift may move in any hour (docs/adr/0131).
+#
+# A node counts with all its pods from the moment at which its first pod is evicted.
+
+
+EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
+HOUR: Final = timedelta(minutes=50)
+"""Ten minutes less than an hour: the functions count a drain when it begins, and its first eviction may come later."""
+
+_BOUNDED: Final = ("Drifted", "Underutilized")
+
+
+class _Drain(msgspec.Struct):
+    """The evictions from one node since `began`."""
+
+    pool: str
+    began: datetime
+    evicted: int = 0
+
+
+class EvictionRateJudge:
+    """Counts evictions by consolidation and drift above the eviction rate of their NodePool."""
+
+    name = "evictionRateViolations"
+
+    def __init__(self, ledger: Ledger, report: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._report = report
+        self._drains: dict[str, _Drain] = {}
+
+    def see(self, moment: datetime, event: Event) -> None:
+        """Judge one event; the ledger holds the world as it was before."""
+        if event.event != "podEvicted" or event.fields["by"] not in ("eviction", "forced"):
+            return
+        pod = self._ledger.pods.get(event.fields["pod"])
+        node = None if pod is None or pod.is_leaving else self._ledger.nodes.get(pod.node)
+        if node is None or node.disrupted_for not in _BOUNDED:
+            return
+        drain = self._drains.setdefault(node.instance, _Drain(node.pool, moment))
+        drain.evicted += 1
+        self._judge(drain, moment)
+
+    def _judge(self, drain: _Drain, now: datetime) -> None:
+        metadata = self._ledger.applied.get(("NodePool", "", drain.pool), {}).get("metadata") or {}
+        ceiling = str((metadata.get("annotations") or {}).get(EVICTIONS_PER_HOUR, ""))
+        # With another text in the annotation the NodePool is invalid, and its nodes are not disrupted voluntarily.
+        if not ceiling.isdecimal():
+            return
+        lately = [one for one in self._drains.values() if one.pool == drain.pool and one.began > now - HOUR]
+        evicted = sum(one.evicted for one in lately)
+        if evicted > int(ceiling):
+            self._report(f"NodePool {drain.pool} had {evicted} pods evicted within an hour, allowed {ceiling}")
+
+
+# Judges terminations: a node must be drained before its instance is terminated (Karpenter, termination).
+
+
+class KilledPodsJudge:
+    """Counts ready pods that were not evicted and ran on a node whose instance the functions terminated.
+
+    Exempt are pods of DaemonSets, instances with an interruption notice, deleted Nodes, and pods whose node's
+    terminationGracePeriod is over.
+    """
+
+    name = "podsKilledWithInstance"
+
+    def __init__(self, ledger: Ledger, report: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._report = report
+        self._noticed: set[str] = set()
+
+    def see(self, moment: datetime, event: Event) -> None:
+        """Judge one event; the ledger holds the world as it was before."""
+        fields = event.fields
+        if event.event == "interruptionNotice":
+            self._noticed.add(fields["instance"])
+        elif event.event == "instanceTerminated" and fields["by"] == "api" and fields["instance"] not in self._noticed:
+            found = self._ledger.node_of(fields["instance"])
+            if found is not None:
+                self._ends(*found, moment)
+
+    def _ends(self, name: str, node: NodeFacts, now: datetime) -> None:
+        killed = [
+            pod
+            for pod, facts in self._ledger.pods_on(name)
+            if _is_at_work(facts) and not time_is_up(self._ledger, node, facts, now)
+        ]
+        if killed:
+            self._report(f"{', '.join(killed[:3])} ({len(killed)} in all) ran on {name}, whose instance was terminated")
+
+
+def _is_at_work(pod: PodFacts) -> bool:
+    return pod.is_ready and not pod.is_leaving and not pod.owner.startswith("DaemonSet/")
+
+
+# Judges launches: never two instances for one claim, nor more instances for one token than requested.
+
+
+class DoubleLaunchJudge:
+    """Counts duplicate instances: those with the token of another, or with the claim of another that still runs."""
+
+    name = "doubleLaunches"
+
+    def __init__(self, ledger: Ledger, report: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._report = report
+
+    def see(self, moment: datetime, event: Event) -> None:  # noqa: ARG002 - the same for every judge
+        """Judge one event; the ledger holds the world as it was before."""
+        if event.event == "instanceLaunched":
+            token = event.fields["clientToken"]
+            if token and any(i.token == token for i in self._ledger.instances.values()):
+                self._report(f"{event.fields['instance']} is the second instance for token {token}")
+            self._check_launch(event.fields["instance"], event.fields["tags"].get(LAUNCH, ""), token)
+        if event.event in ("instanceLaunched", "instanceTagged"):
+            self._check_claim(event.fields["instance"], claim_of(event.fields["tags"]))
+
+    def _check_launch(self, instance: str, launch: str, token: str) -> None:
+        """Check that all instances of a shared launch have the same token, up to the number of the instance after `#`."""
+        for other, facts in self._ledger.instances.items():
+            if launch and facts.launch == launch and facts.token.partition("#")[0] != token.partition("#")[0]:
+                self._report(f"{instance} and {other} were launched with different tokens for {launch}")
+                return
+
+    def _check_claim(self, instance: str, claim: str) -> None:
+        own = self._ledger.instances.get(instance)
+        if not claim or (own is not None and own.claim == claim):
+            return
+        for other, facts in self._ledger.instances.items():
+            if other != instance and facts.claim == claim and facts.ended_at is None:
+                self._report(f"{instance} and {other} both stand for claim {claim}")
+
+
+# Judges limits of NodePools.
+
+
+CapacityOf = Callable[[str], Mapping[str, int]]
+"""Capacity of an instance type by name."""
+
+
+def exceeded(ledger: Ledger, capacity_of: CapacityOf, pool: str, launched: str) -> list[str]:
+    """Return the names of the limits that one more instance of the type exceeds.
+
+    Nodes that are being disrupted do not count.
+    """
+    limits = ledger.spec_of("NodePool", pool).get("limits") or {}
+    if not limits:
+        return []
+    going = {node.instance for node in ledger.nodes.values() if node.disrupted_for is not None}
+    types = [launched] + [
+        facts.instance_type
+        for name, facts in ledger.instances.items()
+        if facts.pool == pool and facts.ended_at is None and name not in going
+    ]
+    used = quantity.add({"nodes": len(types)}, *(capacity_of(name) for name in types))
+    tops = quantity.parse_resources(limits)
+    return [
+        f"{used[name]} {name}, its limit is {tops[name]}" for name in sorted(tops) if used.get(name, 0) > tops[name]
+    ]
+
+
+class LimitJudge:
+    """Counts launches that take a NodePool over one of its limits."""
+
+    name = "limitViolations"
+
+    def __init__(self, ledger: Ledger, report: Callable[[str], None], capacity_of: CapacityOf) -> None:
+        self._ledger = ledger
+        self._report = report
+        self._capacity_of = capacity_of
+
+    def see(self, moment: datetime, event: Event) -> None:  # noqa: ARG002 - the same for every judge
+        """Judge one event; the ledger holds the world as it was before."""
+        if event.event != "instanceLaunched":
+            return
+        pool = event.fields["tags"].get("karpenter.sh/nodepool", "")
+        for found in exceeded(self._ledger, self._capacity_of, pool, event.fields["instanceType"]):
+            self._report(f"NodePool {pool} has {found}")
+
+
+# Judges orphans: objects and instances at the end that nothing needs or refers to.
+
+
+UNREGISTERED_MAX: Final = timedelta(minutes=20)
+"""How long an instance may live without a node: Karpenter abandons it after 15 minutes; the rest is a margin to act."""
+
+
+class OrphanJudge:
+    """Counts instances without a node, and claims in the cluster whose instance is gone."""
+
+    name = "orphanedInstances"
+
+    def __init__(self, ledger: Ledger, report: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._report = report
+
+    def finish(self, now: datetime) -> None:
+        """Judge the final state."""
+        with_node = {node.instance for node in self._ledger.nodes.values()}
+        for name, instance in sorted(self._ledger.instances.items()):
+            settled = now - instance.launched_at > UNREGISTERED_MAX
+            if instance.ended_at is None and settled and name not in with_node:
+                self._report(
+                    f"{name} (claim {instance.claim or 'unknown'}) runs since {instance.launched_at} without a node"
+                )
+        for claim in self._ledger.of_kind("NodeClaim"):
+            self._check_claim(claim["metadata"]["name"], str((claim.get("status") or {}).get("providerID", "")), now)
+
+    def _check_claim(self, name: str, provider_id: str, now: datetime) -> None:
+        instance = self._ledger.instances.get(provider_id.rpartition("/")[2])
+        ended = None if instance is None else instance.ended_at
+        if ended is not None and now - ended > UNREGISTERED_MAX:
+            self._report(f"claim {name} stands for {provider_id}, which ended at {ended}")
+
+
+PENDING_MAX: Final = timedelta(minutes=20)
+"""How long the successor of an evicted pod may wait: a launch that never joins takes 15 minutes, and is then repeated."""
+
+_PLANNED: Final = ("Empty", "Drifted", "Underutilized")
+_FOLLOWS_WITHIN: Final = timedelta(minutes=5)
+"""How long after an eviction a controller's next pod counts as the successor: some controllers wait for the old pod's end."""
+
+
+class _Eviction(msgspec.Struct):
+    pod: str
+    reason: str
+    at: datetime
+    pool: str
+    instance_type: str
+
+
+class StrandedPodsJudge:
+    """Counts successors of pods that a disruption command evicted which wait too long for a node that could be launched."""
+
+    name = "evictionsWithoutPlace"
+
+    def __init__(self, ledger: Ledger, report: Callable[[str], None], capacity_of: CapacityOf) -> None:
+        self._ledger = ledger
+        self._report = report
+        self._capacity_of = capacity_of
+        self._evicted: dict[str, list[_Eviction]] = {}
+        self._waiting: dict[str, tuple[datetime, _Eviction]] = {}
+
+    def see(self, moment: datetime, event: Event) -> None:
+        """Judge one event; the ledger holds the world as it was before."""
+        fields = event.fields
+        if event.event == "podEvicted" and fields["by"] in ("eviction", "forced"):
+            self._leaves(fields["pod"], moment)
+        elif event.event == "podCreated":
+            self._comes(fields["pod"], f"{fields['object']['metadata'].get('namespace')}/{fields['owner']}", moment)
+        elif event.event == "podBound" and fields["pod"] in self._waiting:
+            self._end(fields["pod"], moment)
+        elif event.event == "podDeleted":
+            self._waiting.pop(fields["pod"], None)
+
+    def has_waiting(self) -> bool:
+        """Whether the successor of an evicted pod has no node yet."""
+        return bool(self._waiting)
+
+    def finish(self, now: datetime) -> None:
+        """Judge those that still wait."""
+        for pod in sorted(self._waiting):
+            self._end(pod, now)
+
+    def _leaves(self, name: str, now: datetime) -> None:
+        pod = self._ledger.pods.get(name)
+        if pod is None or pod.is_leaving:
+            return
+        node = self._ledger.nodes.get(pod.node)
+        if node is not None and node.disrupted_for in _PLANNED:
+            instance = self._ledger.instances.get(node.instance)
+            type_ = instance.instance_type if instance is not None else ""
+            eviction = _Eviction(name, node.disrupted_for or "", now, node.pool, type_)
+            self._evicted.setdefault(f"{pod.namespace}/{pod.owner}", []).append(eviction)
+
+    def _comes(self, name: str, owner: str, now: datetime) -> None:
+        due = self._evicted.get(owner)
+        if due:
+            eviction = due.pop(0)
+            if now - eviction.at <= _FOLLOWS_WITHIN:
+                self._waiting[name] = (now, eviction)
+
+    def _end(self, name: str, now: datetime) -> None:
+        since, eviction = self._waiting.pop(name)
+        if now - since > PENDING_MAX and not self._is_at_limit(eviction):
+            waited = round((now - since).total_seconds() / 60)
+            self._report(f"{name} waited {waited} minutes: it follows {eviction.pod}, evicted for {eviction.reason}")
+
+    def _is_at_limit(self, eviction: _Eviction) -> bool:
+        """Whether limits forbid another node like the one that the pod left."""
+        if not eviction.instance_type:
+            return False
+        return bool(exceeded(self._ledger, self._capacity_of, eviction.pool, eviction.instance_type))
+
+
+# Combines all judges and their findings.
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """One violation of a law."""
+
+    at: datetime
+    law: str
+    message: str
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The judges' findings: violations in order."""
+
+    violations: tuple[Violation, ...]
+
+    def count(self, law: str) -> int:
+        """Return how often this law was violated."""
+        return sum(1 for violation in self.violations if violation.law == law)
+
+
+class _Judge(Protocol):
+    def see(self, moment: datetime, event: Event) -> None: ...
+
+
+class Judges:
+    """Watches a record and reports violations at the end.
+
+    Attributes:
+        ledger: Their common view of the world.
+
+    Args:
+        capacity_of: Capacity of an instance type by name.
+    """
+
+    def __init__(self, capacity_of: CapacityOf) -> None:
+        self.ledger = Ledger()
+        self._found: list[Violation] = []
+        self._now = datetime.min.replace(tzinfo=UTC)
+        self._orphans = OrphanJudge(self.ledger, self._reporter(OrphanJudge.name))
+        self._stranded = StrandedPodsJudge(self.ledger, self._reporter(StrandedPodsJudge.name), capacity_of)
+        self._judges: tuple[_Judge, ...] = (
+            BudgetJudge(self.ledger, self._reporter(BudgetJudge.name)),
+            PodDisruptionBudgetJudge(self.ledger, self._reporter(PodDisruptionBudgetJudge.name)),
+            DoNotDisruptJudge(self.ledger, self._reporter(DoNotDisruptJudge.name)),
+            DoubleLaunchJudge(self.ledger, self._reporter(DoubleLaunchJudge.name)),
+            LimitJudge(self.ledger, self._reporter(LimitJudge.name), capacity_of),
+            KilledPodsJudge(self.ledger, self._reporter(KilledPodsJudge.name)),
+            BindingJudge(self.ledger, self._reporter(BindingJudge.name)),
+            EvictionRateJudge(self.ledger, self._reporter(EvictionRateJudge.name)),
+            self._stranded,
+        )
+
+    def see(self, event: Event) -> None:
+        """Judge one event of the record."""
+        self._now = datetime.fromisoformat(event.t)
+        for judge in self._judges:
+            judge.see(self._now, event)
+        self.ledger.see(self._now, event)
+
+    def await_more(self) -> bool:
+        """Whether something whose duration is judged has not ended yet."""
+        return self._stranded.has_waiting()
+
+    def finish(self) -> Verdict:
+        """Return the verdict, after the last event."""
+        self._orphans.finish(self._now)
+        self._stranded.finish(self._now)
+        return Verdict(tuple(self._found))
+
+    def report(self, law: str, message: str) -> None:
+        """Add a violation that another kind of judge found."""
+        self._found.append(Violation(self._now, law, message))
+
+    def _reporter(self, law: str) -> Callable[[str], None]:
+        return partial(self.report, law)
+
+
+# The judges of a run. They read only the record, and share no code with the functions under test.
+
+
+__all__ = ["Judges", "Verdict"]

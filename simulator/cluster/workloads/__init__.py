@@ -1,1 +1,0 @@
-"""The controllers that make pods: Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs."""

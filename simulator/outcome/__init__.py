@@ -1,1 +1,0 @@
-"""The outputs of a run: decisions, costs, rows, the ledger, and the summary."""

@@ -1,0 +1,114 @@
+"""A launch waits for its turn, and whatever EC2 throttles is reported to the shared pace."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from adapters.aws.ec2.fleet import UNPACED, InstanceStatuses, PacedTurns
+from adapters.aws.services import AwsService
+from adapters.ports import Impairment, ThrottledError, TransientError
+from tests.builders import NOW
+from tests.fakes.world import FakeClock
+
+SECOND = timedelta(seconds=1)
+
+
+class SlowPace:
+    """Each turn is a second after the previous one."""
+
+    def __init__(self) -> None:
+        self.is_down = False
+        self.next = NOW
+        self.slowed: list[tuple[datetime, datetime, int]] = []
+
+    def wait(self, now: datetime) -> timedelta:
+        wait, self.next = max(timedelta(0), self.next - now), self.next + SECOND
+        if wait > 5 * SECOND:
+            raise ThrottledError("ec2:CreateFleet", "too many", wait)
+        return wait
+
+    def slow_down(self, sent: datetime, now: datetime, answers: int) -> None:
+        if self.is_down:
+            raise TransientError("dynamodb:UpdateItem", "down")
+        self.slowed.append((sent, now, answers))
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(NOW)
+
+
+@pytest.fixture
+def pace() -> SlowPace:
+    return SlowPace()
+
+
+@pytest.fixture
+def turns(pace: SlowPace, clock: FakeClock) -> PacedTurns:
+    return PacedTurns(pace, clock, clock.pause)
+
+
+def test_a_turn_is_the_moment_at_which_the_request_is_sent(turns: PacedTurns) -> None:
+    assert [turns.take() for _ in range(3)] == [NOW, NOW + SECOND, NOW + 2 * SECOND]
+
+
+def test_a_turn_that_does_not_come_is_not_waited_for(turns: PacedTurns, pace: SlowPace, clock: FakeClock) -> None:
+    pace.next = NOW + 60 * SECOND
+    with pytest.raises(ThrottledError):
+        turns.take()
+    assert clock.now() == NOW
+
+
+def test_throttled_answers_are_reported_with_the_moment_of_their_request(
+    turns: PacedTurns, pace: SlowPace, clock: FakeClock
+) -> None:
+    """By it, the pace knows which requests had the reduced rate already."""
+    sent = turns.take()
+    clock.advance(seconds=3)
+    turns.slow_down(sent, 3)
+    assert pace.slowed == [(NOW, NOW + 3 * SECOND, 3)]
+
+
+@pytest.mark.parametrize("answers", [0, 1])
+def test_a_table_that_does_not_answer_fails_no_launch(turns: PacedTurns, pace: SlowPace, answers: int) -> None:
+    pace.is_down = True
+    turns.slow_down(NOW, answers)
+    assert pace.slowed == []
+
+
+def test_no_request_waits_without_a_pace() -> None:
+    assert UNPACED.take() is None
+    UNPACED.slow_down(None, 3)
+
+
+SINCE = datetime(2026, 11, 20, 8, tzinfo=UTC)
+
+
+def a_status(instance_id: str, field: str, *details: dict[str, Any]) -> dict[str, Any]:
+    return {"InstanceId": instance_id, field: {"Status": "impaired", "Details": list(details)}}
+
+
+def test_both_checks_are_read_in_pages_and_only_failed_details_with_a_time_count() -> None:
+    """Otherwise, a machine with a broken host is not replaced, or one that is still starting is."""
+    client = boto3.client("ec2", region_name="us-east-1", aws_access_key_id="k", aws_secret_access_key="s")
+    failed = {"Name": "reachability", "Status": "failed", "ImpairedSince": SINCE}
+    instance = {"Filters": [{"Name": "instance-status.status", "Values": ["impaired"]}], "MaxResults": 1000}
+    system = {"Filters": [{"Name": "system-status.status", "Values": ["impaired"]}], "MaxResults": 1000}
+    undated = {"Name": "reachability", "Status": "failed"}
+    passed = {"Name": "reachability", "Status": "passed", "ImpairedSince": SINCE}
+    pages = [
+        (instance, {"InstanceStatuses": [a_status("i-2", "InstanceStatus", failed)], "NextToken": "more"}),
+        (instance | {"NextToken": "more"}, {"InstanceStatuses": [a_status("i-3", "InstanceStatus", undated, passed)]}),
+        (system, {"InstanceStatuses": [a_status("i-1", "SystemStatus", passed, failed)]}),
+    ]
+    with Stubber(client) as stub:
+        for expected, answer in pages:
+            stub.add_response("describe_instance_status", answer, expected)
+        found = InstanceStatuses(AwsService(client)).impaired()
+        stub.assert_no_pending_responses()
+    assert found == (Impairment("i-1", "system", SINCE), Impairment("i-2", "instance", SINCE))

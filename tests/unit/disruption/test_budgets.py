@@ -1,0 +1,263 @@
+"""How many nodes of a NodePool the budgets allow to go at one time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from core.disruption.budgets import (
+    UNNAMED,
+    RemainingBudgets,
+    allowed,
+    counted_nodes,
+    going_nodes,
+    next_change,
+    places,
+    remaining,
+    unreadable,
+)
+from core.labels import INITIALIZED
+from core.model.node_pool import Budget, Disruption, NodePool
+from core.model.plan import INSTANCE_TERMINATING, Condition
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+from core.model.values.taints import DISRUPTED
+from core.reasons.code import BUDGETED
+from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_type
+
+# The next moment at which a budget changes, as `status` shows it.
+
+
+HOUR = timedelta(hours=1)
+NODES = 20
+
+
+def a_pool_with(*budgets: Budget) -> NodePool:
+    return a_pool(disruption=Disruption(budgets=budgets))
+
+
+@pytest.mark.parametrize(
+    "budgets",
+    [
+        (Budget(nodes="0", schedule="30 3 * * *", duration=90 * timedelta(minutes=1)),),
+        (Budget(nodes="10%"), Budget(nodes="0", schedule="0 9 * * mon-fri", duration=8 * HOUR)),
+        (
+            Budget(nodes="0", schedule="0 * * * *", duration=timedelta(minutes=50), reasons=("Drifted",)),
+            Budget(nodes="3", schedule="15 6 * * *", duration=HOUR, reasons=("Empty", "Underutilized")),
+        ),
+        (Budget(nodes="2"), Budget(nodes="5", schedule="@hourly", duration=timedelta(minutes=10))),
+        (Budget(nodes="0", schedule="0 0 * * *", duration=24 * HOUR),),
+    ],
+)
+def test_it_is_the_first_minute_with_another_number(budgets: tuple[Budget, ...]) -> None:
+    """A check of the budgets minute by minute gives the same."""
+    pool = a_pool_with(*budgets)
+
+    def let_go(minute: int) -> dict[str, int | None]:
+        return {reason: allowed(pool, NODES, reason, NOW + timedelta(minutes=minute)) for reason in BUDGETED}
+
+    now = let_go(0)
+    first = next((minute for minute in range(1, 25 * 60) if let_go(minute) != now), None)
+    found = next_change(pool, NODES, NOW)
+    if first is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert (found.at, found.allowed) == (NOW + timedelta(minutes=first), let_go(first))
+
+
+def test_an_unreadable_budget_has_no_next_change() -> None:
+    assert next_change(a_pool_with(Budget(nodes="0", schedule="0 25 * * *", duration=HOUR)), NODES, NOW) is None
+    assert next_change(a_pool_with(Budget(nodes="1")), NODES, NOW) is None
+
+
+UNDERUTILIZED, EMPTY, DRIFTED = BUDGETED
+
+TYPE = a_type()
+
+
+def pool(*budgets: Budget) -> NodePool:
+    """A pool with these budgets."""
+    return a_pool(disruption=Disruption(budgets=budgets))
+
+
+def left(snapshot: Snapshot, reason: str = EMPTY) -> int | None:
+    """What remains for the pool `default`."""
+    return remaining(snapshot, state_nodes(snapshot))["default"][reason]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "total", "expected"),
+    [("10%", 1, 1), ("15%", 10, 2), ("34%", 3, 2), ("0", 9, 0), ("100%", 7, 7), ("5", 3, 5), ("0%", 9, 0)],
+)
+def test_percentages_round_up(nodes: str, total: int, expected: int) -> None:
+    """10 % of one node is one node: otherwise small pools would never change."""
+    assert allowed(pool(Budget(nodes)), total, EMPTY, NOW) == expected
+
+
+def test_strictest_active_budget_counts() -> None:
+    """Budgets are upper bounds, each of them."""
+    assert allowed(pool(Budget("5"), Budget("2"), Budget("50%")), 10, EMPTY, NOW) == 2
+
+
+def test_a_budget_outside_of_its_window_bounds_nothing_beside_others() -> None:
+    """In whichever order they stand: a closed one neither replaces the others nor is compared with them."""
+    at_night = Budget("0", schedule=f"{(NOW - timedelta(hours=3)):%M %H} * * *", duration=timedelta(hours=1))
+    for budgets in ((Budget("5"), at_night), (at_night, Budget("5"))):
+        assert allowed(pool(*budgets), 10, EMPTY, NOW) == 5
+    assert allowed(pool(at_night), 10, EMPTY, NOW) is None
+
+
+def test_budget_for_other_reasons_is_ignored() -> None:
+    """A budget applies to the reasons that it names; an empty list applies to none."""
+    found = pool(Budget("1", reasons=(DRIFTED,)), Budget("0", reasons=()))
+    assert [allowed(found, 10, r, NOW) for r in (DRIFTED, EMPTY, UNDERUTILIZED)] == [1, None, None]
+
+
+def test_no_budget_means_no_limit() -> None:
+    """An explicitly empty list of budgets allows everything."""
+    assert allowed(pool(), 10, EMPTY, NOW) is None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [Budget("ten"), Budget("101%"), Budget("-1"), Budget("5", schedule="nonsense", duration=timedelta(hours=1))],
+)
+def test_unreadable_budget_closes_its_pool(broken: Budget) -> None:
+    """A fault in one budget, even one for another reason, must not count as permission."""
+    found = pool(Budget("5"), msgspec.structs.replace(broken, reasons=(DRIFTED,)))
+    assert allowed(found, 10, EMPTY, NOW) == 0
+
+
+def fleet(count: int) -> Snapshot:
+    """That many ready nodes under a budget of three."""
+    pairs = [a_node_of(TYPE, f"node-{index}") for index in range(count)]
+    return a_snapshot(
+        types=(TYPE,),
+        node_pools=(pool(Budget("3")),),
+        nodes=tuple(node for _, node in pairs),
+        node_claims=tuple(claim for claim, _ in pairs),
+    )
+
+
+def test_nodes_that_are_going_use_up_places() -> None:
+    """Two disruptions at one time are two disruptions, whatever started the first."""
+    snapshot = fleet(5)
+    assert left(snapshot) == 3
+    assert left(msgspec.structs.replace(snapshot, marked_for_deletion=(snapshot.node_claims[0].name,))) == 2
+
+
+def test_node_that_is_not_ready_uses_up_a_place() -> None:
+    """A pool with unready nodes is not disrupted further."""
+    snapshot = fleet(5)
+    ailing = msgspec.structs.replace(snapshot.nodes[0], is_ready=False)
+    assert left(msgspec.structs.replace(snapshot, nodes=(ailing, *snapshot.nodes[1:]))) == 2
+
+
+def test_a_tainted_node_uses_up_a_place_whatever_its_claim_says() -> None:
+    """A restored table knows nothing of a drain: as many nodes as the budgets allow would go besides those that drain."""
+    snapshot = fleet(3)
+    going = msgspec.structs.replace(snapshot.nodes[0], taints=(DISRUPTED,))
+    snapshot = msgspec.structs.replace(snapshot, nodes=(going, *snapshot.nodes[1:]))
+    assert left(snapshot) == 2
+    states = state_nodes(snapshot)
+    held = snapshot.node_claims[0].name
+    assert [places(snapshot, states, [EMPTY], holding)["default"] for holding in ((), (held,))] == [2, 3]
+
+
+def test_a_node_with_a_terminating_instance_is_not_counted() -> None:
+    """A node whose instance is terminating is neither in the pool nor leaving."""
+    snapshot = fleet(5)
+    conditions = {**snapshot.node_claims[0].conditions, INSTANCE_TERMINATING: Condition("True")}
+    gone = msgspec.structs.replace(snapshot.node_claims[0], conditions=conditions)
+    assert left(msgspec.structs.replace(snapshot, node_claims=(gone, *snapshot.node_claims[1:]))) == 3
+
+
+def test_nodes_of_others_and_nodes_that_are_not_initialized_are_not_counted() -> None:
+    """Those that come would let more of those that run go; those of others cannot be disrupted at all."""
+    snapshot = fleet(5)
+    coming = msgspec.structs.replace(
+        snapshot.nodes[0], labels={k: v for k, v in snapshot.nodes[0].labels.items() if k != INITIALIZED}
+    )
+    with_others = msgspec.structs.replace(
+        snapshot, nodes=(coming, *snapshot.nodes[1:]), node_claims=snapshot.node_claims[:-1]
+    )
+    assert counted_nodes(with_others, state_nodes(with_others)) == {"default": 3}
+    assert counted_nodes(snapshot, state_nodes(snapshot)) == {"default": 5}
+
+
+def test_a_node_counts_for_every_reason() -> None:
+    """A node that goes as Empty leaves one place less for Drifted too."""
+    left = RemainingBudgets({"default": {EMPTY: 2, DRIFTED: 1, UNDERUTILIZED: None}})
+    left.take("default")
+    assert [left.allows("default", r) for r in (EMPTY, DRIFTED, UNDERUTILIZED)] == [True, False, True]
+
+
+def test_a_budget_that_cannot_be_read_is_named() -> None:
+    """It closes its pool for good; nobody would notice an hour 25."""
+    good, bad = Budget("1"), Budget("1", schedule="0 25 * * *", duration=timedelta(hours=1))
+    assert unreadable(pool(good)) == ""
+    assert unreadable(pool(good, bad)).startswith("spec.disruption.budgets[1]: '25' in the hour")
+    assert allowed(pool(good, bad), 10, EMPTY, NOW) == 0
+
+
+@pytest.mark.parametrize(
+    ("budgets", "expected"),
+    [
+        ([Budget("3")], 3),
+        ([Budget("0")], 0),
+        ([Budget("3"), Budget("0", reasons=("Underutilized",))], 3),
+        ([Budget("0", reasons=("Underutilized",))], 5),
+        ([Budget("0", reasons=("Underutilized", "Empty")), Budget("1", reasons=("Drifted",))], 1),
+        ([Budget("0", reasons=BUDGETED)], 0),
+        ([], None),
+    ],
+)
+@pytest.mark.parametrize("reason", UNNAMED)
+def test_reasons_that_budgets_cannot_name(reason: str, budgets: list[Budget], expected: int | None) -> None:
+    """Otherwise, a budget against consolidation disables expireAfter for good, or a fleet of one age goes at once."""
+    assert allowed(a_pool(disruption=Disruption(budgets=tuple(budgets))), 50, reason, NOW) == expected
+
+
+def test_each_pool_with_a_budget_has_places_less_those_that_hold_none() -> None:
+    """A claim that holds a place is in its counter already; a pool without a limit needs no counter."""
+    kinds = {
+        "b": Disruption(budgets=(Budget("3"),)),
+        "a": Disruption(budgets=(Budget("50%"),)),
+        "c": Disruption(budgets=()),
+    }
+    pairs = [a_node_of(TYPE, f"{name}-{n}", pool=name) for name in kinds for n in range(4)]
+    going = tuple(claim.name for claim, _ in pairs if claim.name in ("b-b-0", "b-b-1", "a-a-0"))
+    assert len(going) == 3
+    snapshot = a_snapshot(
+        node_pools=tuple(a_pool(name, disruption=found) for name, found in kinds.items()),
+        node_claims=tuple(claim for claim, _ in pairs),
+        nodes=tuple(node for _, node in pairs),
+        marked_for_deletion=going,
+    )
+    states = state_nodes(snapshot)
+    assert places(snapshot, states, BUDGETED, ()) == {"a": 1, "b": 1}
+    assert places(snapshot, states, BUDGETED, going[:2]) == {"a": 1, "b": 3}
+    assert counted_nodes(snapshot, states) == dict.fromkeys("abc", 4)
+    assert {name: left[EMPTY] for name, left in remaining(snapshot, states).items()} == {"a": 1, "b": 1, "c": None}
+    assert going_nodes(snapshot, states) == {"a": ["a-0"], "b": ["b-0", "b-1"], "c": []}
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [(timedelta(minutes=-1), None), (timedelta(0), 0), (timedelta(minutes=59), 0), (timedelta(hours=1), None)],
+)
+def test_a_window_closes_a_budget_from_its_first_minute_to_its_last(since: timedelta, expected: int | None) -> None:
+    """A node that goes in the minute in which a window begins goes against it."""
+    window = Budget("0", schedule=f"{NOW.minute} {NOW.hour} * * *", duration=timedelta(hours=1))
+    assert allowed(pool(window), 10, EMPTY, NOW + since) == expected
+
+
+def test_a_claim_whose_node_has_not_joined_is_not_counted_leaving_or_not() -> None:
+    """It has no node that could be Ready or not."""
+    snapshot = fleet(5)
+    unjoined = msgspec.structs.replace(snapshot, nodes=snapshot.nodes[1:])
+    assert left(unjoined) == 3
+    assert left(msgspec.structs.replace(unjoined, marked_for_deletion=(snapshot.node_claims[0].name,))) == 3

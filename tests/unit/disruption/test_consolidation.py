@@ -1,0 +1,546 @@
+"""Which replacements consolidation accepts, and the room that pending pods keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from core import labels
+from core.disruption import disrupt
+from core.disruption.consolidation import consolidated, objection, single_command, underutilized, with_domain_change
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target import waves
+from core.disruption.target.search import NO_SAVING, WaveObjection
+from core.disruption.target.waves import WaveBudgets, valid_commands
+from core.model.catalogue import Catalogue, InstanceType
+from core.model.node_pool import BALANCED, WHEN_EMPTY, Budget, Disruption, RolloutGate
+from core.model.plan import Blocked, Command, Move, NodeClaim
+from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
+from core.model.snapshot import CapacityBuffer, FeatureGates, MovedWorkload, Node, Options, Snapshot
+from core.model.values.requirements import Requirement
+from core.reasons.code import Refusal, TargetReason, TerminationReason
+from core.reasons.nodes import NodeReason
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
+from tests.unit.disruption.nodes_for_tests import (
+    KARPENTER,
+    LARGE,
+    MIDDLE,
+    ON_DEMAND,
+    OPEN,
+    SMALL,
+    blocked,
+    checked,
+    drifted,
+    pod_on,
+    world,
+)
+from tests.unit.disruption.nodes_for_tests import TYPES as SINGLE_COMMAND_TYPES
+from tests.unit.disruption.target.fleets_for_tests import fleet_of
+
+
+@pytest.mark.parametrize(("count", "gate", "expected"), [(14, True, 0), (15, True, 15), (20, True, 15), (20, False, 0)])
+def test_spot_to_spot_needs_gate_and_flexibility(count: int, gate: bool, expected: int) -> None:
+    """At least fifteen cheaper types, and only those are launched; otherwise, the market would move the node forever."""
+    cheaper = tuple(a_type(f"c-{n:02}", cpu="1", price=0.01 + n / 10_000) for n in range(count))
+    spot = Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT)
+    snapshot = world(
+        a_node_of(SMALL, capacity_type=labels.SPOT),
+        pods=(pod_on("node-1"),),
+        node_pools=(a_pool("default", spot, disruption=OPEN),),
+        options=Options(karpenter_moves_only=True, feature_gates=FeatureGates(spot_to_spot_consolidation=gate)),
+    )
+    snapshot = msgspec.structs.replace(snapshot, catalogue=a_snapshot(types=(SMALL, *cheaper)).catalogue)
+    plan = disrupt(snapshot)
+    found = [len(claim.instance_types) for command in plan.commands for claim in command.replacements]
+    assert found == ([expected] if expected else [])
+    assert expected or blocked(plan) == {"node-1": NodeReason.SPOT_TO_SPOT}
+
+
+def test_pending_pods_protect_the_node_that_they_need() -> None:
+    """Deleting a node that a pending pod is about to use would only launch it again."""
+    plan = disrupt(world(a_node_of(SMALL), pods=(a_pod("waiting", cpu="500m", memory="64Mi"),)))
+    assert plan.commands == ()
+    assert blocked(plan) == {"node-1": NodeReason.NOMINATED}
+
+
+def test_moved_pods_leave_pending_pods_the_room_that_they_need() -> None:
+    """Otherwise, a node goes, and a new one is launched for the pending pod that needed that room."""
+    waits = a_pod("waits", cpu="1", memory="64Mi")
+    pods = (pod_on("node-1", cpu="3500m"), pod_on("node-2", cpu="12"))
+    pairs = (a_node_of(MIDDLE), a_node_of(LARGE, "node-2"))
+    assert [c.nodes for c in disrupt(world(*pairs, pods=pods, options=KARPENTER)).commands] == [("node-1",)]
+    plan = disrupt(world(*pairs, pods=(*pods, waits), options=KARPENTER))
+    assert plan.commands == ()
+    assert blocked(plan) == {"node-1": NodeReason.NO_CHEAPER_OPTION, "node-2": NodeReason.NOMINATED}
+
+
+def test_a_nomination_expires() -> None:
+    """Otherwise, the node is never consolidated again."""
+    late, early = ({"node-1": NOW + timedelta(seconds=s)} for s in (1, 0))
+    assert disrupt(world(a_node_of(SMALL), nominated_until=late)).commands == ()
+    assert len(disrupt(world(a_node_of(SMALL), nominated_until=early)).commands) == 1
+
+
+def test_a_refusal_says_why() -> None:
+    this_pass = DisruptionPass(world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
+    found = consolidated(this_pass.survey.candidates, this_pass, method="single")
+    assert isinstance(found, Refusal)
+    assert found.reason is NodeReason.NO_CHEAPER_OPTION
+
+
+def test_a_replacement_that_may_be_spot_must_be_spot() -> None:
+    """Cheaper at the price of spot alone, it would cost more than it replaces where EC2 launches on-demand."""
+    both = a_pool("default", disruption=OPEN)
+    (command,) = disrupt(
+        world(a_node_of(LARGE), pods=(pod_on("node-1"),), node_pools=(both,), options=KARPENTER)
+    ).commands
+    (claim,) = command.replacements
+    assert claim.capacity_types == (labels.SPOT,)
+
+
+def test_several_nodes_are_not_replaced_by_one_of_their_own_types() -> None:
+    """Deleting the others does the same with fewer moves, so only types cheaper than the cheapest of these count."""
+    pods = (pod_on("a", cpu="1500m"), pod_on("b", cpu="1500m"))
+    this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), a_node_of(LARGE, "b"), pods=pods))
+    found = consolidated(this_pass.survey.candidates, this_pass, method="multi")
+    assert isinstance(found, Refusal)
+    assert found.reason is NodeReason.NO_CHEAPER_OPTION
+    alone = [candidate for candidate in this_pass.survey.candidates if candidate.name == "b"]
+    assert not isinstance(consolidated(alone, this_pass, method="single"), Refusal)
+
+
+def test_too_few_cheaper_types_for_min_values_are_none() -> None:
+    for least, says in (
+        (2, ""),
+        (3, "too few cheaper instance types for minValues of node.kubernetes.io/instance-type"),
+    ):
+        some = Requirement(labels.INSTANCE_TYPE, False, ("t-1", "t-16", "t-4"), min_values=least)
+        pool = a_pool("default", ON_DEMAND, some, disruption=OPEN)
+        this_pass = DisruptionPass(world(a_node_of(LARGE), pods=(pod_on("node-1"),), node_pools=(pool,)))
+        found = consolidated(this_pass.survey.candidates, this_pass, method="single")
+        assert (found.message if isinstance(found, Refusal) else "") == says
+
+
+@pytest.mark.parametrize(
+    ("capacity_types", "kept"),
+    [
+        ((labels.ON_DEMAND,), True),
+        ((labels.SPOT, labels.ON_DEMAND), True),
+        ((labels.SPOT,), False),
+        ((labels.SPOT, labels.SPOT), False),
+    ],
+)
+def test_only_spot_nodes_alone_are_kept_from_spot(capacity_types: tuple[str, ...], *, kept: bool) -> None:
+    """Spot to spot has rules of its own; a node among them that is on-demand makes it an ordinary replacement."""
+    pool = a_pool("default", disruption=OPEN)
+    pairs = [a_node_of(LARGE, f"node-{n}", capacity_type=kind) for n, kind in enumerate(capacity_types)]
+    pods = tuple(pod_on(f"node-{n}", cpu="700m") for n in range(len(pairs)))
+    this_pass = DisruptionPass(world(*pairs, pods=pods, node_pools=(pool,), options=KARPENTER))
+    found = consolidated(this_pass.survey.candidates, this_pass, method="multi")
+    assert isinstance(found, Refusal) != kept
+    if not isinstance(found, Refusal):
+        assert [claim.capacity_types for claim in found.replacements] == [(labels.SPOT,)]
+
+
+def test_a_command_says_what_goes_where_and_what_that_saves() -> None:
+    terms = {"reason": "Underutilized", "method": "single", "nodes": ("a",), "claims": ("default-a",)}
+    beside = DisruptionPass(world(a_node_of(LARGE, "a"), a_node_of(MIDDLE, "b"), pods=(pod_on("a"), pod_on("b"))))
+    first, _ = beside.survey.candidates
+    moves = (Move("default/on-a", "b"),)
+    assert consolidated([first], beside, method="single") == Command(**terms, moves=moves, savings=first.price)
+    alone = DisruptionPass(world(a_node_of(LARGE, "a"), pods=(pod_on("a"),)))
+    found = consolidated(alone.survey.candidates, alone, method="single")
+    assert isinstance(found, Command)
+    (new,) = found.replacements
+    moves, savings = (Move("default/on-a", new.name),), first.price - new.price
+    assert found == Command(**terms, replacements=(new,), moves=moves, savings=savings)
+    assert savings > 0
+
+
+def test_a_refusal_says_what_is_missing() -> None:
+    """Operators read it at the node."""
+    apart = PodAffinityTerm(labels.HOSTNAME, a_selector(app="web"))
+    own = {"labels": {"app": "web"}, "anti_affinity": (apart,)}
+    pairs, pods = (a_node_of(LARGE, "a"), a_node_of(LARGE, "b")), (pod_on("a", **own), pod_on("b", **own))
+    two = DisruptionPass(world(*pairs, pods=pods))
+    told = "its pods would need 2 new nodes"
+    both = two.survey.candidates
+    assert consolidated(both, two, method="multi") == Refusal(NodeReason.NO_CHEAPER_OPTION, told)
+    balanced = (a_pool("default", ON_DEMAND, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),))),)
+    pods = (pod_on("a", cpu="900m"), pod_on("b", "other"))
+    guarded = DisruptionPass(world(a_node_of(SMALL, "a"), a_node_of(LARGE, "b"), pods=pods, node_pools=balanced))
+    told = "the savings are too small for the pods that NodePool default (policy Balanced) would have to move"
+    small = guarded.survey.candidates[:1]
+    assert consolidated(small, guarded, method="single") == Refusal(NodeReason.BALANCED, told)
+
+
+def test_the_cheapest_node_of_a_type_bounds_a_new_one_of_that_type() -> None:
+    """A spot node and an on-demand node of one type: another spot node of it is what keeping the first would be."""
+    pairs = (a_node_of(MIDDLE, "a", capacity_type=labels.SPOT), a_node_of(MIDDLE, "b"))
+    pods = (pod_on("a", cpu="1500m"), pod_on("b", cpu="1500m"))
+    this_pass = DisruptionPass(world(*pairs, pods=pods, node_pools=(a_pool("default", disruption=OPEN),)))
+    for candidates in (this_pass.survey.candidates, this_pass.survey.candidates[::-1]):
+        found = consolidated(candidates, this_pass, method="multi")
+        assert isinstance(found, Refusal)
+        assert found.message == "no cheaper instance type could hold its pods"
+
+
+# A target keeps pods with a zonal spread in their zone; one command of each pass may move them to a cheaper one.
+
+
+HOME, AWAY = ZONES[:2]
+
+
+def on_demand_type(name: str, price: float, *zones: str) -> InstanceType:
+    """A type with room for one pod of the spread."""
+    return a_type(name, cpu="2", price=price, zones=zones, capacity_types=(labels.ON_DEMAND,))
+
+
+RUNNING = on_demand_type("running", 0.8, HOME, AWAY)
+AT_HOME = on_demand_type("at-home", 0.2, HOME)
+CHEAPER_AWAY = on_demand_type("away", 0.06, AWAY)
+TYPES = (RUNNING, AT_HOME, CHEAPER_AWAY)
+
+
+def spread_pod(node: str, skew: int, **changes: object) -> Pod:
+    web = LabelSelector((Requirement.one_of("app", "web"),))
+    spread = TopologySpread(labels.ZONE, skew, selector=web)
+    return pod_on(node, cpu="1500m", labels={"app": "web"}, spreads=(spread,), **changes)
+
+
+def protected_pod(node: str) -> Pod:
+    return spread_pod(node, 1, annotations={labels.DO_NOT_DISRUPT: "true"})
+
+
+def cluster(*pods: Pod, types: tuple[InstanceType, ...] = TYPES, options: Options | None = None) -> Snapshot:
+    """Each pod on a large node of its own; those of nodes named `away` run in the other zone."""
+    zones = {pod.node_name: AWAY if pod.node_name.startswith("away") else HOME for pod in pods}
+    nodes = [a_node_of(RUNNING, name, zone=zone) for name, zone in zones.items()]
+    snapshot = world(*nodes, pods=pods, options=options or Options())
+    return msgspec.structs.replace(snapshot, catalogue=a_snapshot(types=types).catalogue)
+
+
+def launches(commands: tuple[Command, ...]) -> list[tuple[str, ...]]:
+    """The zones of every replacement."""
+    return [claim.zones for command in commands for claim in command.replacements]
+
+
+def test_a_pod_moves_to_a_cheaper_zone_that_its_spread_admits() -> None:
+    snapshot = cluster(spread_pod("home", 1))
+    (command,) = disrupt(snapshot).commands
+    assert launches((command,)) == [(AWAY,)]
+    assert command.savings == RUNNING.offerings[0].price - CHEAPER_AWAY.offerings[0].price
+    assert checked(command, snapshot) == command
+
+
+def test_the_stored_target_has_the_price_of_the_cheaper_zone() -> None:
+    """With the price that it planned before, the next pass finds that the target saves less than it promised."""
+    plan = disrupt(cluster(spread_pod("home", 1)))
+    assert plan.target is not None
+    assert plan.target.new_price == plan.commands[0].replacements[0].price == CHEAPER_AWAY.offerings[0].price
+
+
+def test_it_saves_as_much_as_karpenters_own_moves() -> None:
+    costs = [disrupt(cluster(spread_pod("home", 1), options=o)).cost.after for o in (Options(), KARPENTER)]
+    assert costs[0] == costs[1]
+
+
+@pytest.mark.parametrize(("others", "zone"), [(("away",), HOME), (("home-2", "away"), AWAY)])
+def test_the_spread_holds_after_the_move(others: tuple[str, ...], zone: str) -> None:
+    """Two pods in the cheaper zone are one too many while the other zone has none."""
+    plan = disrupt(cluster(spread_pod("home", 1), *(protected_pod(node) for node in others)))
+    assert launches(plan.commands) == [(zone,)]
+
+
+def test_one_command_alone_leaves_its_domain() -> None:
+    """Either pod may go to the other zone, both may not."""
+    plan = disrupt(cluster(spread_pod("home-1", 1), spread_pod("home-2", 1), protected_pod("away")))
+    assert launches(plan.commands) == [(AWAY,), (HOME,)]
+
+
+def test_whatever_is_launched_costs_less_than_what_the_target_planned() -> None:
+    costly_away = on_demand_type("costly-away", 0.5, AWAY)
+    plan = disrupt(cluster(spread_pod("home", 1), types=(*TYPES, costly_away)))
+    assert [claim.instance_types for command in plan.commands for claim in command.replacements] == [("away",)]
+
+
+def test_a_command_of_the_first_wave_alone_is_changed_and_keeps_the_name_of_its_new_node() -> None:
+    (planned,) = disrupt(cluster(spread_pod("home", 1), types=(RUNNING, AT_HOME))).commands
+    this_pass = DisruptionPass(cluster(spread_pod("home", 1)))
+    later = msgspec.structs.replace(planned, wave=2)
+    assert with_domain_change([later], this_pass) == [later]
+    (changed,) = with_domain_change([planned], this_pass)
+    assert launches((changed,)) == [(AWAY,)]
+    assert changed.replacements[0].name == planned.replacements[0].name
+
+
+def test_no_node_of_another_command_stays_for_a_cheaper_zone() -> None:
+    """A drifted pod avoids the other pod and may run in the cheaper zone alone: it stayed where it was, drifted."""
+    avoids = PodAffinityTerm(labels.ZONE, LabelSelector((Requirement.one_of("app", "web"),)))
+    moved, fleeing = spread_pod("home", 1), pod_on("drifts", "api", cpu="1500m", anti_affinity=(avoids,))
+    snapshot = cluster(moved, fleeing)
+    (home, drifts), (claim, away) = snapshot.nodes, drifted_away(snapshot)
+    found = disrupt(msgspec.structs.replace(snapshot, nodes=(home, away), node_claims=(snapshot.node_claims[0], claim)))
+    assert drifts.name == away.name
+    assert {command.reason: launches((command,)) for command in found.commands} == {
+        "Drifted": [(AWAY,)], "Underutilized": [(HOME,)],
+    }  # fmt: skip
+
+
+def test_a_node_that_stays_in_any_case_costs_no_cheaper_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a node of another command that would go without the cheaper zone is a reason to give it up."""
+    asked: list[list[str]] = []
+
+    def refusing(
+        commands: Sequence[Command], disruption_pass: DisruptionPass, *, worthwhile: int
+    ) -> tuple[list[Command], dict[str, WaveObjection]]:
+        found, objections = valid_commands(commands, disruption_pass, worthwhile=worthwhile)
+        asked.append(sorted(name for command in found for name in command.nodes))
+        return [command for command in found if command.nodes != ("other",)], {**objections, "other": NO_SAVING}
+
+    monkeypatch.setattr(waves, "valid_commands", refusing)
+    plan = disrupt(cluster(spread_pod("home", 1), pod_on("other", cpu="1500m")))
+    assert asked[0] == ["home", "other"]
+    assert [(command.nodes, launches((command,))) for command in plan.commands] == [(("home",), [(AWAY,)])]
+
+
+def drifted_away(snapshot: Snapshot) -> tuple[NodeClaim, Node]:
+    """The last node, drifted, in a zone in which nothing is launched."""
+    claim, node = drifted((snapshot.node_claims[-1], snapshot.nodes[-1]))
+    claim, node = (msgspec.structs.replace(one, labels={**one.labels, labels.ZONE: ZONES[2]}) for one in (claim, node))
+    return claim, node
+
+
+# Which nodes consolidation may take: policies and capacity buffers.
+
+
+class TestRoomForCapacityBuffers:
+    """Nodes on which the virtual pods of buffers have places."""
+
+    SPARE = CapacityBuffer(namespace="shop", name="spare", pods=2, spec=a_pod("x", cpu="400m", memory="64Mi").spec)
+    OPTIONS = Options(feature_gates=FeatureGates(capacity_buffer=True))
+
+    def test_an_empty_node_stays(self) -> None:
+        """Otherwise, its room is launched again a minute later, removed, and launched again."""
+        plan = disrupt(world(a_node_of(SMALL), buffers=(self.SPARE,), options=self.OPTIONS))
+        assert plan.commands == ()
+        assert blocked(plan) == {"node-1": NodeReason.CAPACITY_BUFFER}
+
+    def test_a_drifted_node_goes_nevertheless(self) -> None:
+        """Otherwise, a buffer keeps old images forever."""
+        cluster = world(
+            drifted(a_node_of(LARGE)), pods=(pod_on("node-1"),), buffers=(self.SPARE,), options=self.OPTIONS
+        )
+        (command,) = disrupt(cluster).commands
+        assert command.reason == TerminationReason.DRIFTED
+        assert command.replacements[0].buffer_pods
+
+    def test_an_oversized_node_becomes_one_that_still_has_the_room(self) -> None:
+        cluster = world(
+            a_node_of(LARGE), pods=(pod_on("node-1", cpu="1"),), buffers=(self.SPARE,), options=self.OPTIONS
+        )
+        (command,) = disrupt(cluster).commands
+        assert command.replacements[0].instance_types[0] == "t-4"
+
+
+def test_the_most_expensive_node_for_its_pods_comes_first() -> None:
+    """Empty nodes are handled by another method."""
+    nodes = (a_node_of(SMALL), a_node_of(LARGE, "node-2"), a_node_of(SMALL, "node-3"))
+    this_pass = DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2"))))
+    assert [candidate.name for candidate in underutilized(this_pass)] == ["node-2", "node-1"]
+
+
+def test_a_node_with_a_recently_moved_pod_stays() -> None:
+    """Otherwise, a pod is evicted three times in a quarter of an hour to save cents."""
+    moved = MovedWorkload(name="default/ReplicaSet/web", moving_since=NOW - timedelta(minutes=5), moved_at=NOW)
+    pod = pod_on("node-1", started_at=NOW - timedelta(minutes=1))
+    cluster = world(a_node_of(LARGE), pods=(pod,), moved_workloads={moved.name: moved})
+    assert blocked(disrupt(cluster)) == {"node-1": NodeReason.RECENTLY_MOVED}
+    settled = msgspec.structs.replace(moved, moved_at=NOW - timedelta(minutes=15))
+    assert disrupt(msgspec.structs.replace(cluster, moved_workloads={moved.name: settled})).commands
+
+
+@pytest.mark.parametrize("label", [labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE])
+def test_a_node_without_a_known_price_stays(label: str) -> None:
+    """Nobody can say that anything else is cheaper."""
+    claim, node = a_node_of(LARGE)
+    kept = {key: value for key, value in node.labels.items() if key != label}
+    nameless = (
+        msgspec.structs.replace(claim, labels=kept),
+        msgspec.structs.replace(node, labels=kept),
+    )
+    this_pass = DisruptionPass(world(nameless, pods=(pod_on("node-1"),)))
+    (candidate,) = this_pass.survey.candidates
+    found = objection(candidate, this_pass)
+    assert found is not None
+    assert found.reason == NodeReason.UNKNOWN_INSTANCE_TYPE
+    assert f"instance type {kept.get(labels.INSTANCE_TYPE, '(none)')}" in found.message
+
+
+@pytest.mark.parametrize(
+    ("is_stopped", "reason"), [(True, NodeReason.ROLLOUT_STOPPED), (False, NodeReason.ROLLOUT_CANARY)]
+)
+def test_a_drifted_node_waits_for_the_rollout_of_its_pool(is_stopped: bool, reason: NodeReason) -> None:
+    """Consolidation would replace it by a node of the same untried image."""
+    gates = {"default": RolloutGate(0, "waits", is_stopped=is_stopped)}
+    this_pass = DisruptionPass(
+        world(
+            drifted(a_node_of(LARGE)), a_node_of(LARGE, "same"), pods=(pod_on("node-1"), pod_on("same")), rollouts=gates
+        )
+    )
+    found = {c.name: objection(c, this_pass) for c in this_pass.survey.candidates}
+    assert found == {"node-1": Blocked("node-1", reason, "waits"), "same": None}
+
+
+@pytest.mark.parametrize(("minutes", "over"), [(31, True), (30, True), (29, False)])
+def test_a_node_whose_last_pod_came_or_went_a_short_time_ago_waits_and_says_until_when(
+    minutes: int, over: bool
+) -> None:
+    """From that moment on, not from when somebody asks: otherwise the moment that it names moves on forever."""
+    claim, node = a_node_of(LARGE)
+    busy = msgspec.structs.replace(claim, last_pod_event_at=NOW - timedelta(minutes=minutes))
+    half_an_hour = msgspec.structs.replace(OPEN, consolidate_after=timedelta(minutes=30))
+    pools = (a_pool("default", ON_DEMAND, disruption=half_an_hour),)
+    this_pass = DisruptionPass(world((busy, node), pods=(pod_on("node-1"),), node_pools=pools))
+    (candidate,) = this_pass.survey.candidates
+    says = "consolidateAfter of NodePool default is over at 2026-11-20T00:01:00Z"
+    assert objection(candidate, this_pass) == (None if over else Blocked("node-1", NodeReason.CONSOLIDATE_AFTER, says))
+
+
+def test_a_node_whose_pool_never_consolidates_or_whose_pods_its_policy_leaves_says_so() -> None:
+    for changes, says in (
+        ({"consolidate_after": None}, (NodeReason.CONSOLIDATE_AFTER, "consolidateAfter of NodePool default is Never")),
+        (
+            {"policy": WHEN_EMPTY},
+            (
+                NodeReason.POLICY_WHEN_EMPTY,
+                "NodePool default consolidates empty nodes only, and pod default/on-node-1 runs on node node-1",
+            ),
+        ),
+    ):
+        pools = (a_pool("default", ON_DEMAND, disruption=msgspec.structs.replace(OPEN, **changes)),)
+        this_pass = DisruptionPass(world(a_node_of(LARGE), pods=(pod_on("node-1"),), node_pools=pools))
+        (candidate,) = this_pass.survey.candidates
+        assert objection(candidate, this_pass) == Blocked("node-1", *says)
+
+
+# Where no part of a small fleet's target may go now, one node still goes that Karpenter's methods would remove.
+
+
+THOROUGH: Final = Options(moves="thorough")
+
+
+def found(snapshot: Snapshot) -> Command | None:
+    """The one command."""
+    this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
+    chosen = [candidate for candidate in fleet.candidates if not candidate.drift]
+    prices = dict(zip((c.name for c in fleet.candidates), fleet.rows.problem.move_prices.tolist(), strict=True))
+    commands = single_command(this_pass, chosen, prices, WaveBudgets(this_pass).has_room_for)
+    assert len(commands) <= 1
+    return commands[0] if commands else None
+
+
+def three(**changes: Any) -> Snapshot:
+    """Two nodes with one small pod each, and a full one."""
+    pods = (pod_on("a", cpu="100m"), pod_on("b", cpu="100m"), pod_on("c", cpu="3900m"))
+    pairs = (a_node_of(MIDDLE, "a"), a_node_of(LARGE, "b"), a_node_of(MIDDLE, "c"))
+    return world(*pairs, **{"pods": pods, "options": THOROUGH, **changes})
+
+
+def test_the_command_that_saves_most_is_taken() -> None:
+    """Both become one small node, which saves more than either alone."""
+    command = found(three())
+    assert command is not None
+    assert (command.method, command.nodes, len(command.replacements)) == ("multi", ("b", "a"), 1)
+    assert command.savings == 950_000_000
+
+
+def test_budgets_let_one_node_go() -> None:
+    one = a_pool("default", disruption=Disruption(budgets=(Budget("1"),)))
+    command = found(three(node_pools=(one,)))
+    assert command is not None
+    assert (command.method, command.nodes, command.replacements) == ("single", ("b",), ())
+    none = a_pool("default", disruption=Disruption(budgets=(Budget("1"),)))
+    leaving = three(node_pools=(none,), marked_for_deletion=("default-c",))
+    assert found(leaving) is None
+
+
+def test_moves_cost_what_they_cost_in_a_target() -> None:
+    """At a price above the node's, nothing goes."""
+    high = msgspec.structs.replace(THOROUGH, move_price=2_000_000_000)
+    assert found(three(options=high)) is None
+
+
+def test_a_new_node_saves_a_twentieth_at_least() -> None:
+    """A lone node is not replaced for less than a twentieth of its cost."""
+    for price, goes in ((0.77, False), (0.76, True)):
+        new = a_type("new", cpu="15", price=price)
+        snapshot = world(a_node_of(LARGE, "a"), pods=(pod_on("a", cpu="14"),), options=THOROUGH)
+        snapshot = msgspec.structs.replace(snapshot, catalogue=Catalogue(default=(*SINGLE_COMMAND_TYPES, new)))
+        assert (found(snapshot) is not None) is goes
+
+
+def test_no_pod_goes_to_a_node_that_goes_later() -> None:
+    """The only node with room has drifted."""
+    full = pod_on("b", cpu="100m", annotations={labels.DO_NOT_DISRUPT: "true"})
+    pairs = (a_node_of(SMALL, "a"), drifted(a_node_of(LARGE, "b")))
+    assert found(world(*pairs, pods=(pod_on("a", cpu="500m"), full), options=THOROUGH)) is None
+
+
+def test_no_choice_is_simulated_after_the_deadline() -> None:
+    snapshot = three()
+    fleet, prices = fleet_of(snapshot), dict.fromkeys("abc", 0)
+    late = DisruptionPass(snapshot, deadline=lambda: 1.0)
+    assert single_command(late, fleet.candidates, prices, WaveBudgets(late).has_room_for) == []
+    in_time = DisruptionPass(snapshot, deadline=lambda: 0.99)
+    assert single_command(in_time, fleet.candidates, prices, WaveBudgets(in_time).has_room_for)
+
+
+def test_limits_leave_room_for_the_new_node_beside_one_that_goes() -> None:
+    for limit, goes in ((1_000, True), (999, False)):
+        pool = a_pool("default", disruption=OPEN, limits={"cpu": limit})
+        snapshot = world(a_node_of(MIDDLE, "a"), pods=(pod_on("a", cpu="500m"),), options=THOROUGH, node_pools=(pool,))
+        assert (found(snapshot) is not None) is goes
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_a_node_goes_whose_target_may_not_begin(*, has_room: bool) -> None:
+    """One may go at a time. The spot node has too few types to choose from, and alone the other does not pay for a new node.
+
+    Both together would; the pods of the other also have room on the spot node.
+    """
+    new = a_type("new", cpu="15", price=0.6)
+    spot = a_type("spot", cpu="16", price=3.0)
+    one = a_pool("default", disruption=Disruption(budgets=(Budget("1"),)))
+    gates = msgspec.structs.replace(Options().feature_gates, spot_to_spot_consolidation=True)
+    options = msgspec.structs.replace(THOROUGH, feature_gates=gates)
+    pairs = (a_node_of(spot, "spot", capacity_type=labels.SPOT), a_node_of(MIDDLE, "other", capacity_type=labels.SPOT))
+    pods = (pod_on("spot", cpu="8" if has_room else "14"), pod_on("other", cpu="3"))
+    snapshot = world(*pairs, pods=pods, node_pools=(one,), options=options)
+    snapshot = msgspec.structs.replace(snapshot, catalogue=Catalogue(default=(MIDDLE, spot, new)))
+    plan = disrupt(snapshot)
+    assert [command.nodes for command in plan.commands] == ([("other",)] if has_room else [])
+    assert (plan.target is None) is has_room
+    assert plan.target_reason == TargetReason.MADE
+
+
+def test_one_node_of_several_makes_room_and_what_has_none_keeps_no_other_choice() -> None:
+    """Both become one new node if the limits have room beside either; else the next best goes alone, and launches nothing."""
+    this_pass, free = DisruptionPass(three()), dict.fromkeys("abc", 0)
+    candidates = this_pass.survey.candidates
+    (both,) = single_command(this_pass, candidates, free, lambda _, beside: beside.name == "b")
+    assert (both.method, both.nodes) == ("multi", ("b", "a"))
+    (alone,) = single_command(this_pass, candidates, free, lambda _, __: False)
+    assert (alone.method, alone.nodes, alone.replacements) == ("single", ("b",), ())
+
+
+@pytest.mark.parametrize(("net", "goes"), [(1, True), (0, False)])
+def test_a_command_pays_for_its_moves(net: int, *, goes: bool) -> None:
+    this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), a_node_of(LARGE, "b"), pods=(pod_on("a"), pod_on("b"))))
+    first = this_pass.survey.candidates[:1]
+    commands = single_command(this_pass, first, {"a": first[0].price - net}, lambda _, __: True)
+    assert [command.nodes for command in commands] == ([("a",)] if goes else [])

@@ -1,0 +1,109 @@
+"""Pods of nodes that go next are marked, with what users wrote kept and everything undone afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from core import labels
+from core.disruption.deletion_costs import (
+    CHANGES_MAX,
+    LEAVES_FIRST,
+    NODES_MAX,
+    UNIT,
+    deletion_cost_changes,
+    eviction_cost,
+    nodes_going_next,
+    reschedule_cost,
+)
+from core.model.plan import StoredDrain
+from core.model.pod import Owner, Pod
+from tests.builders import a_pod, a_stored_target
+from tests.unit.disruption.nodes_for_tests import pod_on
+
+MARKED = {labels.POD_DELETION_COST: LEAVES_FIRST, labels.STEERED: LEAVES_FIRST}
+UNMARKED = {labels.POD_DELETION_COST: None, labels.STEERED: None}
+
+
+def written(*pods: Pod, going: tuple[str, ...] = ("a",)) -> dict[str, dict[str, str | None]]:
+    return {change.name: change.annotations for change in deletion_cost_changes(pods, going)}
+
+
+def test_pods_of_nodes_that_go_are_marked_and_others_not() -> None:
+    assert written(pod_on("a", "p"), pod_on("b", "q")) == {"p": MARKED}
+
+
+def test_a_mark_is_written_once_and_undone_when_the_node_stays() -> None:
+    """Otherwise, each run writes to every pod, and a node that stays loses its pods to scale-in."""
+    assert written(pod_on("a", "p", annotations=MARKED)) == {}
+    assert written(pod_on("a", "p", annotations=MARKED), going=()) == {"p": UNMARKED}
+
+
+def test_a_mark_whose_cost_someone_removed_is_undone_and_ranks_no_pod() -> None:
+    """A cost that is missing is not one that a user set."""
+    left = pod_on("a", "p", annotations={labels.STEERED: LEAVES_FIRST})
+    assert written(left, going=()) == {"p": UNMARKED}
+    assert written(left, pod_on("a", "q")) == {"q": MARKED}
+
+
+def test_costs_of_users_are_kept() -> None:
+    own = {labels.POD_DELETION_COST: "100"}
+    assert written(pod_on("a", "p", annotations=own), pod_on("a", "q")) == {}
+    changed = {**MARKED, labels.POD_DELETION_COST: "7"}
+    assert written(pod_on("a", "p", annotations=changed)) == {"p": {labels.STEERED: None}}
+
+
+def test_other_workloads_of_the_node_are_marked_all_the_same() -> None:
+    own = pod_on("a", "p", annotations={labels.POD_DELETION_COST: "100"})
+    assert written(own, pod_on("a", "q", owners=(Owner("ReplicaSet", "api"),))) == {"q": MARKED}
+
+
+def test_only_replica_sets_ask_for_the_cost() -> None:
+    """StatefulSets remove their last pod, whatever it costs."""
+    assert written(pod_on("a", "p", owners=(Owner("StatefulSet", "db"),)), pod_on("a", "q", owners=())) == {}
+
+
+def test_a_run_writes_so_much_and_undoes_first() -> None:
+    old = pod_on("b", "zz", annotations=MARKED)
+    found = deletion_cost_changes([*(pod_on("a", f"p{n:03}") for n in range(CHANGES_MAX)), old], {"a"})
+    assert len(found) == CHANGES_MAX
+    assert found[0].name == "zz"
+
+
+def test_the_nodes_that_are_worth_most_go_next() -> None:
+    drains = tuple(StoredDrain(f"n{n:02}", 1, n) for n in range(NODES_MAX + 5))
+    target = a_stored_target(*drains)
+    assert nodes_going_next(target) == {f"n{n:02}" for n in range(5, NODES_MAX + 5)}
+    assert nodes_going_next(None) == frozenset()
+
+
+# The eviction cost of a pod, which orders nodes and decides which of them are empty.
+
+
+@pytest.mark.parametrize(
+    ("written", "priority", "expected"),
+    [
+        ("", 0, UNIT),
+        ("100", 0, UNIT + 100),
+        ("-100", 0, UNIT - 100),
+        ("-5", 0, UNIT - 5),
+        ("+5", 0, UNIT + 5),
+        ("--5", 0, UNIT),
+        ("much", 0, UNIT),
+        ("2147483647", 0, 10 * UNIT),
+        ("-2147483648", 0, -10 * UNIT),
+        ("-2147483649", 0, UNIT),
+        ("2147483648", 0, UNIT),
+        ("", 1000, UNIT + 4000),
+        ("", 2_000_000_000, 10 * UNIT),
+        ("", -2_000_000_000, -10 * UNIT),
+    ],
+)
+def test_cost(written: str, priority: int, expected: int) -> None:
+    """Karpenter: 1 + deletion cost / 2^27 + priority / 2^25, within ten."""
+    assert eviction_cost(a_pod(annotations={labels.POD_DELETION_COST: written}, priority=priority)) == expected
+
+
+def test_a_node_whose_pods_have_no_eviction_cost_is_empty() -> None:
+    cheap = a_pod(priority=-2_000_000_000)
+    assert reschedule_cost([cheap, cheap]) == UNIT
+    assert reschedule_cost([cheap, a_pod()]) == 2 * UNIT

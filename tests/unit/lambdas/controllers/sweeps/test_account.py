@@ -1,0 +1,63 @@
+"""Counters of NodePools' limits that are wrong."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from adapters.store import PoolUsage, UnreadableRow
+from core.manifests.wire import resources
+from core.reasons.runs import RunReason
+from tests.builders import NOW
+from tests.fakes.lab import Lab, a_node_pool
+from tests.unit.lambdas.controllers.sweeps.instances.instances_for_tests import a_fleet
+
+# Windows of budgets as schedules.
+
+
+def test_budget_windows_become_schedules(lab: Lab) -> None:
+    """Otherwise, a window of an hour may pass before `disrupt` runs."""
+    budget = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "165h"}
+    lab.kubernetes.put(a_node_pool(disruption={"budgets": [budget]}))
+    lab.reconcile()
+    assert sorted(lab.windows.present.values()) == ["cron(0 5 ? * SUN *)", "cron(0 8 ? * SUN *)"]
+
+
+# Changes of pods on a node that no event told of.
+
+
+def test_a_leaving_pod_is_recorded_for_consolidate_after(lab: Lab) -> None:
+    lab.reconcile()
+    lab.clock.advance(minutes=10)
+    lab.kubernetes.drop(resources.PODS, "p", "default")
+    lab.reconcile()
+    assert lab.claim.last_pod_event_at == lab.clock.now() > NOW + timedelta(minutes=10)
+
+
+def test_wrong_counters_are_corrected() -> None:
+    """Otherwise, a NodePool stays full, or exceeds its limit, after one row was edited or lost."""
+    lab = a_fleet(1)
+    right = lab.rows.usage["default"]
+    lab.rows.usage["default"] = msgspec.structs.replace(right, reserved={"nodes": 7, "cpu": 1}, disrupting=3)
+    lab.rows.usage["gone"] = PoolUsage(node_pool="gone", reserved={"nodes": 2}, version=4)
+    lab.reconcile()
+    assert lab.rows.usage["default"].reserved == right.reserved
+    assert (lab.rows.usage["default"].disrupting, lab.rows.usage["gone"].reserved) == (0, {})
+    assert "repairedUsage" not in lab.reconcile().counts
+
+
+def test_counters_stay_while_a_claim_cannot_be_read() -> None:
+    """What it holds is unknown: a lower counter would let a NodePool exceed its limit and its budget."""
+    lab = a_fleet(2)
+    (name, _), right = min(lab.rows.claims.items()), lab.rows.usage["default"]
+    lab.rows.unreadable[name] = UnreadableRow(
+        "cluster#claims#1", name, f"row {name} cannot be read; correct or delete it"
+    )
+    report = lab.reconcile()
+    assert lab.rows.usage["default"] == right
+    assert len(lab.cloud.instances()) == 2
+    assert report.counts["unreadableRows"] == 1
+    assert [d.message for d in report.decisions if d.subject == name and d.reason == RunReason.CANNOT_BE_READ] == [
+        f"row {name} cannot be read; correct or delete it"
+    ]

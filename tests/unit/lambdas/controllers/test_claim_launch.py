@@ -1,0 +1,321 @@
+"""A claim gets its instance, or ends with the reason if nothing waits for it any more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from adapters.messages import work_on_claim, work_on_claims
+from adapters.ports import DeniedError, LostReplyError, ThrottledError, TransientError
+from adapters.run_report import RunReport
+from core import labels
+from core.brakes import Action
+from core.breakers import OPENS_AFTER
+from core.lifecycle.claims import BOOT_AT_LEAST
+from core.lifecycle.records import ClaimPhase
+from core.manifests.wire import resources
+from core.reasons.code import ClaimReason
+from lambdas.controllers.execution import AFTER_CONFLICT
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+# Instances of a shared launch carry the names of their claims before their nodes join.
+
+
+CLAIMS = 3
+AT_LEAST = BOOT_AT_LEAST.total_seconds()
+
+
+@pytest.fixture
+def instance_names_lab() -> Lab:
+    """Claims that share a launch."""
+    lab = Lab()
+    lab.kubernetes.put(*(a_pending_pod(f"p{n}", cpu="3") for n in range(CLAIMS)))
+    lab.provision()
+    assert [claim.shares for claim in lab.claims] == [CLAIMS] * CLAIMS
+    return lab
+
+
+def named(lab: Lab) -> set[str]:
+    """The claims whose instances carry their names."""
+    tags = {found.instance_id: found.tags for found in lab.cloud.instances()}
+    keys = ("Name", labels.NODECLAIM, labels.CLAIM)
+    launched = [claim for claim in lab.claims if claim.machine is not None]
+    return {claim.name for claim in launched if {tags[claim.instance_id].get(key) for key in keys} == {claim.name}}
+
+
+def test_the_first_check_of_a_claim_names_its_instance(instance_names_lab: Lab) -> None:
+    assert named(instance_names_lab) == set()
+    instance_names_lab.tick(seconds=AT_LEAST)
+    assert named(instance_names_lab) == {claim.name for claim in instance_names_lab.claims}
+
+
+def test_later_checks_name_nothing_again(instance_names_lab: Lab) -> None:
+    calls: list[str] = []
+    instance_names_lab.cloud.before_call = calls.append
+    instance_names_lab.tick(seconds=AT_LEAST)
+    instance_names_lab.tick(4, seconds=2)
+    assert calls.count("tag") == CLAIMS
+
+
+def test_an_instance_whose_launch_was_not_answered_is_named_once_it_is_found() -> None:
+    lab = Lab()
+    lab.kubernetes.put(*(a_pending_pod(f"p{n}", cpu="3") for n in range(CLAIMS)))
+
+    def lose(call: str) -> None:
+        if call == "launch":
+            lab.cloud.after_call = lambda _: None
+            raise TransientError("ec2:CreateFleet", "the answer is lost")
+
+    lab.cloud.after_call = lose
+    lab.provision()
+    assert named(lab) == set()
+    lab.tick(12)
+    assert named(lab) == {claim.name for claim in lab.claims}
+
+
+def test_a_refused_name_stops_no_check(instance_names_lab: Lab) -> None:
+    def deny(call: str) -> None:
+        if call == "tag":
+            raise DeniedError("ec2:CreateTags", "not authorized")
+
+    instance_names_lab.cloud.before_call = deny
+    instance_names_lab.boot()
+    reports = instance_names_lab.tick(seconds=AT_LEAST)
+    assert named(instance_names_lab) == set()
+    assert reports[0].counts["portErrors"] == CLAIMS
+    assert all(claim.node_name for claim in instance_names_lab.claims)
+
+
+def requested(**changes: Any) -> Lab:
+    """A claim for one pod whose launch has not been tried, or was tried as the changes say."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    lab.cloud.terminate([lab.claim.instance_id])
+    before = {
+        "machine": None,
+        "phase": ClaimPhase.REQUESTED,
+        "attempts": 0,
+        "token": "new",
+        "offerings": offerings(lab),
+    }
+    lab.rows.claims[lab.claim.name] = msgspec.structs.replace(lab.claim, **{**before, **changes})
+    lab.cloud.orders.clear()
+    lab.work.take()
+    lab.wake_ups.take()
+    return lab
+
+
+def offerings(lab: Lab) -> tuple[object, ...]:
+    assert lab.claim.machine is not None
+    return (lab.claim.machine.offering,)
+
+
+def execute(lab: Lab) -> RunReport:
+    return lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+
+
+def forgotten(report: RunReport) -> list[tuple[str, str]]:
+    assert report.failed_messages == []
+    return [(one.reason, one.message) for one in report.decisions if one.kind == "forget"]
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_a_launch_that_was_never_tried_does_not_count_in_the_breaker(attempts: int) -> None:
+    """Otherwise, a kill switch that stops launches for five minutes opens the breakers of all growing pools."""
+    lab = requested(attempts=attempts)
+    stored, now = lab.claim, lab.clock.now()
+    lab.rows.claims[stored.name] = msgspec.structs.replace(stored, requested_at=now - timedelta(minutes=6))
+    for _ in range(OPENS_AFTER - 1):
+        lab.brakes.failed("default", "failed before", now)
+    lab.execute(work_on_claim(stored.name, now))
+    assert lab.claims == ()
+    assert (lab.brakes.engaged().stopping(Action.EXPIRE, "default") is not None) == bool(attempts)
+
+
+class TestAClaimWhosePodsFoundAnotherPlace:
+    """A pod that was bound meanwhile needs no node; an instance that may exist already is taken over all the same."""
+
+    def bind(self, lab: Lab) -> None:
+        lab.kubernetes.amend(resources.PODS, "p", {"spec": {"nodeName": "elsewhere"}}, "default")
+
+    def test_is_forgotten_before_it_is_launched(self) -> None:
+        lab = requested(awaits_pods=True)
+        self.bind(lab)
+        assert forgotten(execute(lab)) == [
+            (ClaimReason.PODS_PLACED_ELSEWHERE, "none of its pods waits for a node any more")
+        ]
+        assert (lab.claims, lab.cloud.orders, lab.work.sent) == ((), [], [])
+
+    def test_is_launched_if_it_was_tried_before(self) -> None:
+        lab = requested(awaits_pods=True, attempts=1)
+        self.bind(lab)
+        assert forgotten(execute(lab)) == []
+        assert lab.claim.machine is not None
+
+    def test_is_launched_if_it_replaces_a_node(self) -> None:
+        """Its pods run on the node that it replaces."""
+        lab = requested(awaits_pods=False)
+        self.bind(lab)
+        assert forgotten(execute(lab)) == []
+        assert lab.claim.machine is not None
+
+
+class TestALimitOfItsNodePool:
+    """The sum of all claims may be over a limit that was lowered, or of which rows were lost."""
+
+    def limited(self, lab: Lab, **limits: str) -> None:
+        lab.kubernetes.put(a_node_pool(limits=limits))
+
+    def test_that_is_exceeded_ends_the_claim_and_has_its_pods_planned_again(self) -> None:
+        lab = requested()
+        self.limited(lab, nodes="0", cpu="1")
+        assert forgotten(execute(lab)) == [
+            (ClaimReason.LIMIT_REACHED, "NodePool default is over its limit of cpu without this claim's instance")
+        ]
+        assert (lab.claims, lab.cloud.orders) == ((), [])
+        assert lab.wake_ups.take() == [{"wakeUp": "limit reached"}]
+
+    @pytest.mark.parametrize("limits", [{"nodes": "1"}, {"nodes": "1", "cpu": "4"}, {"nvidia.com/gpu": "0"}])
+    def test_that_it_just_reaches_or_does_not_use_is_none_in_its_way(self, limits: dict[str, str]) -> None:
+        lab = requested()
+        self.limited(lab, **limits)
+        assert forgotten(execute(lab)) == []
+        assert lab.claim.machine is not None
+
+    def test_does_not_keep_it_from_an_instance_that_may_exist(self) -> None:
+        lab = requested(attempts=1)
+        self.limited(lab, nodes="0")
+        assert forgotten(execute(lab)) == []
+        assert lab.claim.machine is not None
+
+    def test_of_another_node_pool_is_none_of_its_concern(self) -> None:
+        lab = requested()
+        used = lab.rows.usage["default"]
+        lab.rows.usage["another"] = msgspec.structs.replace(used, node_pool="another", reserved={"nodes": 100})
+        self.limited(lab, nodes="1")
+        assert forgotten(execute(lab)) == []
+
+
+def test_a_claim_whose_class_is_gone_is_forgotten() -> None:
+    lab = requested()
+    lab.kubernetes.drop(resources.EC2_NODE_CLASSES, "default")
+    ((reason, message),) = forgotten(execute(lab))
+    assert (reason, lab.claims, lab.cloud.orders) == (ClaimReason.NODE_CLASS_NOT_FOUND, (), [])
+    assert "default" in message
+
+
+def test_pods_of_a_refused_launch_are_planned_again_at_once() -> None:
+    lab = requested()
+    lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
+    execute(lab)
+    assert lab.claims == ()
+    assert lab.wake_ups.take() == [{"wakeUp": "refused launch"}]
+
+
+class TestAnInstanceOfALostLaunch:
+    """EC2 launched, and its answer was lost."""
+
+    @pytest.fixture
+    def lab(self) -> Lab:
+        found = Lab()
+        found.kubernetes.put(a_pending_pod("p"))
+
+        def lose(call: str) -> None:
+            if call == "launch":
+                raise LostReplyError("ec2:CreateFleet", "timed out")
+
+        found.cloud.after_call = lose
+        found.provision()
+        assert found.claim.machine is None
+        found.work.take()
+        return found
+
+    def test_is_adopted(self, lab: Lab) -> None:
+        report = execute(lab)
+        (instance,) = lab.cloud.instances()
+        (adopted,) = (one for one in report.decisions if one.kind == "adopt")
+        assert (adopted.subject, adopted.reason) == (lab.claim.name, ClaimReason.FOUND_BY_TAG)
+        assert adopted.message == f"instance {instance.instance_id}"
+        assert (lab.claim.instance_id, len(lab.cloud.orders)) == (instance.instance_id, 1)
+
+    def test_is_adopted_although_its_class_is_gone(self, lab: Lab) -> None:
+        """The instance runs: it joins, or is ended with its claim, and each message about it would fail until `reconcile`."""
+        lab.kubernetes.drop(resources.EC2_NODE_CLASSES, "default")
+        report = execute(lab)
+        (instance,) = lab.cloud.instances()
+        assert lab.claim.instance_id == instance.instance_id
+        assert "portErrors" not in report.counts
+        lab.boot()
+        lab.tick(4)
+        assert lab.claim.phase is ClaimPhase.INITIALIZED
+
+    def test_that_is_gone_again_is_asked_about_a_second_later(self, lab: Lab) -> None:
+        (instance,) = lab.cloud.instances()
+        looks: list[str] = []
+
+        def end_before_the_second_look(call: str) -> None:
+            looks.append(call)
+            if call == "instances" and looks.count(call) == 2:
+                lab.cloud.terminate([instance.instance_id])
+
+        lab.cloud.before_call = end_before_the_second_look
+        report = execute(lab)
+        assert (lab.claim.phase, report.counts["portErrors"]) == (ClaimPhase.REQUESTED, 1)
+        assert [delay for _, delay in lab.work.sent] == [AFTER_CONFLICT]
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+class TestAnInstanceOfAThrottledLaunch:
+    """EC2 launched, that answer was lost, and the SDK's next attempt was throttled; several claims share one launch."""
+
+    def throttled(self, pods: int, *, after: bool = True) -> Lab:
+        lab = Lab()
+        lab.kubernetes.put(*(a_pending_pod(f"p{number}", cpu="3") for number in range(pods)))
+
+        def throttle(call: str) -> None:
+            if call == "launch":
+                raise ThrottledError("ec2:CreateFleet", "RequestLimitExceeded")
+
+        if after:
+            lab.cloud.after_call = throttle
+        else:
+            lab.cloud.before_call = throttle
+        lab.provision()
+        assert [(one.machine, one.attempts, one.shares) for one in lab.claims] == [(None, 0, pods)] * pods
+        assert len(lab.cloud.instances()) == pods * after
+        return lab
+
+    def execute(self, lab: Lab) -> RunReport:
+        return lab.execute(*work_on_claims([claim.name for claim in lab.claims], lab.clock.now()))
+
+    def bind(self, lab: Lab, pods: int) -> None:
+        for number in range(pods):
+            lab.kubernetes.amend(resources.PODS, f"p{number}", {"spec": {"nodeName": "elsewhere"}}, "default")
+
+    def assert_adopted(self, lab: Lab, pods: int) -> None:
+        adopted = sorted(claim.instance_id for claim in lab.claims)
+        assert adopted == sorted(instance.instance_id for instance in lab.cloud.instances())
+        assert len(adopted) == pods
+
+    def test_is_adopted_although_its_pods_found_another_place(self, pods: int) -> None:
+        """It ran without a claim until the sweep."""
+        lab = self.throttled(pods)
+        self.bind(lab, pods)
+        assert forgotten(self.execute(lab)) == []
+        self.assert_adopted(lab, pods)
+
+    def test_is_adopted_before_its_claim_is_given_up(self, pods: int) -> None:
+        lab = self.throttled(pods)
+        lab.clock.advance(minutes=6)
+        assert forgotten(self.execute(lab)) == []
+        self.assert_adopted(lab, pods)
+
+    def test_that_does_not_exist_keeps_no_claim(self, pods: int) -> None:
+        lab = self.throttled(pods, after=False)
+        self.bind(lab, pods)
+        assert {reason for reason, _ in forgotten(self.execute(lab))} == {ClaimReason.PODS_PLACED_ELSEWHERE}
+        assert lab.claims == ()

@@ -1,0 +1,205 @@
+"""A NodeClaim that somebody made gets a claim, or says why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from adapters.observation.cluster_reader import KarpenterPresence
+from adapters.run_report import RunReport
+from adapters.runtime import in_turn
+from core import labels
+from core.brakes import Brake, BrakeKind
+from core.lifecycle.records import ClaimPhase
+from core.manifests.wire import resources
+from core.model.catalogue import Offering
+from lambdas.controllers.hand_made_claims import CHECKED_AGAIN, HandMadeClaims
+from lambdas.controllers.node_claims import NodeClaimMirror
+from tests.fakes.lab import Lab, a_node_pool
+from tests.unit.lifecycle.records_for_tests import a_record
+
+KIND = resources.NODE_CLAIMS
+HOLDER = {"holderIdentity": "karpenter-1", "renewTime": "2030-01-01T00:00:00.000000Z"}
+LEASE = {"kind": "Lease", "metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"}, "spec": HOLDER}
+
+
+class World:
+    """A NodeClaim made by hand, and the controller that takes it on."""
+
+    def __init__(self, *, is_on: bool = True, ready: bool = True) -> None:
+        self.lab = Lab()
+        self.report = RunReport()
+        if ready:
+            status = {"conditions": [{"type": "Ready", "status": "True"}]}
+            self.lab.kubernetes.amend(resources.EC2_NODE_CLASSES, "default", {"status": status})
+        lab, app = self.lab, self.lab.app
+        mirror = NodeClaimMirror(
+            lab.kubernetes, KarpenterPresence(lab.kubernetes, lab.clock), lab.clock, in_turn, is_on=is_on
+        )
+        claims = app.adapters.stores.claims
+        self.controller = HandMadeClaims(
+            lab.kubernetes, claims, app.shared.observer, app.shared.launcher, mirror, lab.brakes, lab.clock
+        )
+
+    def put(self, *, pool: str = "", requests: dict[str, str] | None = None, **metadata: Any) -> None:
+        reference = {"group": labels.AWS_GROUP, "kind": "EC2NodeClass", "name": "default"}
+        own = {labels.NODEPOOL: pool} if pool else {}
+        spec = {
+            "nodeClassRef": reference,
+            "requirements": [{"key": labels.OS, "operator": "In", "values": ["linux"]}],
+            "resources": {"requests": requests or {"cpu": "1"}},
+        }
+        self.lab.kubernetes.put(
+            {"kind": "NodeClaim", "metadata": {"name": "mine", "uid": "u-1", "labels": own, **metadata}, "spec": spec}
+        )
+
+    def check(self) -> object:
+        return self.controller.check("mine", self.report)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        return self.lab.kubernetes.raw(KIND, "mine")
+
+    def conditions(self) -> dict[str, tuple[str, str, str]]:
+        found = self.shown["status"]["conditions"]
+        return {one["type"]: (one["status"], one["reason"], one["message"]) for one in found}
+
+    def reasons(self) -> list[str]:
+        return [decision.reason for decision in self.report.decisions]
+
+
+def test_a_claim_is_stored_and_the_object_marked_as_its_own() -> None:
+    world = World()
+    world.put()
+    assert world.check() is None
+    record = world.lab.claim
+    assert (record.name, record.phase, record.plan.made_by_hand) == ("mine", ClaimPhase.REQUESTED, "u-1")
+    metadata = world.shown["metadata"]
+    assert metadata["finalizers"] == [labels.TERMINATION_FINALIZER]
+    assert metadata["annotations"][labels.CLAIM] == "mine"
+    assert world.reasons() == []
+
+
+def test_it_is_launched_into_the_subnet_with_most_addresses_left() -> None:
+    """The claims in flight count: the class lists what was read up to five minutes ago."""
+    world = World()
+    zone = world.lab.app.shared.observer.market().catalogue.default[0].offerings[0].zone
+    world.lab.set_addresses({f"{zone}x": 3, f"{zone}y": 2})
+    offerings = (Offering("m5.large", zone, labels.SPOT, 1),)
+    record = a_record(ClaimPhase.REQUESTED, offerings=offerings, subnets={zone: f"{zone}x"})
+    for name in ("one", "other"):
+        world.lab.rows.claims[name] = msgspec.structs.replace(record, name=name)
+    world.put()
+    world.check()
+    assert world.lab.rows.claims["mine"].subnets == {zone: f"{zone}y"}
+
+
+def test_one_that_was_marked_late_is_marked_and_not_stored_again() -> None:
+    """The run died between the row and the mark."""
+    world = World()
+    world.put()
+    world.check()
+    before = world.lab.claim
+    world.lab.kubernetes.amend(KIND, "mine", {"metadata": {"annotations": {labels.CLAIM: None}}})
+    assert world.check() is None
+    assert world.lab.claim == before
+    assert world.shown["metadata"]["annotations"][labels.CLAIM] == "mine"
+
+
+def test_a_finalizer_that_is_there_is_not_written_again() -> None:
+    world = World()
+    world.put(finalizers=[labels.TERMINATION_FINALIZER])
+    calls: list[str] = []
+    world.lab.kubernetes.before_call = calls.append
+    world.check()
+    assert world.lab.claim.name == "mine"
+    assert calls.count("patch nodeclaims") == 1, "the mark alone"
+
+
+def test_one_that_is_being_deleted_before_it_has_a_claim_is_let_go() -> None:
+    world = World()
+    world.put(finalizers=[labels.TERMINATION_FINALIZER], deletionTimestamp="2026-11-20T00:00:00Z")
+    assert world.check() is None
+    assert (world.lab.kubernetes.names(KIND), world.lab.claims) == ([], ())
+
+
+def test_another_claims_name_is_taken() -> None:
+    world = World()
+    world.put()
+    other = msgspec.structs.replace(a_record(), name="mine")
+    world.lab.rows.claims["mine"] = other
+    assert world.check() is None
+    said = ("False", "NodeClaimNameTaken", "metadata.name: a claim of another NodeClaim has this name")
+    assert world.conditions() == {"Launched": said, "Ready": said}
+    assert (world.reasons(), world.lab.claim) == (["NodeClaimNameTaken"], other)
+
+
+def test_a_class_that_is_not_ready_is_waited_for() -> None:
+    world = World(ready=False)
+    world.put()
+    assert world.check() == CHECKED_AGAIN
+    assert {status for status, _, _ in world.conditions().values()} == {"Unknown"}
+    assert world.lab.claims == ()
+
+
+def test_limits_of_its_pool_are_waited_for() -> None:
+    world = World()
+    world.lab.kubernetes.put(a_node_pool("small", limits={"cpu": "1"}))
+    world.put(pool="small")
+    assert world.check() == CHECKED_AGAIN
+    status, reason, message = world.conditions()["Launched"]
+    assert (status, reason) == ("Unknown", "LimitReached")
+    assert message == "the limits of NodePool small have no room for it"
+    assert world.lab.claims == ()
+
+
+def test_limits_of_its_pool_leave_smaller_types() -> None:
+    world = World()
+    world.lab.kubernetes.put(a_node_pool("small", limits={"cpu": "7"}))
+    held = msgspec.structs.replace(a_record(), reserved={"cpu": 4000, "nodes": 1})
+    stores = world.lab.app.adapters.stores
+    plan = msgspec.structs.replace(held.plan, node_pool="small")
+    stores.claims.restore(msgspec.structs.replace(held, plan=plan))
+    world.put(pool="small")
+    assert world.check() is None
+    claim = next(claim for claim in world.lab.claims if claim.name == "mine")
+    assert 0 < claim.reserved["cpu"] <= 3000
+
+
+def test_limits_of_other_pools_do_not_matter() -> None:
+    world = World()
+    world.lab.kubernetes.put(a_node_pool("small", limits={"cpu": "1"}), a_node_pool("large", limits={"cpu": "100"}))
+    world.put(pool="large")
+    assert world.check() is None
+    assert world.lab.claim.plan.node_pool == "large"
+
+
+def test_one_that_can_never_be_launched_says_so_for_good() -> None:
+    world = World()
+    world.put(finalizers=["theirs"])
+    assert world.check() is None
+    status, reason, message = world.conditions()["Ready"]
+    assert (status, reason) == ("False", "NodeClaimValidationFailed")
+    assert message.startswith("metadata.finalizers: theirs is another controller's")
+    assert world.lab.claims == ()
+
+
+def test_a_brake_delays_it() -> None:
+    world = World()
+    world.put()
+    world.lab.brakes.hold(Brake(BrakeKind.STOP, "stopped by a test"), world.lab.clock.now())
+    assert world.check() == CHECKED_AGAIN
+    assert (world.lab.claims, world.reasons()) == ((), [BrakeKind.STOP])
+
+
+@pytest.mark.parametrize("why", ["off", "gone", "karpenter's", "beside karpenter"])
+def test_what_is_not_ours_is_left_alone(why: str) -> None:
+    world = World(is_on=why != "off")
+    if why != "gone":
+        world.put(finalizers=[labels.KARPENTER_FINALIZER] if why == "karpenter's" else [])
+    if why == "beside karpenter":
+        world.lab.kubernetes.put(LEASE)
+    assert world.check() is None
+    assert (world.lab.claims, world.reasons()) == ((), [])

@@ -1,0 +1,387 @@
+"""What is read for a claim's next step, and what is not; and which instances of a shared launch a claim may take over."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from adapters.ports import DeniedError, Instance
+from core import labels
+from core.lifecycle.launching import launch_name, name_tags
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.steps import ClaimFacts
+from core.manifests.wire import resources
+from core.model.catalogue import Offering
+from core.model.launch_order import LaunchOrder
+from lambdas.controllers.nodes import JOINING, NodeStateReader
+from tests.builders import NOW
+from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
+from tests.fakes.world import FakeCloud
+from tests.unit.lifecycle.records_for_tests import PROVIDER_ID, a_leaving, a_plan, a_record
+
+
+def launched(lab: Lab, share: int = 0) -> list[str]:
+    """The instances for a claim with this share of the launch."""
+    record = a_record(ClaimPhase.REQUESTED, shares=3, share=share)
+    reader = NodeStateReader(lab.kubernetes, lab.cloud, lab.clock)
+    return [found.instance_id for found in reader.launched_with(record)]
+
+
+def three_instances() -> Lab:
+    lab = Lab()
+    name = launch_name(a_record(ClaimPhase.REQUESTED, shares=3))
+    order = LaunchOrder(
+        claim=name,
+        node_pool="default",
+        token="t",
+        offerings=(Offering("m5.large", "us-east-1a", "spot", 1),),
+        node_class={},
+        node_labels={},
+        taints=(),
+        tags={labels.LAUNCH: name, labels.CLAIM: name},
+        count=3,
+    )
+    lab.cloud.launch(order)
+    return lab
+
+
+def calls_of(lab: Lab, *, after: float) -> list[str]:
+    """What the reader asks for the nodes of two claims, this many seconds after they were registered."""
+    names = ("n-1", "n-2")
+    for name in names:
+        node = {"metadata": {"name": name}, "spec": {"providerID": PROVIDER_ID}, "status": {}}
+        lab.kubernetes.put({"apiVersion": "v1", "kind": "Node", **node})
+    registered_at = lab.clock.now()
+    lab.clock.advance(seconds=after)
+    calls: list[str] = []
+    lab.kubernetes.before_call = calls.append
+    reader = NodeStateReader(lab.kubernetes, lab.cloud, lab.clock)
+    for name in names:
+        record = a_record(ClaimPhase.REGISTERED, node_name=name, phase_since=registered_at)
+        assert [node.name for node in reader.facts(record).nodes] == [name]
+    return calls
+
+
+def test_claims_that_wait_to_be_opened_share_one_list() -> None:
+    """Sixty nodes that join together would be read eight times each."""
+    assert calls_of(Lab(), after=1) == [f"list nodes {JOINING}"]
+
+
+def test_a_node_is_read_itself_right_after_its_registration() -> None:
+    """Another sandbox may have marked it since the list began, by a clock that is a second ahead."""
+    assert calls_of(Lab(), after=0.9) == ["get nodes", "get nodes"]
+
+
+def test_a_claim_begins_with_the_instance_of_its_own_share() -> None:
+    """Otherwise, three claims race for the first instance."""
+    assert launched(three_instances(), share=1) == ["i-0001", "i-0002", "i-0000"]
+
+
+def test_dead_instances_and_those_of_other_claims_are_left_out() -> None:
+    lab = three_instances()
+    lab.cloud.tag("i-0000", name_tags("other"))
+    end(lab.cloud, "i-0001")
+    assert launched(lab) == ["i-0002"]
+
+
+def end(cloud: FakeCloud, instance_id: str) -> None:
+    """EC2 still lists it for a while."""
+    listed = cloud.instances
+
+    def ended(ids: tuple[str, ...] = ()) -> tuple[Instance, ...]:
+        return tuple(
+            msgspec.structs.replace(found, state="terminated") if found.instance_id == instance_id else found
+            for found in listed(ids)
+        )
+
+    cloud.instances = ended  # type: ignore[method-assign] - the fake forgets at once
+
+
+def reader_of(lab: Lab) -> NodeStateReader:
+    return NodeStateReader(lab.kubernetes, lab.cloud, lab.clock)
+
+
+def facts(lab: Lab, record: ClaimRecord) -> ClaimFacts:
+    return reader_of(lab).facts(record)
+
+
+def put_node(lab: Lab, name: str = "n", provider_id: str = PROVIDER_ID, **own: str) -> None:
+    node = a_joining_node(name, provider_id)
+    node["metadata"]["labels"] |= own
+    lab.kubernetes.put(node)
+
+
+def put_pod(lab: Lab, name: str, node: str = "n", **changes: Any) -> None:
+    lab.kubernetes.put(a_pending_pod(name, nodeName=node, **changes))
+    lab.kubernetes.amend(resources.PODS, name, {"status": {"phase": "Running"}}, "default")
+
+
+def put_instance(lab: Lab, instance_id: str = "i-1", **changes: Any) -> None:
+    fields = {"instance_type": "m5.large", "zone": "us-east-1a", "capacity_type": "spot", "state": "running"}
+    lab.cloud.put(Instance(**{"instance_id": instance_id, "launched_at": NOW, **fields, **changes}))
+
+
+def put_volume(lab: Lab, volume: str, node: str = "n", claim: str = "") -> None:
+    """A volume attached to a node, and the PersistentVolumeClaim that is bound to it."""
+    attachment = {"attacher": "ebs.csi.aws.com", "nodeName": node, "source": {"persistentVolumeName": volume}}
+    group = "storage.k8s.io/v1"
+    lab.kubernetes.put(
+        {"apiVersion": group, "kind": "VolumeAttachment", "metadata": {"name": f"at-{volume}"}, "spec": attachment}
+    )
+    if claim:
+        metadata = {"name": claim, "namespace": "default"}
+        spec = {"volumeName": volume}
+        lab.kubernetes.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
+
+
+def keys(found: ClaimFacts) -> list[str]:
+    return [pod.key for pod in found.pods]
+
+
+class TestTheNode:
+    """By the name that the claim knows, else by its provider id, else by the name of its instance."""
+
+    def test_of_a_claim_that_names_it(self) -> None:
+        lab = Lab()
+        put_node(lab)
+        assert [node.name for node in facts(lab, a_record()).nodes] == ["n"]
+
+    def test_of_another_instance_is_not_the_claims(self) -> None:
+        """A node of the same name may have come for another instance."""
+        lab = Lab()
+        put_node(lab, provider_id="aws:///us-east-1a/i-2")
+        assert facts(lab, a_record()).nodes == ()
+
+    def test_that_joins_is_found_by_its_provider_id(self) -> None:
+        lab = Lab()
+        put_node(lab, "other", "aws:///us-east-1a/i-2")
+        put_node(lab, "mine")
+        assert [node.name for node in facts(lab, a_record(ClaimPhase.LAUNCHED)).nodes] == ["mine"]
+
+    @pytest.mark.parametrize(("minutes", "found"), [(1, []), (2, ["mine"])])
+    def test_that_works_already_is_sought_before_its_instance_is_ended(self, minutes: int, found: list[str]) -> None:
+        """A row restored from a copy of the table may be older than the node; a young claim lists no working nodes."""
+        lab = Lab()
+        shape = {labels.INITIALIZED: "true", labels.NODEPOOL: "default", labels.INSTANCE_TYPE: "m5.large"}
+        put_node(lab, "mine", **shape)
+        put_node(lab, "larger", **{**shape, labels.INSTANCE_TYPE: "m5.xlarge"})
+        record = a_record(ClaimPhase.LAUNCHED, age=timedelta(minutes=minutes))
+        assert [node.name for node in facts(lab, record).nodes] == found
+
+    def test_of_a_claim_without_a_pool_is_sought_among_those_without_one(self) -> None:
+        lab = Lab()
+        asked: list[str] = []
+        lab.kubernetes.before_call = asked.append
+        record = a_record(ClaimPhase.LAUNCHED, age=timedelta(minutes=3), plan=a_plan(node_pool="", labels={}))
+        facts(lab, record)
+        shape = f"{labels.INSTANCE_TYPE}=m5.large"
+        assert asked == [f"list nodes {JOINING}", f"list nodes {labels.INITIALIZED}=true,!{labels.NODEPOOL},{shape}"]
+
+    def test_is_known_by_its_instances_name_where_the_row_was_rebuilt(self) -> None:
+        lab = Lab()
+        put_node(lab, "ip-10-0-0-1", **{labels.INITIALIZED: "true"})
+        put_instance(lab, private_dns_name="ip-10-0-0-1")
+        record = a_record(node_name="")
+        assert [node.name for node in facts(lab, record).nodes] == ["ip-10-0-0-1"]
+        lab.kubernetes.drop(resources.NODES, "ip-10-0-0-1")
+        put_node(lab, "ip-10-0-0-1", "aws:///us-east-1a/i-2", **{labels.INITIALIZED: "true"})
+        assert facts(lab, record).nodes == ()
+
+    def test_is_read_once_and_again_after_a_change(self) -> None:
+        lab = Lab()
+        put_node(lab)
+        reader = reader_of(lab)
+        first = reader.node("n")
+        lab.kubernetes.drop(resources.NODES, "n")
+        assert reader.node("n") is first is not None
+        reader.refresh("n")
+        assert reader.node("n") is None
+
+    def test_that_cannot_be_read_is_not_gone(self) -> None:
+        """Otherwise, its claim ends the instance under running pods."""
+        lab = Lab()
+        put_node(lab)
+        lab.kubernetes.amend(resources.NODES, "n", {"status": {"capacity": {"cpu": "many"}}})
+        with pytest.raises(DeniedError, match="many"):
+            reader_of(lab).node("n")
+
+
+class TestTheInstance:
+    """EC2 is asked only where the next step depends on it: the call is slow."""
+
+    def test_is_not_asked_for_while_the_node_is_there(self) -> None:
+        lab = Lab()
+        put_node(lab)
+        assert facts(lab, a_record()).is_instance_gone is None
+
+    def test_is_gone_or_not_where_the_node_is_missing(self) -> None:
+        lab = Lab()
+        assert facts(lab, a_record()).is_instance_gone is True
+        put_instance(lab)
+        assert facts(lab, a_record()).is_instance_gone is False
+
+    def test_of_an_unclear_launch_is_found_by_its_tag(self) -> None:
+        """Of several, the first by id; one that ended or belongs to another claim is not adopted."""
+        lab = Lab()
+        mine = {labels.NODECLAIM: "c"}
+        put_instance(lab, "i-3", tags=mine)
+        put_instance(lab, "i-2", tags=mine)
+        put_instance(lab, "i-1", tags=mine, state="terminated")
+        put_instance(lab, "i-0", tags={labels.NODECLAIM: "other"})
+        assert facts(lab, a_record(ClaimPhase.REQUESTED, attempts=1)).tagged_instance == "i-2"
+        assert facts(lab, a_record(ClaimPhase.REQUESTED, attempts=0)).tagged_instance == ""
+
+
+class TestThePods:
+    """Those on the node are read where it leaves, or is so late that its pods are planned elsewhere."""
+
+    def test_of_a_leaving_node_come_by_name_and_unreadable_ones_with_them(self) -> None:
+        lab = Lab()
+        put_node(lab)
+        put_pod(lab, "b")
+        put_pod(lab, "a", containers=[{"name": "c", "resources": {"requests": {"cpu": "many"}}}])
+        put_pod(lab, "c", node="elsewhere")
+        assert keys(facts(lab, a_leaving())) == ["default/a", "default/b"]
+
+    def test_of_a_node_that_stays_are_not_read(self) -> None:
+        lab = Lab()
+        put_node(lab)
+        put_pod(lab, "a")
+        assert keys(facts(lab, a_record())) == []
+
+    @pytest.mark.parametrize(("minutes", "found"), [(14, []), (15, ["default/a"])])
+    def test_of_a_node_that_is_late_to_start_are_read(self, minutes: int, found: list[str]) -> None:
+        lab = Lab()
+        put_node(lab)
+        put_pod(lab, "a")
+        assert keys(facts(lab, a_record(ClaimPhase.REGISTERED, age=timedelta(minutes=minutes)))) == found
+
+    def test_of_a_leaving_node_that_never_registered_are_not_read(self) -> None:
+        """No pod can be on it; a node says by its label that it registered although the row does not know."""
+        lab = Lab()
+        put_pod(lab, "a", node="joined")
+        put_node(lab, "joined")
+        record = a_leaving()
+        unknown = msgspec.structs.replace(record, phase=ClaimPhase.LAUNCHED, node_name="joined")
+        assert keys(facts(lab, unknown)) == []
+        lab.kubernetes.amend(resources.NODES, "joined", {"metadata": {"labels": {labels.REGISTERED: "true"}}})
+        assert keys(facts(lab, unknown)) == ["default/a"]
+
+    def test_of_a_node_that_is_gone_are_still_read(self) -> None:
+        lab = Lab()
+        put_pod(lab, "a")
+        assert keys(facts(lab, a_leaving())) == ["default/a"]
+
+    def test_are_read_once_and_again_after_a_change_of_their_node(self) -> None:
+        lab = Lab()
+        put_node(lab)
+        put_pod(lab, "a")
+        reader = reader_of(lab)
+        assert [pod.key for pod in reader.pods_on("n")] == ["default/a"]
+        put_pod(lab, "b")
+        assert [pod.key for pod in reader.pods_on("n")] == ["default/a"]
+        reader.refresh("n")
+        assert [pod.key for pod in reader.pods_on("n")] == ["default/a", "default/b"]
+
+    def test_that_wait_are_those_asked_for_that_stay(self) -> None:
+        lab = Lab()
+        lab.kubernetes.put(a_pending_pod("a"), a_pending_pod("b"), a_pending_pod("ends"))
+        lab.kubernetes.amend(resources.PODS, "ends", {"metadata": {"deletionTimestamp": NOW.isoformat()}}, "default")
+        found = reader_of(lab).unbound_pods({"default/a", "default/ends"})
+        assert [pod.key for pod in found] == ["default/a"]
+
+
+class TestBudgets:
+    """They are read where the node may still be given back."""
+
+    BUDGET = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
+    }
+
+    def found(self, record: ClaimRecord, *pods: str) -> list[str]:
+        lab = Lab()
+        put_node(lab)
+        unreadable = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+        metadata = {"name": "a", "namespace": "default"}
+        broken = {**self.BUDGET, "metadata": metadata, "spec": {"selector": unreadable}}
+        lab.kubernetes.put(self.BUDGET, broken)
+        for pod in pods:
+            put_pod(lab, pod)
+        return [budget.name for budget in facts(lab, record).budgets]
+
+    def test_one_that_cannot_be_read_does_not_hide_the_others(self) -> None:
+        assert self.found(a_leaving(), "p") == ["b"]
+
+    def test_no_pod_needs_none(self) -> None:
+        assert self.found(a_leaving()) == []
+
+    def test_a_pod_that_left_makes_the_drain_final(self) -> None:
+        assert self.found(a_leaving(evicted_at=NOW), "p") == []
+
+
+class TestAttachments:
+    """A volume must be detached before its instance ends, unless its pod stays to the end."""
+
+    def found(self, lab: Lab, record: ClaimRecord | None = None) -> list[str]:
+        return [attached.volume_name for attached in facts(lab, record or a_leaving()).attachments]
+
+    def draining(self) -> Lab:
+        lab = Lab()
+        put_node(lab)
+        put_volume(lab, "pv-1", claim="data")
+        put_volume(lab, "pv-2", node="other")
+        return lab
+
+    def test_of_the_node_are_waited_for_once_its_pods_have_left(self) -> None:
+        lab = self.draining()
+        assert self.found(lab) == ["pv-1"]
+        assert self.found(lab, a_record()) == []
+        put_pod(lab, "still-here")
+        assert self.found(lab) == []
+
+    def test_of_a_pod_that_stays_to_the_end_are_not_waited_for(self) -> None:
+        """They are never detached, and the drain would last until its deadline."""
+        lab = self.draining()
+        put_volume(lab, "pv-3", claim="logs")
+        stays = {"tolerations": [{"operator": "Exists"}], "volumes": [{"persistentVolumeClaim": {"claimName": "logs"}}]}
+        put_pod(lab, "agent", **stays)
+        assert self.found(lab) == ["pv-1"]
+        lab.kubernetes.amend(resources.PODS, "agent", {"status": {"phase": "Succeeded"}}, "default")
+        assert self.found(lab) == ["pv-1", "pv-3"]
+
+    def test_need_a_node(self) -> None:
+        lab = self.draining()
+        lab.kubernetes.drop(resources.NODES, "n")
+        assert self.found(lab) == []
+
+
+def test_limits_are_read_once_a_pool_and_empty_where_it_cannot_be_read() -> None:
+    lab = Lab()
+    lab.kubernetes.put(a_node_pool("limited", limits={"cpu": "4"}), a_node_pool("broken", limits={"cpu": "many"}))
+    reader = reader_of(lab)
+    names = ("limited", "broken", "gone", "")
+    assert [reader.limits(name) for name in names] == [{"cpu": 4000}, {}, {}, {}]
+    lab.kubernetes.drop(resources.NODE_POOLS, "limited")
+    assert reader.limits("limited") == {"cpu": 4000}
+
+
+def test_a_missing_node_ends_nothing_by_an_old_list() -> None:
+    """While a node may still join, a list shared with other claims will do; before an instance is ended, it will not."""
+    lab = Lab()
+    lists = reader_of(lab).nodes._lists
+
+    def seen(age: timedelta) -> int:
+        reader = NodeStateReader(lab.kubernetes, lab.cloud, lab.clock, lists)
+        return len(reader.facts(a_record(ClaimPhase.LAUNCHED, age=age)).nodes)
+
+    lists.recent(JOINING)
+    lab.clock.advance(milliseconds=500)
+    put_node(lab)
+    young, old = timedelta(minutes=1), timedelta(minutes=15)
+    assert (seen(young), seen(old)) == (0, 1)

@@ -1,0 +1,265 @@
+"""Claims that are alike share launches, and each knows its instance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import labels
+from core.catalogue.capacity import EFA
+from core.lifecycle.launching import (
+    full_zones,
+    in_launches,
+    is_unanswered,
+    is_unnamed,
+    launch_name,
+    name_tags,
+    share_launches,
+    with_subnets,
+)
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
+from core.model.catalogue import Catalogue, Offering
+from core.model.node_pool import NodeClass
+from core.model.plan import ObjectRef, PlannedClaim
+from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement
+from lambdas.controllers.launching import order_of
+from tests.builders import NOW
+
+
+def a_record(name: str, *, kind: int = 0, **more: Any) -> ClaimRecord:
+    plan = PlannedClaim(
+        name=name,
+        node_pool=f"pool-{kind % 2}",
+        node_class=ObjectRef(labels.AWS_GROUP, "EC2NodeClass", "default"),
+        resources={"cpu": 100 + len(name)},
+    )
+    offerings = (Offering("m5.large" if kind < 2 else "m5.xlarge", "us-east-1a", "spot", 1),)
+    return ClaimRecord(
+        name=name, plan=plan, token=f"own-{name}", requested_at=NOW, phase_since=NOW, offerings=offerings, **more
+    )
+
+
+def token_of(name: str) -> str:
+    return f"of-{name}"
+
+
+@given(kinds=st.lists(st.integers(0, 3), max_size=30), at_most=st.integers(1, 5))
+def test_every_claim_keeps_its_place_and_has_a_share_of_its_own(kinds: list[int], at_most: int) -> None:
+    """Two claims with one share would stand for one instance."""
+    given_ = [a_record(f"c{n}", kind=kind) for n, kind in enumerate(kinds)]
+    shared = share_launches(given_, token_of, at_most=at_most)
+    assert [record.name for record in shared] == [record.name for record in given_]
+    for launch in in_launches(shared):
+        assert [record.share for record in launch] == list(range(len(launch)))
+        assert {record.shares for record in launch} == {len(launch)}
+        assert len(launch) <= at_most
+        asked = [order_of(record, {}, Catalogue(), cluster="c") for record in launch]
+        assert all(msgspec.structs.replace(order, requests=asked[0].requests) == asked[0] for order in asked)
+
+
+TYPES = ("m5.large", "c5.large", "m5.xlarge", "c5.xlarge", "r5.large", "r5.xlarge", "m5.2xlarge", "c5.2xlarge")
+
+
+def with_types(
+    name: str, types: Sequence[str], *requirements: Requirement, capacity_type: str = labels.SPOT
+) -> ClaimRecord:
+    """A claim that accepts these types, cheapest first."""
+    record = a_record(name)
+    offerings = tuple(Offering(kind, "us-east-1a", capacity_type, TYPES.index(kind)) for kind in types)
+    plan = msgspec.structs.replace(record.plan, requirements=requirements)
+    return msgspec.structs.replace(record, offerings=offerings, plan=plan)
+
+
+def launches_of(*records: ClaimRecord) -> list[list[str]]:
+    return [[record.name for record in launch] for launch in in_launches(share_launches(records, token_of))]
+
+
+def test_claims_that_differ_in_some_offerings_are_launched_with_those_that_all_accept() -> None:
+    """Pods of one claim fit a type that those of another do not; each its own request would take EC2 minutes for 1,000."""
+    without = {"c0": {"c5.large"}, "c1": {"r5.large"}, "c2": set[str]()}
+    records = [with_types(name, [kind for kind in TYPES if kind not in left]) for name, left in without.items()]
+    shared = share_launches(records, token_of)
+    assert {record.token for record in shared} == {"of-c0"}
+    (common,) = {tuple(offering.instance_type for offering in record.offerings) for record in shared}
+    assert common == tuple(kind for kind in TYPES if kind not in {"c5.large", "r5.large"})
+
+
+def test_a_launch_keeps_three_quarters_of_each_claims_offerings() -> None:
+    """EC2 has less often capacity for few types."""
+    assert launches_of(with_types("c0", TYPES), with_types("c1", TYPES[:6])) == [["c0", "c1"]]
+    assert launches_of(with_types("c0", TYPES), with_types("c1", TYPES[:5])) == [["c0"], ["c1"]]
+    assert launches_of(with_types("c0", TYPES[:5]), with_types("c1", TYPES)) == [["c0"], ["c1"]]
+
+
+def in_zones(name: str, zones: int) -> ClaimRecord:
+    """A claim that accepts one type in so many zones."""
+    offerings = tuple(Offering("m5.large", f"zone-{number}", labels.SPOT, 1) for number in range(zones))
+    return msgspec.structs.replace(a_record(name), offerings=offerings)
+
+
+def test_three_quarters_of_many_offerings_are_as_exact() -> None:
+    for common, launches in ((150, [["c0", "c1"]]), (149, [["c0"], ["c1"]])):
+        assert launches_of(in_zones("c0", 200), in_zones("c1", common)) == launches
+
+
+def test_claims_of_different_cheapest_types_are_launched_apart() -> None:
+    """Otherwise, one of them would get a dearer type than planned."""
+    assert launches_of(with_types("c0", TYPES), with_types("c1", TYPES[1:])) == [["c0"], ["c1"]]
+
+
+def test_claims_whose_offerings_are_counted_keep_all_of_them() -> None:
+    """MinValues hold for what is asked for, and a reservation takes so many instances."""
+    families = Requirement.of("karpenter.k8s.aws/instance-family", "Exists", min_values=2)
+    types = (TYPES, TYPES[:7], TYPES)
+    counted = [with_types(f"c{n}", kinds, families) for n, kinds in enumerate(types)]
+    assert launches_of(*counted) == [["c0", "c2"], ["c1"]]
+    reserved = [with_types(f"c{n}", kinds, capacity_type=labels.RESERVED) for n, kinds in enumerate(types)]
+    assert launches_of(*reserved) == [["c0", "c2"], ["c1"]]
+
+
+def in_subnets(name: str, zones: str, **subnets: str) -> ClaimRecord:
+    """A claim of the same type in several zones."""
+    offerings = tuple(Offering("m5.large", zone, labels.SPOT, 1) for zone in zones)
+    return msgspec.structs.replace(a_record(name), offerings=offerings, subnets=subnets)
+
+
+def test_claims_in_different_subnets_are_launched_apart() -> None:
+    """A request has one subnet for each type and zone."""
+    claims = [in_subnets(f"c{n}", "a", a=f"a{n % 2}") for n in range(4)]
+    assert launches_of(*claims) == [["c0", "c2"], ["c1", "c3"]]
+
+
+def test_zones_in_which_two_claims_have_different_subnets_are_left_out_of_their_launch() -> None:
+    first, second = in_subnets("c0", "abcd", a="a1", b="b1"), in_subnets("c1", "abcd", a="a1", b="b2")
+    shared = share_launches([first, second], token_of)
+    assert {record.token for record in shared} == {"of-c0"}
+    assert [[offering.zone for offering in record.offerings] for record in shared] == [["a", "c", "d"]] * 2
+    assert {record.subnets["a"] for record in shared} == {"a1"}
+    assert launches_of(first, in_subnets("c1", "abcd", a="a2", b="b1")) == [["c0"], ["c1"]], "the cheapest stays"
+
+
+def test_a_claim_that_ec2_may_have_been_asked_for_keeps_its_token() -> None:
+    """With another token it would be launched twice."""
+    tried = a_record("c0", attempts=1)
+    assert share_launches([tried, a_record("c1"), a_record("c2")], token_of)[0] == tried
+
+
+def test_instances_of_a_launch_have_its_name_until_they_are_named_after_a_claim() -> None:
+    first, _ = share_launches([a_record("c0"), a_record("c1")], token_of)
+    tags = order_of(first, {}, Catalogue(), cluster="c").tags
+    assert is_unnamed(tags)
+    assert tags[labels.CLAIM] == launch_name(first) != first.name
+    assert not is_unnamed(tags | name_tags("c0"))
+    assert not is_unnamed(order_of(a_record("c0"), {}, Catalogue(), cluster="c").tags)
+
+
+def test_claims_are_launched_apart_if_only_one_requests_interfaces_of_its_own() -> None:
+    """The request names network interfaces once for all its instances; an amount of zero requests none."""
+    wanted = {"c0": {}, "c1": {EFA: 0}, "c2": {EFA: 1}, "c3": {EFA: 2}}
+    records = []
+    for name, resources in wanted.items():
+        record = with_types(name, TYPES)
+        plan = msgspec.structs.replace(record.plan, resources={"cpu": 1, **resources})
+        records.append(msgspec.structs.replace(record, plan=plan))
+    assert launches_of(*records) == [["c0", "c1"], ["c2", "c3"]]
+
+
+def test_a_claim_is_unanswered_until_anything_is_known_of_its_launch() -> None:
+    """Whoever takes an answered one along launches a second instance for it."""
+    waiting = a_record("c1", first="c0", shares=2)
+    leaving = Deletion(reason="Expired", asked_at=NOW)
+    assert is_unanswered(waiting, "c0")
+    assert not is_unanswered(None, "c0")
+    for changes in ({"first": "c1"}, {"attempts": 1}, {"phase": ClaimPhase.LAUNCHED}, {"deletion": leaving}):
+        assert not is_unanswered(msgspec.structs.replace(waiting, **changes), "c0")
+
+
+# The claims of a plan are distributed over the subnets of a zone.
+
+
+def a_claim(number: int, zones: Sequence[str], node_class: str = "default") -> ClaimRecord:
+    record = a_record(f"c{number}")
+    offerings = tuple(Offering("m5.large", zone, labels.SPOT, 1) for zone in zones)
+    reference = msgspec.structs.replace(record.plan.node_class, name=node_class)
+    plan = msgspec.structs.replace(record.plan, node_class=reference)
+    return msgspec.structs.replace(record, plan=plan, offerings=offerings)
+
+
+def a_snapshot(free: dict[str, int], *classes: NodeClass) -> Snapshot:
+    """Subnets `a1` and `a2` are in zone `a`, and so on."""
+    return Snapshot(now=NOW, node_classes=classes or (a_class(*free),), subnet_addresses=free)
+
+
+def a_class(*subnets: str, name: str = "default", per_node: int = 1) -> NodeClass:
+    return NodeClass(name=name, subnets=tuple((one, one[0]) for one in subnets), addresses_per_node=per_node)
+
+
+def subnets_of(records: Sequence[ClaimRecord], snapshot: Snapshot) -> list[dict[str, str]]:
+    return [record.subnets for record in with_subnets(records, snapshot)]
+
+
+def test_each_claim_gets_the_subnet_with_most_addresses_left() -> None:
+    """Its pods take further addresses of the same subnet."""
+    claims = [a_claim(n, "a") for n in range(4)]
+    found = subnets_of(claims, a_snapshot({"a1": 2, "a2": 4}))
+    assert found == [{"a": "a2"}, {"a": "a2"}, {"a": "a1"}, {"a": "a2"}]
+
+
+@given(
+    free=st.dictionaries(st.sampled_from(("a1", "a2", "a3")), st.integers(0, 40), min_size=2),
+    per_node=st.sampled_from((1, 17)),
+)
+def test_no_subnet_is_asked_for_more_than_it_has_while_another_has_room(free: dict[str, int], per_node: int) -> None:
+    """EC2 would refuse the launch, and the subnet would be avoided for minutes."""
+    nodes = sum(count // per_node for count in free.values())
+    snapshot = a_snapshot(free, a_class(*free, per_node=per_node))
+    asked = Counter(one["a"] for one in subnets_of([a_claim(n, "a") for n in range(nodes)], snapshot))
+    assert sum(asked.values()) == nodes
+    assert all(count * per_node <= free[subnet] for subnet, count in asked.items())
+
+
+def test_a_claim_takes_addresses_in_each_zone_where_it_may_be_launched() -> None:
+    """EC2 chooses the zone."""
+    claims = [a_claim(n, zones) for n, zones in enumerate(("ab", "a", "b"))]
+    found = subnets_of(claims, a_snapshot({"a1": 2, "a2": 2, "b1": 3, "b2": 3}))
+    assert found == [{"a": "a1", "b": "b1"}, {"a": "a2"}, {"b": "b2"}]
+
+
+def test_classes_share_the_addresses_of_their_subnets() -> None:
+    """A class with one subnet in the zone has no choice, but takes addresses of it."""
+    snapshot = a_snapshot({"a1": 5, "a2": 4}, a_class("a1", "a2"), a_class("a1", name="other"))
+    claims = [a_claim(0, "a", "other"), a_claim(1, "a", "other"), a_claim(2, "a")]
+    assert subnets_of(claims, snapshot) == [{}, {}, {"a": "a2"}]
+
+
+def test_a_zone_with_a_subnet_that_has_plenty_is_left_out() -> None:
+    """Launches go to the first subnet of the class there, which had most at the last reading."""
+    snapshot = a_snapshot({"a1": 5, "b1": 2, "b2": 1}, a_class("a1", "a2", "b1", "b2"))
+    assert subnets_of([a_claim(0, "ab"), a_claim(1, "a")], snapshot) == [{"b": "b1"}, {}]
+
+
+def test_the_order_of_subnets_has_no_meaning() -> None:
+    """The same snapshot gives the same plan, and the class lists its subnets by what they had once."""
+    claims = [a_claim(n, "a") for n in range(3)]
+    free = {"a1": 2, "a2": 2}
+    one, other = (a_snapshot(free, a_class(*order)) for order in (("a1", "a2"), ("a2", "a1")))
+    assert subnets_of(claims, one) == subnets_of(claims, other)
+
+
+def test_nothing_is_assigned_without_a_class_or_where_all_subnets_have_plenty() -> None:
+    claims = [a_claim(0, "a", "gone")]
+    assert with_subnets(claims, a_snapshot({"a1": 2, "a2": 2})) == claims
+    assert with_subnets([a_claim(0, "a")], a_snapshot({}, a_class("a1", "a2"))) == [a_claim(0, "a")]
+
+
+def test_a_zone_is_full_if_no_subnet_has_the_addresses_of_a_node() -> None:
+    """The roomiest subnet counts; one that is not in the reading has plenty."""
+    found = a_class("a1", "a2", "b1", "c1", "c2", per_node=4)
+    assert full_zones(found, {"a1": 3, "a2": 2, "b1": 4, "c1": 0}) == {"a"}
+    assert full_zones(found, {"a1": 3, "a2": 4, "b1": 3}) == {"b"}

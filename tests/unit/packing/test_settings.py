@@ -1,0 +1,397 @@
+"""The search against exhaustive search: bounds lie below every optimum, packings above it, and the search reaches it."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import msgspec
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from core.packing.column_generation import dual_bound
+from core.packing.fleet_target import KeepOrDrain, PodCells, TargetRules, fleet_bound
+from core.packing.heuristics import cuts, fitted, guided_rounding, pack_by_value, separate_cost, separate_packing
+from core.packing.optimize import improve
+from core.packing.problem import Packing, PackingProblem, whole_machine_bound
+from core.packing.relaxation import at_prices_of, prepared, prepared_with_flexibility
+from core.packing.settings import (
+    DEFAULT_SETTINGS,
+    FluidSettings,
+    OfferedItem,
+    SearchBudget,
+    TargetSettings,
+    arithmetic_bound,
+)
+from tests.unit.packing.problems import MILLS, SETTINGS, a_problem, cheapest_cost
+from tests.unit.packing.small_worlds import a_small_fleet, a_small_problem, fits_whole, least_cost, optimum
+
+# Lower bounds without a solver.
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def bound_of(problem: PackingProblem) -> int:
+    offers = list(zip(problem.prices.tolist(), problem.capacity.tolist(), strict=True))
+    items = [
+        OfferedItem(requests, count, [offer for offer, fits in zip(offers, fit, strict=True) if fits])
+        for requests, count, fit in zip(
+            problem.requests.tolist(), problem.counts.tolist(), problem.fit.tolist(), strict=True
+        )
+    ]
+    return arithmetic_bound(items, SETTINGS.arithmetic_bound)
+
+
+def test_a_pod_needs_a_whole_machine() -> None:
+    """Otherwise, a single pod's gap looks huge."""
+    assert bound_of(a_problem([(1.5, 3)], [1])) == 85 * MILLS
+
+
+def test_many_pods_cost_their_share_of_every_machine() -> None:
+    assert bound_of(a_problem([(1, 4)], [80])) >= 0.9 * 80 * 48 * MILLS
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_packing_undercuts_it(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    sizes = [(float(dice.choice([0.5, 1, 3])), float(dice.choice([1, 4, 12]))) for _ in range(3)]
+    problem = a_problem(sizes, [2, 1, 2])
+    assert bound_of(problem) <= cheapest_cost(problem)
+
+
+def test_an_empty_problem_costs_nothing() -> None:
+    assert arithmetic_bound([], SETTINGS.arithmetic_bound) == 0
+
+
+def test_it_does_not_import_numpy() -> None:
+    """Otherwise, planning for one pod takes longer than needed."""
+    program = "import sys, core.packing.settings; sys.exit('numpy' in sys.modules or 'highspy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)  # noqa: S603 - our own interpreter and program
+
+
+def naive(items: Sequence[OfferedItem], steps: int) -> int:
+    """The better of both bounds, over all weights of one resource or two in multiples of 1 / steps."""
+    resources = range(len(items[0].requests)) if items else range(0)
+    found = [max((min(price for price, _ in item.offers) for item in items), default=0)]
+    for weights in itertools.product(range(steps + 1), repeat=len(resources)):
+        if sum(weights) == steps and sum(weight > 0 for weight in weights) <= 2:
+            parts = [
+                min(
+                    sum(weights[r] * (price * item.requests[r] // max(offered[r], 1)) for r in resources) // steps
+                    for price, offered in item.offers
+                )
+                for item in items
+            ]
+            found.append(sum(item.count * part for item, part in zip(items, parts, strict=True)))
+    return max(found)
+
+
+def test_it_is_the_best_of_all_weights_and_of_the_most_expensive_pod() -> None:
+    """Machines may have none of a resource that the pods do not request."""
+    dice = Random(1)  # noqa: S311 - a test's dice
+    for _ in range(60):
+        items = []
+        for _ in range(dice.randint(1, 3)):
+            requests = [dice.choice((0, 1, 3, 5)) for _ in range(3)]
+            offers = [
+                (dice.randint(1, 400), [wanted + dice.choice((0, 0, 2, 9)) for wanted in requests])
+                for _ in range(dice.randint(1, 3))
+            ]
+            items.append(OfferedItem(requests, dice.randint(1, 4), offers))
+        assert arithmetic_bound(iter(items), SETTINGS.arithmetic_bound) == naive(items, 4)
+
+
+# The budget of a search.
+
+
+def test_a_budget_ends_by_steps_and_by_the_callers_clock() -> None:
+    """Otherwise, pods wait for a search that never ends."""
+    budget = SearchBudget(2)
+    assert [budget.step() for _ in range(3)] == [True, True, False]
+    assert not SearchBudget(None, lambda: True).step()
+    assert SearchBudget(None, lambda: False).step()
+
+
+def test_spent_steps_are_not_the_clocks() -> None:
+    """Otherwise, what is cheap to finish stops with the steps, or goes on after the deadline."""
+    assert not SearchBudget(0).time_is_over
+    assert not SearchBudget(0, lambda: 0.99).time_is_over
+    assert SearchBudget(5, lambda: 1.0).time_is_over
+
+
+def test_a_step_that_ignores_time_still_counts() -> None:
+    """Otherwise, a bound on steps does not bound the first stage."""
+    budget = SearchBudget(1, lambda: True)
+    assert [budget.step(ignore_time=True) for _ in range(2)] == [True, False]
+
+
+def test_the_clock_stops_all_parts_at_the_same_share() -> None:
+    """Otherwise, the result of a part depends on the machine's speed, even with enough time."""
+    elapsed = 0.2
+
+    def clock() -> float:
+        return elapsed
+
+    part = SearchBudget(10, clock).portion(0.5)
+    assert part.step()
+    elapsed = 0.99
+    assert part.step()
+    elapsed = 1.0
+    assert not part.step()
+
+
+@pytest.mark.parametrize(("elapsed", "goes_on"), [(lambda: False, True), (lambda: True, False)])
+def test_a_callers_yes_or_no_clock_bounds_parts_too(elapsed: Callable[[], float], goes_on: bool) -> None:
+    """Such a caller knows no shares, but its deadline holds."""
+    assert SearchBudget(None, elapsed).portion(0.5).step() is goes_on
+
+
+def test_parts_share_steps() -> None:
+    """Otherwise, with more zones a search bounded by steps takes more of them."""
+    whole = SearchBudget(10, None, 4)
+    assert whole.portion(0.5).steps_max == 3
+    assert whole.portion(1.0).steps_max == 6
+
+
+# The tuning constants of the search and of a fleet's target are in one place.
+
+
+MODULES = [
+    path
+    for folder in ("core/packing", "core/scheduling/optimization")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if path.name != "settings.py"
+]
+
+
+def constants(path: Path) -> Iterator[str]:
+    """Names of module-level numbers and tuples of numbers."""
+    for node in ast.parse(path.read_text()).body:
+        target = (
+            node.target
+            if isinstance(node, ast.AnnAssign)
+            else node.targets[0]
+            if isinstance(node, ast.Assign)
+            else None
+        )
+        if isinstance(target, ast.Name) and isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            leaves = [leaf for leaf in ast.walk(node.value) if isinstance(leaf, ast.Constant)]
+            if leaves and all(type(leaf.value) in (int, float) for leaf in leaves):
+                yield target.id
+
+
+def test_no_tuning_constant_is_elsewhere() -> None:
+    """Otherwise, one name gets several values, and a caller cannot pass its own."""
+    markers = {
+        "NO_TYPE",
+        "NO_GROUP",
+        "DOLLARS",
+        "INTERDEPENDENT",
+        "_PAYS_IN_FULL",
+    }  # values with a meaning, which are not tuned
+    found = {f"{path.name}: {name}" for path in MODULES for name in constants(path) if name not in markers}
+    assert not found
+
+
+def test_settings_are_frozen() -> None:
+    """Otherwise, one search changes the settings of the next."""
+    with pytest.raises(AttributeError):
+        DEFAULT_SETTINGS.fluid.rounds_max = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("group", msgspec.structs.fields(DEFAULT_SETTINGS), ids=lambda group: group.name)
+def test_names_say_what_they_bound(group: msgspec.structs.FieldInfo) -> None:
+    """A share is between zero and one, a relative gap is below one, a largest number is at least one."""
+    settings = getattr(DEFAULT_SETTINGS, group.name)
+    for field in msgspec.structs.fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, tuple):
+            assert value, field.name
+        elif field.name.endswith("_share"):
+            assert 0 < value < 1, field.name
+        elif field.name.endswith(("_relative", "_relative_max", "_relative_min")):
+            assert 0 < value < 0.1, field.name
+        elif field.name.endswith("_max") and isinstance(value, int):
+            assert value >= 1, field.name
+
+
+@pytest.mark.parametrize("group", [DEFAULT_SETTINGS.fluid, DEFAULT_SETTINGS.target], ids=["fluid", "target"])
+def test_sizes_are_distinguished_finely_first(group: FluidSettings | TargetSettings) -> None:
+    """The first step that keeps within the bound is used."""
+    assert all(finer > coarser for finer, coarser in pairwise(group.size_steps_per_doubling))
+
+
+def test_gaps_are_filled_with_the_most_similar_pods_first() -> None:
+    assert all(1 >= first > second > 0 for first, second in pairwise(DEFAULT_SETTINGS.target.likeness_min))
+
+
+SEEDS: Final = range(40)
+FLEETS: Final = range(30)
+
+
+def _generator() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def _improved(problem: PackingProblem, steps: int) -> Packing:
+    ready, start = prepared(problem, SETTINGS), separate_packing(problem)
+    return improve(ready, start, seed=0, budget=SearchBudget(steps), settings=SETTINGS).packing
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_pod_fits_where_its_sums_say(seed: int) -> None:
+    problem = a_small_problem(seed)
+    assert ((problem.fit > 0) == fits_whole(problem)).all()
+    for item, kind in np.argwhere(problem.fit > 0):
+        most = int(problem.fit[item, kind])
+        assert (most * problem.requests[item] <= problem.capacity[kind]).all()
+        more = ((most + 1) * problem.requests[item] <= problem.capacity[kind]).all()
+        assert not more or problem.is_capped()[item]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_bound_lies_below_the_optimum(seed: int) -> None:
+    """If this failed, a plan would be called proven that is not, and a search would end too early."""
+    problem, best = a_small_problem(seed), optimum(seed)
+    ready = prepared(problem, SETTINGS)
+    known = _improved(problem, 20)
+    offers = [
+        [(int(problem.prices[kind]), problem.capacity[kind].tolist()) for kind in np.flatnonzero(problem.fit[item])]
+        for item in range(len(problem.counts))
+    ]
+    items = [
+        OfferedItem(problem.requests[item].tolist(), int(problem.counts[item]), offers[item])
+        for item in range(len(problem.counts))
+    ]
+    bounds = {
+        "fluid": ready.fluid.lower_bound,
+        "at its own prices": at_prices_of(ready.reduced, ready.fluid, SETTINGS).lower_bound,
+        "arithmetic": arithmetic_bound(items, SETTINGS.arithmetic_bound),
+        "whole machines": whole_machine_bound(problem, cost=known.cost(problem), settings=SETTINGS.whole_machine_bound),
+        "dual": dual_bound(
+            problem, known, lower_bound=0, generator=_generator(), budget=SearchBudget(40), settings=SETTINGS
+        ),
+    }
+    assert {name: bound for name, bound in bounds.items() if not 0 < bound <= best} == {}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_packing_is_valid_and_the_search_finds_an_optimal_one(seed: int) -> None:
+    """If this failed, a pod would be lost or a machine overfull, or a plan of seven pods would cost more than it must."""
+    problem, best = a_small_problem(seed), optimum(seed)
+    ready = prepared(problem, SETTINGS)
+    reduced, fluid = ready.reduced, ready.fluid
+    found = [
+        guided_rounding(reduced, fluid, cut, generator=_generator(), settings=SETTINGS)
+        for cut in cuts(fluid, SETTINGS.rounding)[:6]
+    ]
+    found.append(
+        pack_by_value(
+            reduced,
+            demand=reduced.counts,
+            item_values=fluid.item_values,
+            generator=_generator(),
+            settings=SETTINGS.value_packing,
+        )
+    )
+    for packing in found:
+        packing.check(reduced)
+        assert packing.cost(reduced) >= best
+    assert separate_packing(problem).cost(problem) == separate_cost(problem) >= best
+    improved = _improved(problem, 60)
+    improved.check(problem)
+    assert improved.cost(problem) == best
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_more_steps_never_cost_more_and_the_optimum_stays(seed: int) -> None:
+    problem = a_small_problem(seed)
+    ready, best = prepared(problem, SETTINGS), _improved(problem, 60)
+    again = improve(ready, best, seed=1, budget=SearchBudget(10), settings=SETTINGS)
+    assert again.packing.cost(problem) == best.cost(problem) == optimum(seed)
+    costs = [_improved(problem, steps).cost(problem) for steps in (0, 2, 60)]
+    assert costs == sorted(costs, reverse=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_dominated_types_are_in_no_cheaper_packing(seed: int) -> None:
+    """A type is left out only if another takes all of its items, has as much of everything and costs no more."""
+    problem = a_small_problem(seed)
+    kept = set(problem.undominated().tolist())
+    fits = problem.fit > 0
+    for kind in range(len(problem.prices)):
+        better = [
+            other
+            for other in range(len(problem.prices))
+            if other != kind
+            and problem.prices[other] <= problem.prices[kind]
+            and (problem.capacity[other] >= problem.capacity[kind]).all()
+            and (fits[:, other] >= fits[:, kind]).all()
+        ]
+        assert (kind in kept) == (bool(fits[:, kind].any()) and not better)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pods_that_are_fitted_into_a_set_of_machines_fit(seed: int) -> None:
+    """The machines of an optimum hold its pods; what is fitted must be the demand, and within each machine."""
+    problem = a_small_problem(seed)
+    best = _improved(problem, 60)
+    loads = fitted(problem, types=best.types, demand=problem.counts, portions_per_machine=4)
+    if loads is not None:
+        Packing(best.types, loads).check(problem)
+    too_few = best.types[:-1]
+    assert (
+        not len(too_few)
+        or fitted(problem, types=too_few, demand=problem.counts, portions_per_machine=4) is None
+        or (problem.prices[too_few].sum() >= optimum(seed))
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_launch_flexibility_makes_no_machine_larger(seed: int) -> None:
+    problem = a_small_problem(seed)
+    ready = prepared_with_flexibility(problem, SETTINGS, SearchBudget(10))
+    assert (ready.reduced.capacity <= problem.capacity[ready.kept]).all()
+    assert ready.fluid.lower_bound <= optimum(seed)
+
+
+@pytest.mark.parametrize("seed", FLEETS)
+def test_the_bound_of_a_fleet_lies_below_its_optimum(seed: int) -> None:
+    """If this failed, `status` would call a fleet dearer than it needs to be, or cheaper than any can be."""
+    fleet = a_small_fleet(seed)
+    none = np.zeros(len(fleet.requests), dtype=np.int64)
+    fleet = replace(fleet, host_caps=none, required_host_caps=none, host_room=none)
+    best = least_cost(fleet)
+    for first in ([0], list(range(len(fleet.type_prices)))):
+        assert 0 <= fleet_bound(fleet, np.array(first)) <= best
+
+
+@pytest.mark.parametrize("seed", FLEETS)
+def test_a_target_keeps_the_rules_of_its_program(seed: int) -> None:
+    """What the solver returns is checked row by row, with sums of its own."""
+    fleet = a_small_fleet(seed)
+    cells, types = PodCells.of(fleet), np.arange(len(fleet.type_prices))
+    pools, most = np.arange(len(fleet.prices)) % 2, np.array([1.0, 2.0])
+    for is_gated in (False, True):
+        rules = TargetRules(fill=1.0, is_gated=is_gated, pools=pools, drains_max=most)
+        free = replace(fleet, must_go=np.zeros_like(fleet.must_go))
+        found = KeepOrDrain(free, cells, types, cells.mean_requests(free)).solve(rules)
+        assert ((found.stay >= 0) & (found.stay <= 1)).all()
+        gone = 1 - found.stay
+        assert [gone[pools == pool].sum() <= most[pool] + 1e-6 for pool in (0, 1)] == [True, True]
+        moved = gone @ fleet.loads
+        assert (found.into.sum(axis=1) <= moved + 1e-6).all()
+        for group in range(len(fleet.group_free)):
+            own = fleet.room_groups == group
+            room = fleet.group_free[group] + found.stay[own] @ np.maximum(fleet.free[own], 0)
+            assert (found.into[:, group] @ fleet.requests <= room + 1e-3).all()
+        assert found.cost <= fleet.prices.sum() / 1e9 + 1e-9

@@ -1,0 +1,258 @@
+"""The scheduler's verdict on one pod, applied to pods that it has not tried."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.model.pod import HostPort, NodeSelectorTerm, Owner, Pod, PodAffinityTerm, TopologySpread, VolumeUse
+from core.model.snapshot import Options
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Toleration
+from core.pods import (
+    SPECS_MAX,
+    STUCK_AFTER,
+    is_drainable,
+    is_evictable,
+    is_pending,
+    is_reschedulable,
+    mark_untried_pods,
+    reschedulable,
+)
+from tests.builders import NOW, a_pod
+
+# The disposition of a pod: pending, reschedulable, evictable, drainable.
+
+
+DAEMON = (Owner("DaemonSet", "d"),)
+MIRROR = (Owner("Node", "n"),)
+STATEFUL = (Owner("StatefulSet", "s"),)
+TOLERANT = (Toleration(labels.DISRUPTED_TAINT, "Exists"),)
+STUCK = NOW - STUCK_AFTER - timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "pending", "reschedulable", "evictable", "drainable"),
+    [
+        ({}, True, True, True, True),
+        ({"node_name": "n", "phase": "Running"}, False, True, True, True),
+        ({"nominated_node_name": "n"}, False, True, True, True),
+        ({"is_gated": True}, False, True, True, True),
+        ({"owners": DAEMON}, False, False, True, True),
+        ({"owners": MIRROR}, False, False, False, False),
+        ({"phase": "Failed"}, False, False, False, False),
+        ({"phase": "Succeeded"}, False, False, False, False),
+        ({"deleted_at": NOW}, False, False, False, True),
+        ({"deleted_at": STUCK}, False, False, False, False),
+        ({"deleted_at": NOW, "owners": STATEFUL}, False, True, False, True),
+        ({"deleted_at": STUCK, "owners": STATEFUL}, False, True, False, False),
+        ({"tolerations": TOLERANT}, True, True, False, False),
+        ({"annotations": {labels.DO_NOT_DISRUPT: "true"}}, True, True, False, True),
+        ({"annotations": {labels.DO_NOT_DISRUPT: "soon"}}, True, True, True, True),
+    ],
+)
+def test_the_table(
+    changes: dict[str, Any], pending: bool, reschedulable: bool, evictable: bool, drainable: bool
+) -> None:
+    """Row by row as in the module's docstring."""
+    pod = a_pod("p", is_marked_unschedulable=True, **changes)
+    found = (is_pending(pod, requires_mark=True), is_reschedulable(pod), is_evictable(pod, NOW), is_drainable(pod, NOW))
+    assert found == (pending, reschedulable, evictable, drainable)
+
+
+def test_in_a_live_cluster_only_pods_marked_unschedulable_are_planned_for() -> None:
+    assert is_pending(a_pod("p"), requires_mark=False)
+    assert not is_pending(a_pod("p"), requires_mark=True)
+
+
+def test_only_pods_that_need_a_place_are_rescheduled() -> None:
+    """A node with pods of its own only counts as empty."""
+    pods = (a_pod("a", owners=DAEMON), a_pod("b"), a_pod("c", phase="Succeeded"))
+    assert [pod.name for pod in reschedulable(pods)] == ["b"]
+
+
+OF_WEB = {"owners": (Owner("ReplicaSet", "web", "apps/v1", is_controller=True),), "labels": {"app": "web"}}
+SPREAD = (TopologySpread("topology.kubernetes.io/zone", 1),)
+SOFT = (TopologySpread("topology.kubernetes.io/zone", 1, "ScheduleAnyway"),)
+OF_WEB |= {"spreads": SPREAD}
+REPORTED = a_pod("tried", is_marked_unschedulable=True, **OF_WEB)
+
+
+def marked(*pods: Pod, defaults: tuple[TopologySpread, ...] = ()) -> set[str]:
+    options = Options(default_spreads=defaults)
+    return {pod.name for pod in mark_untried_pods(pods, options) if pod.is_marked_unschedulable}
+
+
+def test_an_equal_pod_of_the_same_controller_fails_as_well() -> None:
+    assert marked(a_pod("next", **OF_WEB), REPORTED) == {"tried", "next"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cpu": "2"},
+        {"labels": {"app": "web", "statefulset.kubernetes.io/pod-name": "web-1"}},
+        {"namespace": "other"},
+        {"owners": (Owner("ReplicaSet", "api", "apps/v1", is_controller=True),)},
+        {"owners": (Owner("ReplicaSet", "web", "apps/v1"),)},
+        {"owners": ()},
+    ],
+)
+def test_a_pod_that_differs_waits_for_its_own_verdict(changes: dict[str, Any]) -> None:
+    """It may find room where the other found none."""
+    assert marked(a_pod("next", **{**OF_WEB, **changes}), REPORTED) == {"tried"}
+
+
+@pytest.mark.parametrize("changes", [{"node_name": "n"}, {"deleted_at": NOW}, {"is_gated": True}, {"phase": "Running"}])
+def test_a_pod_that_does_not_wait_is_not_marked(changes: dict[str, Any]) -> None:
+    assert marked(a_pod("next", **OF_WEB, **changes), REPORTED) == {"tried"}
+
+
+@pytest.mark.parametrize("changes", [{"nominated_node_name": "n"}, {"node_name": "n"}, {"phase": "Failed"}])
+def test_the_mark_of_a_pod_that_no_longer_waits_says_nothing(changes: dict[str, Any]) -> None:
+    """The scheduler makes room for a nominated pod by preemption, and may for its like."""
+    other = a_pod("tried", is_marked_unschedulable=True, **OF_WEB, **changes)
+    assert marked(a_pod("next", **OF_WEB), other) == {"tried"}
+
+
+def test_pods_keep_their_order_and_what_else_they_say() -> None:
+    pods = (a_pod("b", **OF_WEB), REPORTED, a_pod("a", **OF_WEB), a_pod("stranger"))
+    found = mark_untried_pods(pods, Options())
+    assert [pod.name for pod in found] == ["b", "tried", "a", "stranger"]
+    assert (found[1], found[3]) == (pods[1], pods[3])
+    assert found[0].unschedulable_since is None  # nobody has reported this pod
+
+
+ARM = Requirement.one_of("kubernetes.io/arch", "arm64")
+IN_A = NodeSelectorTerm((Requirement.one_of("topology.kubernetes.io/zone", "a"),))
+GPU = Toleration("gpu", "Exists")
+SIMPLE = {"cpu": "1", "memory": "1Gi", "tolerations": (GPU,)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"cpu": "2", "memory": "1Gi"},
+        {"extra": {"nvidia.com/gpu": "1"}},
+        {"node_selector": (ARM,)},
+        {"required_terms": (IN_A,)},
+        {"tolerations": ()},
+        {"spreads": SPREAD},
+        {"anti_affinity": (PodAffinityTerm("kubernetes.io/hostname"),)},
+        {"namespace": "other", "labels": {"app": "other"}},
+    ],
+)
+def test_a_pod_that_demands_no_less_fails_as_well(changes: dict[str, Any]) -> None:
+    """Each node that would take it would have taken the pod that was tried."""
+    tried = a_pod("tried", is_marked_unschedulable=True, **SIMPLE)
+    assert marked(a_pod("next", **{**SIMPLE, **changes}), tried) == {"tried", "next"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cpu": "999m"},
+        {"cpu": "2", "memory": "1023Mi"},
+        {"tolerations": (GPU, Toleration("spot", "Exists"))},
+        {"priority": 1},
+        {"priority_class": "urgent"},
+        {"scheduler_name": "other"},
+    ],
+)
+def test_a_pod_that_demands_less_waits_for_its_own_verdict(changes: dict[str, Any]) -> None:
+    """Smaller pods find room, tolerations open nodes, priorities preempt, and another scheduler has another queue."""
+    tried = a_pod("tried", is_marked_unschedulable=True, **SIMPLE)
+    assert marked(a_pod("next", **{**SIMPLE, **changes}), tried) == {"tried"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"spreads": SPREAD},
+        {"affinity": (PodAffinityTerm("kubernetes.io/hostname"),)},
+        {"anti_affinity": (PodAffinityTerm("kubernetes.io/hostname"),)},
+        {"host_ports": (HostPort(80),)},
+        {"volumes": (VolumeUse("data"),)},
+        {"resource_claims": ("gpu",)},
+        {"workload": "train"},
+        {"node_selector": (ARM,)},
+        {"required_terms": (IN_A,)},
+        {"extra": {"nvidia.com/gpu": "1"}},
+        {"problem": "spec: unknown"},
+    ],
+)
+def test_a_verdict_that_may_come_from_a_rule_of_its_own_holds_for_equal_pods_alone(changes: dict[str, Any]) -> None:
+    tried = a_pod("tried", is_marked_unschedulable=True, **{**SIMPLE, **changes})
+    assert marked(a_pod("next", **SIMPLE), tried) == {"tried"}
+
+
+def test_a_soft_spread_refuses_no_node() -> None:
+    tried = a_pod("tried", is_marked_unschedulable=True, **SIMPLE, spreads=SOFT)
+    assert marked(a_pod("next", **SIMPLE), tried) == {"tried", "next"}
+
+
+@pytest.mark.parametrize(("defaults", "own", "fails"), [(SPREAD, (), False), (SOFT, (), True), (SPREAD, SOFT, True)])
+def test_a_verdict_that_may_come_from_a_default_spread_holds_for_equal_pods_alone(
+    defaults: tuple[TopologySpread, ...], own: tuple[TopologySpread, ...], fails: bool
+) -> None:
+    """A Service may select the pod that failed, and not the next; a pod with constraints of its own has no default."""
+    tried = a_pod("tried", is_marked_unschedulable=True, **SIMPLE, spreads=own)
+    found = marked(a_pod("next", **SIMPLE), tried, defaults=defaults)
+    assert ("next" in found) == fails
+
+
+def test_the_least_demanding_of_several_verdicts_counts() -> None:
+    """In both orders of the list."""
+    small, large = (a_pod(cpu, cpu=cpu, is_marked_unschedulable=True) for cpu in ("1", "4"))
+    assert marked(small, large, a_pod("next", cpu="2")) == {"1", "4", "next"}
+    assert marked(a_pod("next", cpu="2"), large, small) == {"1", "4", "next"}
+    assert marked(a_pod("next", cpu="2"), large) == {"4"}
+
+
+def test_thousands_of_pods_that_cannot_be_compared_take_no_time() -> None:
+    """Each pair of their specs would be compared, for each list of a burst."""
+    tried = [
+        a_pod(f"t{number}", is_marked_unschedulable=True, node_selector=(Requirement.one_of("own", str(number)),))
+        for number in range(SPECS_MAX + 1)
+    ]
+    last = a_pod("next", node_selector=(Requirement.one_of("own", str(SPECS_MAX)),))
+    assert marked(*tried, last) == {pod.name for pod in tried}, "compared with the first of them alone"
+    assert marked(*tried[1:], last) == {last.name, *(pod.name for pod in tried[1:])}
+
+
+def an_indexed_job(pods: int) -> list[Pod]:
+    """Its pods are of one controller, and no two have the same labels. The scheduler has tried the first half."""
+    index = "batch.kubernetes.io/job-completion-index"
+    owners = (Owner("Job", "train", "batch/v1", is_controller=True),)
+    tried = [number < pods // 2 for number in range(pods)]
+    return [
+        a_pod(str(number), owners=owners, labels={index: str(number)}, spreads=SPREAD, is_marked_unschedulable=is_tried)
+        for number, is_tried in enumerate(tried)
+    ]
+
+
+def calls_for(pods: list[Pod]) -> int:
+    count = 0
+
+    def on_event(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(on_event)
+    try:
+        mark_untried_pods(pods, Options())
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_work_grows_with_the_pods_and_not_with_their_pairs() -> None:
+    """Each pod of a large indexed Job has labels of its own, so each was compared with all others of its controller."""
+    assert calls_for(an_indexed_job(400)) <= 4 * calls_for(an_indexed_job(100)) * 1.1
