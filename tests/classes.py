@@ -14,11 +14,11 @@ import numpy as np
 
 
 def classes_of(package: ModuleType) -> Iterator[tuple[str, type]]:
-    """The structs and dataclasses that modules below a package define, with their names from the package on."""
+    """The structs and dataclasses that modules below a package define, with their names."""
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         for class_ in vars(importlib.import_module(found.name)).values():
             if isinstance(class_, type) and class_.__module__ == found.name and _has_fields(class_):
-                yield f"{found.name.removeprefix(f'{package.__name__}.')}:{class_.__name__}", class_
+                yield class_.__name__, class_
 
 
 def is_compared_by_fields(class_: type) -> bool:

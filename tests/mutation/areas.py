@@ -13,10 +13,9 @@ CODE: Final = ("core", "adapters", "lambdas", "cli")
 
 _EXPLANATIONS: Final = (
     "tests/unit/test_explain.py",
-    "tests/unit/test_explain.py",
-    "tests/unit/test_explain.py",
     "tests/property/test_explanations.py",
 )
+_PODS: Final = ("tests/unit/disruption", "tests/unit/lifecycle", "tests/property/disruption")
 _COURSES: Final = ("tests/simulation/test_expected_courses.py", "tests/simulation/test_rare_courses.py")
 _FUNCTIONS: Final = ("tests/unit/adapters", "tests/unit/lambdas", "tests/integration/test_handlers.py", *_COURSES)
 _COMMANDS: Final = (
@@ -39,8 +38,8 @@ _PAGES: Final = (
 
 SUITES: Final = {
     "cli": ("tests/unit/cli", *_PAGES, *_COMMANDS),
-    "core/commitments": (
-        "tests/unit/commitments",
+    "core/commitments.py": (
+        "tests/unit/test_commitments.py",
         "tests/property/scheduling/test_commitments.py",
         "tests/property/disruption/test_commitments.py",
     ),
@@ -54,12 +53,12 @@ SUITES: Final = {
         "tests/property/hostile/test_launches.py",
         "tests/property/hostile/test_objects.py",
     ),
-    "core/ledger": ("tests/unit/ledger", "tests/unit/adapters/ledger"),
-    "core/approval": ("tests/unit/approval", "tests/unit/lambdas/controllers/approval", *_COURSES),
+    "core/ledger": ("tests/unit/ledger", "tests/unit/adapters/test_ledger.py"),
+    "core/approval": ("tests/unit/approval", "tests/unit/lambdas/controllers/test_approvals.py", *_COURSES),
     "core/counterfactual": ("tests/unit/counterfactual",),
-    "core/cost_report": ("tests/unit/cost_report",),
+    "core/cost_report.py": ("tests/unit/test_cost_report.py",),
     "core/catalogue": ("tests/unit/catalogue", "tests/oracle"),
-    "core/price_terms": ("tests/unit/price_terms",),
+    "core/price_terms.py": ("tests/unit/test_price_terms.py",),
     "core/manifests": (
         "tests/unit/manifests",
         "tests/property/scheduling/test_from_manifests.py",
@@ -73,16 +72,17 @@ SUITES: Final = {
         "tests/unit/manifests",
     ),
     "core/api": ("tests/unit/api",),
-    "core/brakes": ("tests/unit/brakes",),
-    "core/pods": ("tests/unit/pods", "tests/unit/disruption", "tests/unit/lifecycle", "tests/property/disruption"),
-    "core/pools": ("tests/unit/pools", "tests/unit/scheduling"),
-    "adapters/brakes": _FUNCTIONS,
-    "adapters/ledger": _FUNCTIONS,
+    "core/brakes.py": ("tests/unit/test_brakes.py",),
+    "core/pod_disruption_budgets.py": ("tests/unit/test_pod_disruption_budgets.py", *_PODS),
+    "core/pods.py": ("tests/unit/test_pods.py", *_PODS),
+    "core/pools.py": ("tests/unit/test_pools.py", "tests/unit/scheduling"),
+    "adapters/brakes.py": _FUNCTIONS,
+    "adapters/ledger.py": _FUNCTIONS,
     "adapters/observation": _FUNCTIONS,
     "lambdas/application": ("tests/unit/lambdas", "tests/integration"),
     "lambdas/controllers": _FUNCTIONS,
 }
-"""Folder → the tests of its area."""
+"""Folder or file → the tests of its area."""
 
 WHOLE_RESULTS: Final = {
     "core/api": ("tests/unit/api/test_crds.py", "tests/unit/api/test_api.py"),
@@ -104,7 +104,7 @@ WHOLE_RESULTS: Final = {
 
 def area_of(path: str) -> str:
     """The area of a module; empty for one that no area has."""
-    return next((area for area in sorted(SUITES) if path.startswith(f"{area}/")), "")
+    return next((area for area in sorted(SUITES) if is_under(path, [area])), "")
 
 
 def is_of_area(test: str, area: str) -> bool:
@@ -120,6 +120,8 @@ def is_under(test: str, suites: Iterable[str]) -> bool:
 
 def modules(area: str) -> list[str]:
     """The modules of an area, by name, from the root of the repository."""
+    if area.endswith(".py"):
+        return [area]
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / area).rglob("*.py") if path.name != "__init__.py")
 
 

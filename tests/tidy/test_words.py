@@ -76,8 +76,8 @@ KUBERNETES_OWN = frozenset(
 
 OF_ONE_FOLDER = {
     "wave": "core/disruption/",
-    "batcher": "lambdas/controllers/provisioning/",
-    "batches": "lambdas/controllers/batches/",
+    "batcher": "lambdas/controllers/planning.py",
+    "batches": "lambdas/controllers/execution.py",
 }
 """Words that had two meanings, and the folder in which modules and classes may be named by them (see the glossary)."""
 

@@ -11,7 +11,7 @@ from tests.mutation.fates import Fate, fates_of
 from tests.mutation.mutants import Mutant
 from tests.mutation.session import Answer, Asked, Limits
 
-MUTANTS = [Mutant("core/pools/m.py", line, 0, 0, "a", "b") for line in range(4)]
+MUTANTS = [Mutant("core/model/m.py", line, 0, 0, "a", "b") for line in range(4)]
 KILLERS = {(0, "own"): "own::x", (1, "rest"): "rest::x", (2, "whole"): "whole::x"}
 """(line of the mutant, suite) → what kills it."""
 

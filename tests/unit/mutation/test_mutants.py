@@ -103,8 +103,8 @@ def test_what_somebody_sees_is_not_left_out(source: str) -> None:
 
 def test_a_module_without_tests_of_its_own_is_asked_of_those_beside_it() -> None:
     """Those of an area take an hour to measure on a busy machine; a module without its own would be asked of nothing."""
-    found = [Mutant(path, 1, 0, 0, "a", "b") for path in ("core/pools.py", "core/pools/no_such.py")]
-    assert selection.own_suites(found) == ["tests/unit/test_pools.py", "tests/unit/pools"]
+    found = [Mutant(path, 1, 0, 0, "a", "b") for path in ("core/pools.py", "core/api/no_such.py")]
+    assert selection.own_suites(found) == ["tests/unit/test_pools.py", "tests/unit/api"]
 
 
 def test_whole_results_are_asked_with_the_tests_of_a_module() -> None:
@@ -121,8 +121,8 @@ def test_what_is_left_out_is_counted_by_area() -> None:
     """The page says how many faults were not drawn, and why: a kind that grows unnoticed would raise the score."""
     found = not_drawn(["core/packing/settings.py", "core/pools.py", "core/pools.py"])
     assert found["core/packing"]["tuning"] > 50
-    assert found["core/pools"]["cache size"] >= 3
-    assert found["core/pools"]["listed"] == sum(e.file == "core/pools.py" for e in equivalent.entries())
+    assert found["core/pools.py"]["cache size"] >= 3
+    assert found["core/pools.py"]["listed"] == sum(e.file == "core/pools.py" for e in equivalent.entries())
 
 
 def test_a_sample_is_kept_beside_those_of_other_areas(tmp_path: Path) -> None:
@@ -130,14 +130,14 @@ def test_a_sample_is_kept_beside_those_of_other_areas(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     path.write_text('{"steps": {"mutants": {}, "mutants-cli": {"figures": 1}, "mutants-pools": {"figures": 2}}}')
     began = datetime(2026, 1, 1, tzinfo=UTC)
-    sampled = summarised([Fate(mutants("core/pools/m.py", SOURCE)[0], "core/pools", "FAILED x", 4)], seed=7)
+    sampled = summarised([Fate(mutants("core/model/m.py", SOURCE)[0], "core/model", "FAILED x", 4)], seed=7)
     ended = began + timedelta(seconds=90)
-    keep("pools", sampled, command=["--area", "core/pools"], began=began, ended=ended, path=path)
+    keep("pools", sampled, command=["--area", "core/model"], began=began, ended=ended, path=path)
     steps = json.loads(path.read_text())["steps"]
     assert steps.keys() == {"mutants", "mutants-cli", "mutants-pools"}
     assert steps["mutants-cli"] == {"figures": 1}
     assert steps["mutants-pools"]["figures"] == sampled
-    assert steps["mutants-pools"]["command"] == "python -m tests.mutation --area core/pools"
+    assert steps["mutants-pools"]["command"] == "python -m tests.mutation --area core/model"
     assert steps["mutants-pools"]["seconds"] == 90
     assert steps["mutants-pools"]["lastLines"] == ["1 of 1 killed (100 %), seed 7"]
 
@@ -147,15 +147,15 @@ def test_named_faults_are_kept_as_such(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     path.write_text('{"steps": {}}')
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    found = summarised([Fate(mutants("core/pools/m.py", SOURCE)[0], "core/pools", "", 4)], seed=1) | {"named": []}
+    found = summarised([Fate(mutants("core/model/m.py", SOURCE)[0], "core/model", "", 4)], seed=1) | {"named": []}
     keep("named", found, command=["--named"], began=now, ended=now, exit_code=1, path=path)
     step = json.loads(path.read_text())["steps"]["mutants-named"]
     assert (step["lastLines"], step["exitCode"]) == (["0 of 1 killed (0 %), named faults"], 1)
 
 
 def test_the_command_of_a_kept_sample_names_no_file_of_its_machine() -> None:
-    words = ["--own", "--area", "core/pools", "--json", "/tmp/x.json", "--seed", "7", "--keep", "pools"]  # noqa: S108 - not opened
-    assert _said(words, ("--keep", "--json")) == ["--own", "--area", "core/pools", "--seed", "7"]
+    words = ["--own", "--area", "core/model", "--json", "/tmp/x.json", "--seed", "7", "--keep", "pools"]  # noqa: S108 - not opened
+    assert _said(words, ("--keep", "--json")) == ["--own", "--area", "core/model", "--seed", "7"]
 
 
 def test_a_table_beside_a_test_is_part_of_its_text() -> None:
@@ -205,10 +205,10 @@ def test_a_missing_place_is_an_error() -> None:
 
 
 def test_the_sample_depends_on_seed_and_modules_only() -> None:
-    paths = [*modules("core/brakes"), *modules("core/pools")]
+    paths = [*modules("core/brakes.py"), *modules("core/pools.py")]
     first = sample(paths, 20, 1)
     assert first == sample(paths, 20, 1) != sample(paths, 20, 2)
-    assert {area_of(mutant.path) for mutant in first} == {"core/brakes", "core/pools"}
+    assert {area_of(mutant.path) for mutant in first} == {"core/brakes.py", "core/pools.py"}
 
 
 def test_a_module_without_tests_of_its_own_cannot_be_asked_of_them() -> None:
@@ -227,8 +227,9 @@ def test_every_area_has_modules_and_tests() -> None:
 
 
 def test_a_test_belongs_to_the_area_that_names_its_folder() -> None:
-    assert is_of_area("tests/unit/test_breakers.py::test_one", "core/brakes")
-    assert not is_of_area("tests/unit/brakesmen/test_one.py::test_one", "core/brakes")
+    assert is_of_area("tests/unit/api/test_one.py::test_one", "core/api")
+    assert is_of_area("tests/unit/test_brakes.py::test_one", "core/brakes.py")
+    assert not is_of_area("tests/unit/apiaries/test_one.py::test_one", "core/api")
 
 
 def test_a_mutant_lies_in_a_statement_of_a_function_or_runs_at_import() -> None:
@@ -284,13 +285,13 @@ def test_a_named_fault_is_put_in_by_its_text() -> None:
 
 def test_the_score_names_the_survivors() -> None:
     """Other programs read its keys."""
-    one, other, costly = mutants("core/pools/m.py", SOURCE)[:3]
-    fates = [Fate(costly, "core/pools", "", 4, 2), Fate(one, "core/pools", "FAILED x", 4, 2), Fate(other, "core/pools")]
+    one, other, costly = mutants("core/model/m.py", SOURCE)[:3]
+    fates = [Fate(costly, "core/model", "", 4, 2), Fate(one, "core/model", "FAILED x", 4, 2), Fate(other, "core/model")]
     found = summarised(fates, seed=7)
     assert (found["mutants"], found["killed"], found["percent"], found["seed"]) == (3, 1, 33, 7)
     assert found["notAskedOfAll"] == 1
     assert found["survivors"] == [
-        {"file": "core/pools/m.py", "line": f.line, "what": f"`{f.was}` → `{f.now}`", "notAsked": left_out}
+        {"file": "core/model/m.py", "line": f.line, "what": f"`{f.was}` → `{f.now}`", "notAsked": left_out}
         for f, left_out in ((other, 0), (costly, 2))
     ]
 
@@ -298,7 +299,7 @@ def test_the_score_names_the_survivors() -> None:
 @pytest.mark.slow
 def test_a_mutant_that_a_test_asserts_against_is_killed() -> None:
     """All steps: note lines, choose tests, apply in a fork, at import, and report."""
-    command = [sys.executable, "-m", "tests.mutation", "--area", "core/brakes", "--sample", "20", "--processes", "2"]
+    command = [sys.executable, "-m", "tests.mutation", "--area", "core/brakes.py", "--sample", "20", "--processes", "2"]
     command += ["--wanted", "50"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own
     assert "of 20 killed" in said
