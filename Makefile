@@ -55,21 +55,23 @@ wheel: setup ## Build the wheel, install it in a clean environment, and run plan
 	$(BIN)/python -m tests.wheel build/wheel
 
 TESTS := -n auto --dist worksteal -m "not slow and not e2e" --hypothesis-profile=$(HYPOTHESIS)
-test: setup ## All tests (under ten minutes)
+test: setup ## All tests (about five minutes)
 	$(BIN)/python -m pytest $(TESTS)
 
-coverage: setup ## The same run with branch coverage of core/ by its own tests, at least 90 % (CI runs this one)
+coverage: setup ## The same run with branch coverage of core/ by its own tests, at least 90 %
 	$(BIN)/python -m pytest $(TESTS) --cov --cov-report=term:skip-covered
 
 test-long: setup ## The long tests: many more random cases and seeds
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow --hypothesis-profile=$(HYPOTHESIS)
 
 LAMBDA_VENV := build/lambda-python
+NOT_ON_LAMBDA := benchmarks cli docs e2e installation mutation nightly simulator
+LAMBDA_TESTS = $(filter-out $(NOT_ON_LAMBDA:%=tests/unit/%),$(wildcard tests/unit/*))
 test-lambda-python: setup ## The core's and the functions' own tests on Python 3.13, which is what Lambda runs
 	@python=$$($(BIN)/python -m infra.packaging.bytecode) || exit $$?; test -x $(LAMBDA_VENV)/bin/python || "$$python" -m venv $(LAMBDA_VENV)
 	$(call INSTALL,$(LAMBDA_VENV)/bin/python)
 	$(LAMBDA_VENV)/bin/python -m compileall -q -j 0 -x '/test_|/aws_cdk/' $(LAMBDA_VENV)/lib $(COMPILED)
-	$(LAMBDA_VENV)/bin/python -m pytest $(TESTS) -p no:cacheprovider tests/unit tests/property
+	$(LAMBDA_VENV)/bin/python -m pytest $(TESTS) -p no:cacheprovider $(LAMBDA_TESTS)
 
 nightly: setup ## Everything that is too long for CI, in hours: SEEDS=10000 CASES=20000 SEED=1 SAMPLE=500; all of it in build/nightly.json
 	$(BIN)/python -m tests.nightly --sizes SEEDS=$(NIGHTLY_SEEDS),CASES=$(CASES),SEED=$(SEED),SAMPLE=$(SAMPLE)
@@ -78,6 +80,11 @@ WORLDS ?= 4
 e2e: setup ## The functions against real control planes and DynamoDB Local, in WORLDS=4 processes, on Kubernetes 1.35 or KUBERNETES=1.31; builds them at the first run (15 minutes)
 	@$(BIN)/python -m tests.e2e.parts --build-only
 	$(BIN)/python -m pytest -n $(WORLDS) --no-loadscope-reorder -m e2e tests/e2e tests/contract
+
+.PHONY: e2e-smoke
+SMOKE := tests/e2e/test_crds.py tests/e2e/test_command_line.py tests/e2e/test_access.py tests/e2e/test_burst.py
+e2e-smoke: setup ## Definitions, roles, the command line and a burst against a real control plane, with parts that `make e2e` has built
+	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder -m e2e $(SMOKE)
 
 CASES ?= 20000
 SEED ?= 1

@@ -28,7 +28,10 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m tests.e2e.parts", description=__doc__)
     parser.add_argument("--build-only", action="store_true", help="start nothing")
+    parser.add_argument("--built", action="store_true", help="build and start nothing: say whether all programs are built")
     arguments = parser.parse_args()
+    if arguments.built and (unbuilt := builds.unbuilt()):
+        return _cannot(f"make e2e builds {', '.join(unbuilt)}.")
     if lacking := toolchain.missing(to_build=bool(builds.unbuilt())):
         return _cannot(" ".join(lacking))
     try:
@@ -41,7 +44,7 @@ def main() -> int:
     except PartError as error:
         print(error, file=sys.stderr)
         return 1
-    if arguments.build_only:
+    if arguments.build_only or arguments.built:
         return 0
     try:
         _start_and_stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,18 +20,18 @@ import sys, pathlib
 from tests.e2e import first_failure
 first_failure.BUILD = pathlib.Path(sys.argv[1])
 sys.exit(first_failure.main())' "{build}" ;;
-*--build-only*) echo "The real parts cannot be had here: because." >&2; exit {parts} ;;
+*--built*) echo "The real parts cannot be had here: because." >&2; exit {parts} ;;
 esac
 """
 MAKE: Final = """#!/bin/sh
 echo "$*" >> "{asked}"
 case "$*" in
-e2e)
-  [ "$(grep -c '^e2e$' "{asked}")" = 1 ] || exit {second}
+e2e-smoke)
+  [ "$(grep -c '^e2e-smoke$' "{asked}")" = 1 ] || exit {second}
   mkdir -p build/e2e && echo doubled > build/e2e/execute.log
   [ {first} = 0 ] || echo '{failures}' > build/e2e-failures.json
   exit {first} ;;
-"{broken}"*) exit 1 ;;
+"{broken}"|"{broken} "*) exit 1 ;;
 esac
 """
 
@@ -72,7 +73,7 @@ class Ci:
 
     def runs_of_real_parts(self) -> int:
         """How often the suite was asked for."""
-        return self.asked.read_text().splitlines().count("e2e")
+        return self.asked.read_text().splitlines().count("e2e-smoke")
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_a_run_without_failures_is_green(ci: Ci) -> None:
     assert (ended.returncode, ci.runs_of_real_parts()) == (0, 1), ended.stderr
 
 
-@pytest.mark.parametrize("target", ["setup", "--jobs", "coverage", "test-lambda-python", "sim", "replay"])
+@pytest.mark.parametrize("target", ["setup", "--jobs", "test", "test-lambda-python", "sim", "replay"])
 def test_a_broken_target_fails_the_run(ci: Ci, target: str) -> None:
     ended = ci.run(broken=target)
     assert ended.returncode != 0
@@ -95,7 +96,14 @@ def test_a_broken_target_fails_the_run(ci: Ci, target: str) -> None:
 def test_parts_that_cannot_be_had_are_left_out_aloud(ci: Ci) -> None:
     ended = ci.run(parts=2)
     assert (ended.returncode, ci.runs_of_real_parts()) == (0, 0), ended.stderr
-    assert ended.stdout.splitlines()[-1].startswith("make e2e was left out. The real parts cannot be had here")
+    (said,) = (line for line in ended.stdout.splitlines() if line.startswith("make e2e-smoke was left out."))
+    assert "The real parts cannot be had here" in said
+
+
+def test_the_seconds_of_each_step_are_printed_also_where_one_fails(ci: Ci) -> None:
+    for ended in (ci.run(), ci.run(broken="sim")):
+        assert re.findall(r"^ci: +\d+ s  make (\w+)", ended.stdout, re.MULTILINE)[0] == "setup"
+        assert re.search(r"^ci: +\d+ s  make sim", ended.stdout, re.MULTILINE)
 
 
 def test_a_build_that_fails_by_our_own_fault_fails_the_run(ci: Ci) -> None:
