@@ -176,6 +176,10 @@ site: ## The documents as a site with search, in build/site; fails for a link th
 synth: setup ## Write the CloudFormation templates to cdk.out, offline
 	TEMPLATES_ONLY=1 $(BIN)/python app.py
 
+.PHONY: walk
+walk: setup ## The files that one pod, one plan and one consolidation enter, in order; what a start loads; build/walk.json
+	$(BIN)/python -m tests.walk
+
 .PHONY: lock cold-start
 lock: setup ## Pin what the functions need, with hashes, in requirements.lock
 	$(BIN)/uv pip compile requirements.txt --generate-hashes --python-version 3.13 --python-platform aarch64-manylinux_2_34 \

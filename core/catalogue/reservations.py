@@ -21,7 +21,7 @@ from core.catalogue.node_class import (
     read_node_class,
 )
 from core.errors import InvalidInputError
-from core.model.catalogue import Catalogue, InstanceType, Offering
+from core.model.catalogue import Catalogue, InstanceType, Offering, paid_for
 
 # Computes when a capacity reservation ends, when EC2 takes its instances back, and when their nodes must go before that.
 
@@ -141,11 +141,6 @@ def _described(entry: Mapping[str, Any]) -> str:
     return f"{what} {said[entry['state']]} at {entry['startTime']}"
 
 
-PRICE_SHARE: Final = 10_000_000
-"""The on-demand price divided by this is the price of a prepaid place (Karpenter): smaller machines stay cheaper than larger
-ones."""
-
-
 def with_reservations(
     catalogue: Catalogue, node_classes: Iterable[Mapping[str, Any]], taken: Mapping[str, int], now: datetime
 ) -> Catalogue:
@@ -167,11 +162,6 @@ def with_reservations(
             continue  # the class launches nothing, and its validation explains why
         by_class[node_class.name] = _with_offerings(catalogue.types_for(node_class.name), node_class, taken, now)
     return Catalogue(default=catalogue.default, by_node_class=by_class)
-
-
-def paid_for(price: int) -> int:
-    """Return the price at which prepaid capacity counts, for its on-demand price."""
-    return max(1, price // PRICE_SHARE) if price else 0
 
 
 def selects_reservations(node_class: Mapping[str, Any]) -> bool:

@@ -5,88 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-import msgspec
-
 from core.disruption import methods
-from core.disruption import methods as drift
-from core.disruption.candidate import Candidate
-from core.disruption.consolidation import objection
+from core.disruption.blocked import blocked_nodes
 from core.disruption.disruption_pass import DisruptionPass, fleet_price
-from core.model.plan import Blocked, Command, DisruptionCost, DisruptionPlan
+from core.model.plan import Command, DisruptionCost, DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.packing.settings import SearchBudget
-from core.reasons.code import TargetReason, TerminationReason
-from core.reasons.nodes import NodeReason
+from core.reasons.code import TargetReason
 from core.scheduling.planner import Planner
-
-# Collects the reasons why nodes stay, for `blocked[]` of the output.
-
-
-_KEPT: Final = (
-    NodeReason.NO_CHEAPER_OPTION,
-    NodeReason.SPOT_TO_SPOT,
-    NodeReason.PODS_UNSCHEDULABLE,
-    NodeReason.TARGET_WAITS,
-)
-"""Why a target leaves a node, whatever the budgets of its NodePool are."""
-
-
-def blocked_nodes(disruption_pass: DisruptionPass, snapshot: Snapshot) -> tuple[Blocked, ...]:
-    """Return the reasons why each remaining node of the snapshot stays, by node; each code once per node."""
-    present = {node.name for node in snapshot.nodes}
-    found = list(disruption_pass.survey.blocked)
-    for candidate in disruption_pass.survey.candidates:
-        found += blocks(candidate, disruption_pass)
-    by_code = {(block.node, block.reason): block for block in reversed(found) if block.node in present}
-    return tuple(by_code[key] for key in sorted(by_code))
-
-
-def blocks(candidate: Candidate, disruption_pass: DisruptionPass) -> list[Blocked]:
-    """Return why a candidate stays: because of its pods, else its pool's rules, else budgets, else what the methods found."""
-    refusal = disruption_pass.refusals.get(candidate.name)
-    found = list(candidate.protected)
-    if candidate.drift and candidate.may_drift:
-        found = [_drift_block(candidate, disruption_pass)]
-    rule = objection(candidate, disruption_pass)
-    if rule is not None and not candidate.drift:
-        found.append(rule)
-    if refusal is not None and refusal.reason == NodeReason.MANY_UNHEALTHY:
-        found.append(refusal)
-    return found or [_method_block(candidate, disruption_pass)]
-
-
-def _drift_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:
-    return _spent(candidate, disruption_pass, TerminationReason.DRIFTED) or _refused(candidate, disruption_pass)
-
-
-def _method_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:
-    known = disruption_pass.refusals.get(candidate.name)
-    if known is not None and known.reason in _KEPT and not disruption_pass.snapshot.options.karpenter_moves_only:
-        return known  # the target keeps it, and larger budgets would not change that
-    reason = TerminationReason.EMPTY if candidate.is_empty else TerminationReason.UNDERUTILIZED
-    spent = _spent(candidate, disruption_pass, reason)
-    if spent is not None and known is not None:
-        return msgspec.structs.replace(spent, savings=known.savings)
-    return spent or _refused(candidate, disruption_pass)
-
-
-def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -> Blocked | None:
-    """Return which budget or command of this pass keeps the candidate; None if none does."""
-    name = candidate.name
-    why = disruption_pass.budgets.objection(candidate, reason)
-    if why:
-        return Blocked(name, NodeReason.BUDGET, why)
-    if not disruption_pass.budgets.evictions_allowed([candidate]):
-        text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this pass"
-        return Blocked(name, NodeReason.POD_DISRUPTION_BUDGET, text)
-    ceiling = disruption_pass.budgets.rate_objection(candidate)
-    return Blocked(name, NodeReason.EVICTION_RATE, ceiling) if ceiling else None
-
-
-def _refused(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:
-    waiting = Blocked(candidate.name, NodeReason.NOT_TRIED, f"the pass ended before node {candidate.name} was examined")
-    return disruption_pass.refusals.get(candidate.name, waiting)
-
 
 Method = Callable[[DisruptionPass], list[Command]]
 
@@ -96,7 +22,7 @@ REPAIR: Final[tuple[Method, ...]] = (methods.find_unhealthy,)
 KARPENTER: Final[tuple[Method, ...]] = (
     methods.find_empty,
     methods.find_static_drift,
-    drift.find_drifted,
+    methods.find_drifted,
     methods.find_multi_node,
     methods.find_single_node,
 )
@@ -105,7 +31,7 @@ KARPENTER: Final[tuple[Method, ...]] = (
 BEFORE_THE_TARGET: Final[tuple[Method, ...]] = (methods.find_empty, methods.find_static_drift)
 """Methods whose nodes need no place for pods run first; one target decides about all other nodes."""
 
-ROLLOUT: Final[tuple[Method, ...]] = (drift.find_drifted, methods.find_terminate_first)
+ROLLOUT: Final[tuple[Method, ...]] = (methods.find_drifted, methods.find_terminate_first)
 """Drift that does not go with the target precedes it: a rollout has a canary and may be stopped."""
 
 STEPS_LEAST: Final = 40
@@ -189,10 +115,10 @@ def run(
     """Run the pass of `disrupt`, and return it with its findings about each node."""
     karpenter_only = snapshot.options.karpenter_moves_only
     own = BEFORE_THE_TARGET if snapshot.options.ignore_budgets else BEFORE_THE_TARGET + ROLLOUT
-    methods = REPAIR + (KARPENTER if karpenter_only else own)
+    order = REPAIR + (KARPENTER if karpenter_only else own)
     disruption_pass = DisruptionPass(snapshot, planner, deadline)
     while not disruption_pass.is_exhausted:
-        commands = next((found for method in methods if (found := method(disruption_pass))), [])
+        commands = next((commands for method in order if (commands := method(disruption_pass))), [])
         if not commands:
             break
         disruption_pass.carry_out(commands)
@@ -205,7 +131,7 @@ def run(
         commands = decision.commands()
         disruption_pass.adopt(commands)
         if not commands and not snapshot.options.ignore_budgets:
-            commands = drift.find_left(disruption_pass)
+            commands = methods.find_left(disruption_pass)
             disruption_pass.carry_out(commands)
         if not commands:
             disruption_pass.adopt(decision.single())

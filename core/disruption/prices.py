@@ -8,8 +8,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.catalogue.reservations import paid_for
-from core.model.catalogue import InstanceType, Offering
+from core.model.catalogue import InstanceType, Offering, paid_for
 from core.model.plan import PlannedClaim
 from core.model.snapshot import BEST_EFFORT, Snapshot
 from core.model.values.requirements import Requirement, Requirements

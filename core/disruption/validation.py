@@ -9,10 +9,10 @@ import msgspec
 
 from core import labels
 from core.disruption import methods
+from core.disruption.blocked import blocks
 from core.disruption.candidate import Candidate, rejecting_pool
 from core.disruption.consolidation import consolidated, objection
 from core.disruption.consolidation_nodes import WORTHWHILE, narrowed_claims
-from core.disruption.decision import blocks
 from core.disruption.disruption_pass import DisruptionPass, Simulation, short_lived
 from core.disruption.node_health import HealthCheck
 from core.model.plan import Command, PlannedClaim

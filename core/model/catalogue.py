@@ -12,6 +12,15 @@ from core.interpreter import ByIdentity
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
 
+PRICE_SHARE: Final = 10_000_000
+"""The on-demand price divided by this is the price of a prepaid place (Karpenter): smaller machines stay cheaper than larger
+ones."""
+
+
+def paid_for(price: int) -> int:
+    """Return the price at which prepaid capacity counts, for its on-demand price."""
+    return max(1, price // PRICE_SHARE) if price else 0
+
 
 class OfferingKey(msgspec.Struct, frozen=True, order=True):
     """Identifies an offering without its price: one pool of EC2 capacity."""

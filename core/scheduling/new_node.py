@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core import labels
-from core.catalogue.reservations import paid_for
+from core.model.catalogue import paid_for
 from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import NodeClaim
 from core.model.pod import Pod

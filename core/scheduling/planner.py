@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from core import labels
-from core.catalogue.reservations import paid_for
 from core.labels import HASH_VERSION
+from core.model.catalogue import paid_for
 from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot

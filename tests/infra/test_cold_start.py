@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from typing import Final
 
 import pytest
@@ -39,13 +40,19 @@ def test_the_benchmark_knows_every_function() -> None:
     assert set(CONTROLLERS) == set(BY_NAME)
 
 
-@pytest.mark.parametrize("function", [spec.name for spec in FUNCTIONS])
-def test_a_function_starts_without_what_it_may_not_need(function: str) -> None:
-    """One import too many delays every pending pod, and no other test notices it."""
+@cache
+def loaded_by(function: str) -> frozenset[str]:
+    """Return the modules that a cold start of the function loads."""
     command = [sys.executable, "-c", LOADED, function, CONTROLLERS[function]]
     environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
     answer = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603
-    loaded = set(answer.stdout.split())
+    return frozenset(answer.stdout.split())
+
+
+@pytest.mark.parametrize("function", [spec.name for spec in FUNCTIONS])
+def test_a_function_starts_without_what_it_may_not_need(function: str) -> None:
+    """One import too many delays every pending pod, and no other test notices it."""
+    loaded = loaded_by(function)
     forbidden = (*SOLVER, *SCHEMAS)
     if not BY_NAME[function].needs_solver:
         forbidden += (*PLANNER, *CANDIDATES)

@@ -28,7 +28,9 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m tests.e2e.parts", description=__doc__)
     parser.add_argument("--build-only", action="store_true", help="start nothing")
-    parser.add_argument("--built", action="store_true", help="build and start nothing: say whether all programs are built")
+    parser.add_argument(
+        "--built", action="store_true", help="build and start nothing: say whether all programs are built"
+    )
     arguments = parser.parse_args()
     if arguments.built and (unbuilt := builds.unbuilt()):
         return _cannot(f"make e2e builds {', '.join(unbuilt)}.")

@@ -19,14 +19,12 @@ from core.catalogue.node_class import (
 )
 from core.catalogue.reservations import (
     LEAVES_BEFORE,
-    PRICE_SHARE,
     RECLAIMED_BEFORE,
     SERVES_LEAST,
     begins_at,
     ends_at,
     has_begun,
     leaves_at,
-    paid_for,
     read_upcoming,
     reclaimed_before,
     selects_reservations,
@@ -37,7 +35,7 @@ from core.catalogue.reservations import (
     written_places,
     written_upcoming,
 )
-from core.model.catalogue import Catalogue, Offering
+from core.model.catalogue import PRICE_SHARE, Catalogue, Offering, paid_for
 from tests.builders import NOW, a_class_manifest, a_type
 
 # When nodes leave a reservation, and until when it takes new ones.

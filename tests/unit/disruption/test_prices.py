@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from core import labels
-from core.catalogue.reservations import paid_for
 from core.disruption.prices import ReplacementOptions, worst_price
-from core.model.catalogue import Offering
+from core.model.catalogue import Offering, paid_for
 from core.model.plan import PlannedClaim
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement

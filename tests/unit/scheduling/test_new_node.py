@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.catalogue.reservations import PRICE_SHARE
+from core.model.catalogue import PRICE_SHARE
 from core.model.node_pool import NodeClass
 from core.model.plan import Plan
 from core.model.state_node import state_nodes
