@@ -133,9 +133,9 @@ def start_modules(function: str) -> list[str]:
     return sorted(files)
 
 
-def imports() -> dict[str, frozenset[str]]:
-    """File → the files of the same packages that it imports, at its top or later."""
-    files = sorted(path for package in ALL for path in (ROOT / package).rglob("*.py"))
+def imports(packages: tuple[str, ...] = ALL) -> dict[str, frozenset[str]]:
+    """File → the files of these packages that it imports, at its top or later."""
+    files = sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
     modules = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
     return {
         str(path.relative_to(ROOT)): frozenset(

@@ -5,3 +5,6 @@ from __future__ import annotations
 from cli.report.page import PageContent, render
 
 __all__ = ["PageContent", "render"]
+
+PUBLIC = ("page",)
+"""Files that the rest of the project may import; the others are this package's inside."""

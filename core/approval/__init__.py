@@ -1,1 +1,4 @@
 """Approval: which commands wait for a person, what is announced, and whether a command still holds (docs/adr/0120)."""
+
+PUBLIC = ("proposal", "rule", "verification")
+"""Files that the rest of the project may import; the others are this package's inside."""

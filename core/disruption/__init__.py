@@ -25,3 +25,24 @@ _MODULES: Final = {
 }
 
 __getattr__ = lazily(__name__, _MODULES)
+
+PUBLIC = (
+    "budget_openings",
+    "budget_windows",
+    "budgets",
+    "command",
+    "consolidation_nodes",
+    "cron",
+    "decision",
+    "deletion_costs",
+    "disruption_pass",
+    "drift",
+    "expiration",
+    "fleet_floor",
+    "move_history",
+    "node_health",
+    "resync",
+    "static_capacity",
+    "validation",
+)
+"""Files that the rest of the project may import; the others are this package's inside."""

@@ -2,3 +2,6 @@
 
 selection (before the claim is stored) → images → template → fleet;   `render` puts them together
 """
+
+PUBLIC = ("denials", "request", "selection", "template", "validation")
+"""Files that the rest of the project may import; the others are this package's inside."""

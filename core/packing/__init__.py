@@ -6,3 +6,6 @@ Large-neighbourhood search recovers what rounding lost. `optimize` runs these st
 never cost more than the incumbent. numpy and HiGHS load slowly: callers import these modules only where there is something to
 improve.
 """
+
+PUBLIC = ("column_generation", "fleet_target", "heuristics", "optimize", "problem", "relaxation", "settings")
+"""Files that the rest of the project may import; the others are this package's inside."""

@@ -2,3 +2,6 @@
 
 Plans, decisions, events and metrics use members, never literals. `docs/reference/reason-codes.md` is generated from here.
 """
+
+PUBLIC = ("code", "nodes", "pods", "runs", "takeover")
+"""Files that the rest of the project may import; the others are this package's inside."""

@@ -14,3 +14,6 @@ if TYPE_CHECKING:
 __all__ = ["Planner", "SchedulingResults", "schedule"]
 
 __getattr__ = lazily(__name__, {"Planner": "planner", "SchedulingResults": "planner", "schedule": "planner"})
+
+PUBLIC = ("context", "explanation_text", "fleet_rows", "new_node", "planner", "pods", "primitives", "replanning")
+"""Files that the rest of the project may import; the others are this package's inside."""

@@ -1,1 +1,31 @@
 """Controllers of the functions: observe, decide, act."""
+
+PUBLIC = (
+    "approvals",
+    "audit_log",
+    "binding",
+    "claim_deletion",
+    "claim_launch",
+    "command_work",
+    "disruption",
+    "disruption_state",
+    "draining",
+    "events",
+    "execution",
+    "hand_made_claims",
+    "instance_notices",
+    "interruption",
+    "launch_answers",
+    "launching",
+    "node_claims",
+    "node_lifecycle",
+    "node_registration",
+    "planning",
+    "provisioning",
+    "reconciliation",
+    "refresh",
+    "resync",
+    "status",
+    "status_writer",
+)
+"""Files that the rest of the project may import; the others are this package's inside."""

@@ -3,3 +3,6 @@
 from simulator.cluster.cluster import Cluster
 
 __all__ = ["Cluster"]
+
+PUBLIC = ("store",)
+"""Files that the rest of the project may import; the others are this package's inside."""

@@ -2,3 +2,6 @@
 
 A contract test (`tests/contract/test_table_answers.py`) compares its answers with DynamoDB's.
 """
+
+PUBLIC = ("table",)
+"""Files that the rest of the project may import; the others are this package's inside."""
