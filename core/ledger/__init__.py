@@ -1,1 +1,1 @@
-"""The ledger: inputs and decisions, stored for queries and replay (docs/adr/0070)."""
+"""The ledger: inputs and decisions, stored for queries and replay (docs/engineering/handbook/ledger.md)."""
