@@ -1,4 +1,7 @@
-"""Reads the nodes that runs of `disrupt` will drain, so that `provision` plans pods there last (docs/adr/0244)."""
+"""Reads the nodes that runs of `disrupt` will drain, so that `provision` plans pods there last.
+
+See docs/engineering/handbook/planning.md.
+"""
 
 from __future__ import annotations
 

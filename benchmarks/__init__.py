@@ -8,4 +8,4 @@ import os
 
 from installation.array_threads import ARRAY_THREADS
 
-os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the functions (ADR 194)
+os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the functions (docs/engineering/handbook/planning.md)

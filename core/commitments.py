@@ -2,7 +2,7 @@
 
 EC2 decides hour by hour which instances a commitment covers; the total bill is the same for every choice. Here the nodes that
 consolidation is least likely to remove are covered first, and a covered node costs nothing. Consolidation therefore saves only
-what is still paid, and never frees a commitment that nothing uses afterwards (docs/adr/0208).
+what is still paid, and never frees a commitment that nothing uses afterwards (docs/engineering/handbook/prices.md).
 """
 
 from __future__ import annotations

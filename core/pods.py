@@ -3,12 +3,13 @@
 The scheduler tries the pods of a burst one by one, about a hundred a second, and marks those that fit nowhere. Its verdict on a
 pod holds for two others behind it in the queue:
 
-- an equal pod of the same controller (docs/adr/0224), whatever the rules of the two are;
-- a pod that demands no less, if the first has no rule about other pods, ports or volumes (docs/adr/0241): each node that would
-  take the second would have taken the first. A default spread that must hold is such a rule, and any pod without spreads of its
-  own may have it: Services and controllers, which decide that, are not listed before there is something to plan.
+- an equal pod of the same controller, whatever the rules of the two are;
+- a pod that demands no less, if the first has no rule about other pods, ports or volumes: each node that would take the second
+  would have taken the first. A default spread that must hold is such a rule, and any pod without spreads of its own may have
+  it: Services and controllers, which decide that, are not listed before there is something to plan.
 
-A pod with a nominated node implies nothing: the scheduler makes room for it by preemption.
+A pod with a nominated node implies nothing: the scheduler makes room for it by preemption. See
+docs/engineering/handbook/planning.md.
 """
 
 from __future__ import annotations

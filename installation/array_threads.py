@@ -1,4 +1,7 @@
-"""How many threads compute the planner's arrays: one, wherever a plan is made that others repeat (docs/adr/0194)."""
+"""How many threads compute the planner's arrays: one, wherever a plan is made that others repeat.
+
+See docs/engineering/handbook/planning.md.
+"""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             replayed later.
         mode: `act`, or `approve`: commands of `disrupt` beyond one of the next three bounds wait for `fleetwright approve`;
             every command if none is set. Replacing unhealthy nodes, expiry and interruptions never wait. `shadow`: nothing is
-            carried out, and no role may; what would be done beside Karpenter is recorded (ADR 122).
+            carried out, and no role may; what would be done beside Karpenter is recorded.
         approve_above_dollars: Commands whose nodes cost more dollars per hour together wait.
         approve_above_nodes: Commands of more nodes wait.
         approve_namespaces: Commands that move pods of these namespaces wait; names or patterns such as `core-*`, with commas.

@@ -120,7 +120,7 @@ RUN_REQUESTS: Final = QueueSpec(
 Its name is deployed: a new name would replace the queue in every installation.
 
 The visibility timeout is longer than the function's time-out. Messages that arrive during a run wait for its end
-(docs/adr/0128)."""
+(docs/engineering/handbook/runs.md)."""
 
 QUEUES: Final = (WAKE_UPS, WORK, RUN_REQUESTS)
 
@@ -136,7 +136,7 @@ AUDIT_LOG_FILTER: Final = (
 )
 """Audit events that may mean work: marked pods, finished or deleted pods, created or deleted NodeClaims, changed NodePools.
 
-Of kubelets' frequent status reports, only those of finished pods matter (docs/adr/0085).
+Of kubelets' frequent status reports, only those of finished pods matter (docs/engineering/handbook/runs.md).
 """
 
 INTERRUPT_CONCURRENCY: Final = 3
@@ -220,7 +220,10 @@ FUNCTIONS: Final = (
 BY_NAME: Final = {function.name: function for function in FUNCTIONS}
 
 SHADOW_FUNCTIONS: Final = tuple(BY_NAME[name] for name in ("provision", "disrupt", "refresh_catalogue"))
-"""The functions that are deployed with `mode: shadow`: those that decide, and the one that reads the market (docs/adr/0123)."""
+"""The functions that are deployed with `mode: shadow`: those that decide, and the one that reads the market.
+
+See docs/engineering/handbook/permissions.md.
+"""
 
 
 def deployed_functions(*, is_shadow: bool) -> tuple[FunctionSpec, ...]:

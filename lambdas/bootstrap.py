@@ -44,7 +44,7 @@ def application() -> Application:
     """Return the application of this sandbox, created from the environment at the first call.
 
     After its clock was set back, it is created again: whatever it has read would count as fresh until the clock has caught up,
-    such as which brakes are engaged (docs/adr/0254).
+    such as which brakes are engaged (docs/engineering/handbook/state.md).
 
     Raises:
         InvalidInputError: If a setting is missing or not understood.

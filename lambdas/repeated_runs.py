@@ -1,4 +1,4 @@
-"""Consumes the messages of failed runs of functions that a schedule also starts (docs/adr/0191)."""
+"""Consumes the messages of failed runs of functions that a schedule also starts (docs/engineering/handbook/runs.md)."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def launch_errors() -> str:
         f"requests of all clusters of the account and region, from {FASTEST // 1000} a second down to one in "
         f"{round(1000 / SLOWEST)} seconds; "
         f"{QUIET // 1000} seconds after the last one it rises again "
-        "([ADR 243](../adr/0243-the-pace-of-requests-learns-from-throttling.md)).",
+        "([pace of requests](../engineering/handbook/launching.md#pace-of-requests)).",
         "## Instances that end while they start",
         "EC2 launches some instances that it ends seconds later: the key of a volume may not be used, a snapshot is gone, a "
         "host fails. `interrupt` hears of the end, `execute` reads `StateReason`, and the claim ends with that code: reason "

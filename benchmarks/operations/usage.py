@@ -18,7 +18,7 @@ from simulator.record import Event
 from simulator.world import World
 
 PROCESSOR_SECONDS_PER_OBJECT: Final = {"disrupt": 13.6e-5, "reconcile": 9.4e-5, "provision": 11.5e-5, "execute": 8.7e-5}
-"""CPU seconds for each listed object, from `make scale` with 100,000 pods (ADR 30)."""
+"""CPU seconds for each listed object, from `make scale` with 100,000 pods (docs/engineering/handbook/scale.md)."""
 
 PROCESSOR_SECONDS_A_RUN: Final = 0.05
 """CPU seconds of a warm sandbox that lists nothing."""

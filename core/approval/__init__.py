@@ -1,4 +1,7 @@
-"""Approval: which commands wait for a person, what is announced, and whether a command still holds (docs/adr/0120)."""
+"""Approval: which commands wait for a person, what is announced, and whether a command still holds.
+
+See docs/engineering/handbook/observe-and-approve.md.
+"""
 
 PUBLIC = ("proposal", "rule", "verification")
 """Files that the rest of the project may import; the others are this package's inside."""

@@ -3,7 +3,8 @@
 Launches and moves happen at once. Every snapshot is applied, and pods get places then. Nodes are let go at most once in a tick:
 after a snapshot or a change of the fleet, and when `consolidateAfter` or a budget's window may let more nodes go. A tick is
 longer in a long period, whose simulation takes an hour otherwise. Nodes without pods, later waves of a target and budgets that
-change do not wait for it: what waits for nothing would cost money in the simulation alone (docs/adr/0263).
+change do not wait for it: what waits for nothing would cost money in the simulation alone
+(docs/engineering/handbook/ledger.md).
 """
 
 from __future__ import annotations

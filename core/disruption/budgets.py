@@ -146,7 +146,9 @@ def remaining(snapshot: Snapshot, states: Iterable[StateNode]) -> Remaining:
 def places(
     snapshot: Snapshot, states: Iterable[StateNode], reasons: Iterable[str], holding: Collection[str]
 ) -> dict[str, int]:
-    """Return how many claims of each pool may hold a place in its count of leaving nodes (docs/adr/0026).
+    """Return how many claims of each pool may hold a place in its count of leaving nodes.
+
+    See docs/engineering/handbook/draining.md.
 
     Args:
         snapshot: The cluster at one moment.

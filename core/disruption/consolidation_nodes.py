@@ -116,7 +116,7 @@ def _of_one_capacity_type(options: ReplacementOptions) -> ReplacementOptions:
     return other if other.types and not other.missing_values() else spot if spot.types else options
 
 
-# Defines which savings are worth a move, and computes how long they take to pay for it (docs/adr/0150).
+# Defines which savings are worth a move, and computes how long they take to pay for it (docs/engineering/handbook/moves.md).
 
 
 BOTH_RUN: Final = timedelta(minutes=3)

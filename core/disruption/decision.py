@@ -36,9 +36,12 @@ ROLLOUT: Final[tuple[Method, ...]] = (methods.find_drifted, methods.find_termina
 
 STEPS_LEAST: Final = 40
 STEPS_MOST: Final = 104
-"""Default number of search steps for cheaper new nodes: one per node, from `STEPS_LEAST` to `STEPS_MOST` (docs/adr/0279).
+"""Default number of search steps for cheaper new nodes: one per node, from `STEPS_LEAST` to `STEPS_MOST`.
 
-The clock only ends the search early (docs/adr/0059). With more steps, new nodes cost hardly less (docs/adr/0275).
+See docs/engineering/handbook/target-packing.md.
+
+The clock only ends the search early (docs/engineering/handbook/planning.md). With more steps, new nodes cost hardly less
+(docs/engineering/handbook/target-packing.md).
 """
 
 LEFT_FOR_THE_TARGET: Final = 0.25

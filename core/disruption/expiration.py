@@ -1,4 +1,6 @@
-"""Finds claims that have expired or expire soon. Nodes that were created together do not expire together (docs/adr/0034).
+"""Finds claims that have expired or expire soon. Nodes that were created together do not expire together.
+
+See docs/engineering/handbook/expiry-and-repair.md.
 
 No simulation checks that their pods find a place; the drain respects the pods' own rules.
 """

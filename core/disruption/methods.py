@@ -1,4 +1,7 @@
-"""Drift of nodes whose replacement needs their own place: one node of a full reservation goes first (docs/adr/0119)."""
+"""Drift of nodes whose replacement needs their own place: one node of a full reservation goes first.
+
+See docs/engineering/handbook/capacity-reservations.md.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from core.reasons.code import Refusal, TerminationReason
 from core.reasons.nodes import NodeReason
 from core.scheduling.planner import Planner
 
-# Drift: replaces nodes that no longer match their pool, whatever the cost (docs/adr/0049).
+# Drift: replaces nodes that no longer match their pool, whatever the cost (docs/engineering/handbook/drift.md).
 
 
 def find_drifted(disruption_pass: DisruptionPass) -> list[Command]:
@@ -139,7 +142,8 @@ def find_multi_node(disruption_pass: DisruptionPass) -> list[Command]:
     return [best] if best is not None else []
 
 
-# Node repair: replaces nodes that have been unhealthy for long, within all budgets (docs/adr/0034).
+# Node repair: replaces nodes that have been unhealthy for long, within all budgets
+# (docs/engineering/handbook/expiry-and-repair.md).
 
 
 def find_unhealthy(disruption_pass: DisruptionPass) -> list[Command]:

@@ -1,4 +1,6 @@
-"""Records whether commands that moved pods saved money, and which moves are not repeated for a while (docs/adr/0047).
+"""Records whether commands that moved pods saved money, and which moves are not repeated for a while.
+
+See docs/engineering/handbook/moves.md.
 
 A plan says where pods go, but kube-scheduler binds their successors where it likes. If a node is then launched for a pod whose
 planned place was taken, the command saved nothing, and repeating it would save nothing again.
@@ -53,7 +55,8 @@ def ceilings_of(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
             yield pool.name, pool.evictions_per_hour
 
 
-# Rollouts: drift replaces one node of a NodePool first, and the others once pods on the new node are ready (docs/adr/0049).
+# Rollouts: drift replaces one node of a NodePool first, and the others once pods on the new node are ready
+# (docs/engineering/handbook/drift.md).
 #
 # A rollout begins when nodes have drifted from what their NodePool now specifies. Its first replacement is the canary. Pods
 # that do not become ready on new nodes, or replacements that never join, stop the rollout for a time that doubles with each

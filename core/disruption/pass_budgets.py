@@ -189,7 +189,10 @@ class PassBudgets:
         return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
 
     def take(self, candidate: Candidate, reason: str) -> None:
-        """Count a leaving node, Ready or not (Karpenter); one that is repaired has its place already (ADR 34)."""
+        """Count a leaving node, Ready or not (Karpenter); one that is repaired has its place already.
+
+        See docs/engineering/handbook/expiry-and-repair.md.
+        """
         is_ready = candidate.state.node is not None and candidate.state.node.is_ready
         if is_ready or reason != TerminationReason.UNHEALTHY:
             self._budgets_left.take(candidate.pool.name)

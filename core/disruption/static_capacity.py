@@ -25,7 +25,8 @@ from core.pods import reschedulable
 from core.pool_admission import admitted_types
 from core.pools import SIMULATED, pool_types, template_labels, template_requirements
 
-# Keeps the claims of static NodePools within the free addresses of subnets; plans for pods do so by constraints (ADR 225).
+# Keeps the claims of static NodePools within the free addresses of subnets; plans for pods do so by constraints
+# (docs/engineering/handbook/quotas-and-addresses.md).
 #
 # Only zones count in which every subnet of the EC2NodeClass has few addresses.
 

@@ -22,14 +22,14 @@ from core.model.values import quantity
 from core.reasons.code import Refusal, TerminationReason
 from core.reasons.runs import CommandReason
 
-# Reduces a command to those of its nodes that may still go (docs/adr/0220).
+# Reduces a command to those of its nodes that may still go (docs/engineering/handbook/command-validation.md).
 
 
 def part_of(command: Command, candidates: Sequence[Candidate], snapshot: Snapshot) -> Command:
     """Return the command for these of its nodes, without new nodes whose pods are all gone or stay where they are.
 
     Room on other nodes is no reason to drop a new node: it is reserved for later waves, or is on nodes that go later, from
-    which pods would move again (docs/adr/0151).
+    which pods would move again (docs/engineering/handbook/command-validation.md).
     """
     moving = {pod.key for candidate in candidates for pod in candidate.state.pods}
     needed = [claim for claim in command.replacements if not moving.isdisjoint(claim.pods)]
@@ -175,10 +175,10 @@ class Validation:
 
         Every node must still be a candidate for the same reason, budgets must allow it, and the scheduler must still find a
         place for its pods with no more and no other new nodes. Where they no longer need any, the replacements are dropped.
-        Nodes that do not qualify are left out and the others go without them (docs/adr/0220); Karpenter does that for empty
-        nodes only. Drift is carried out at any cost, so only its pods must find a place. A command of a target keeps its new
-        nodes as long as there are pods for them and further nodes of the target go, in later waves or with commands that are
-        not checked yet: the room on existing nodes is for their pods (docs/adr/0151).
+        Nodes that do not qualify are left out and the others go without them (docs/engineering/handbook/command-validation.md);
+        Karpenter does that for empty nodes only. Drift is carried out at any cost, so only its pods must find a place. A
+        command of a target keeps its new nodes as long as there are pods for them and further nodes of the target go, in later
+        waves or with commands that are not checked yet: the room on existing nodes is for their pods.
 
         Commands for drift that have no node in common are checked against one snapshot, in which the nodes of the others take
         no pods: rebuilding it after each of hundreds would cost half a second each in a large cluster.

@@ -41,7 +41,10 @@ SLOWEST: Final = 33
 """One request in 30 s, with three attempts of the SDK each: it notices the end of throttling within half a minute."""
 
 AT_ONCE: Final = 45
-"""EC2's bucket holds 50 CreateFleet requests. Clocks of two sandboxes may be a second apart (docs/adr/0028): five tokens."""
+"""EC2's bucket holds 50 CreateFleet requests. Clocks of two sandboxes may be a second apart: five tokens.
+
+See docs/engineering/handbook/simulated-world.md.
+"""
 
 QUIET: Final = 45_000
 """The rate rises from this long after the last throttled answer on: by then, a request at the slowest rate was answered."""

@@ -1,7 +1,7 @@
 """Differences between two documents: where they agree, only positions are stored.
 
 Zstandard alone takes some 50 bytes for each 128 KiB that a document repeats, 4 KB for a cluster of 1,000 nodes: as much as what
-changes in a minute (docs/adr/0268).
+changes in a minute (docs/engineering/handbook/ledger.md).
 
     checksum of the document | runs | line feed | new elements
 

@@ -23,7 +23,10 @@ from core.reasons.code import ClaimReason
 from core.reasons.runs import RunReason
 
 SCHEMA_VERSION: Final = 2
-"""What new entries name; incremented whenever older code could misread them. Since 2, differences are by elements (ADR 268)."""
+"""What new entries name; incremented whenever older code could misread them. Since 2, differences are by elements.
+
+See docs/engineering/handbook/ledger.md.
+"""
 
 PROVISION: Final = "provision"
 DISRUPT: Final = "disrupt"

@@ -29,7 +29,10 @@ from core.reasons.pods import BindingReason
 
 
 CLOCKS_APART: Final = timedelta(seconds=1)
-"""The largest clock difference between two sandboxes (docs/adr/0028): one reads times that another wrote."""
+"""The largest clock difference between two sandboxes: one reads times that another wrote.
+
+See docs/engineering/handbook/simulated-world.md.
+"""
 
 SEEN_WITHIN: Final = timedelta(seconds=1)
 """After this time, a kubelet has certainly seen a change of its node, and kube-scheduler a binding.

@@ -134,7 +134,8 @@ def awaited(record: CommandRecord, claim: str) -> set[str]:
     return {name for name, meant in zip(record.replacements, planned, strict=True) if meant in command.awaits[node]}
 
 
-# Spreads the removals of claims whose instances AWS retires or restarts on an announced date (docs/adr/0031).
+# Spreads the removals of claims whose instances AWS retires or restarts on an announced date
+# (docs/engineering/handbook/draining.md).
 
 
 BEGINS_BEFORE: Final = timedelta(hours=72)

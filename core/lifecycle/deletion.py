@@ -1,7 +1,7 @@
 """Tracks which part of its NodePool's limits and budgets a leaving claim still holds.
 
 The disrupted taint frees the claim's share of the limits and starts terminationGracePeriod. The request to terminate the
-instance frees its place in the budgets (docs/adr/0026).
+instance frees its place in the budgets (docs/engineering/handbook/draining.md).
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def expedited(record: ClaimRecord, reason: TerminationReason, message: str, ends
     """Return a leaving claim with a mandatory or more urgent reason; the same object if nothing changes.
 
     If its drain may have begun, it does not wait for replacements, even if the instance's end becomes known now. That EC2 takes
-    the instance, and when, is kept in any case: its pods that may not be evicted need a node until then (docs/adr/0265).
+    the instance, and when, is kept in any case: its pods that may not be evicted need a node until then
+    (docs/engineering/handbook/draining.md).
     """
     deletion = record.deletion
     if deletion is None or deletion.terminated_at is not None:
@@ -242,7 +243,8 @@ def staying(record: ClaimRecord) -> ClaimRecord:
     return msgspec.structs.replace(untainted(record), is_disrupting=False)
 
 
-# Decides when to drain a node whose end is known in advance: its replacements come first (docs/adr/0031).
+# Decides when to drain a node whose end is known in advance: its replacements come first
+# (docs/engineering/handbook/draining.md).
 #
 # Its pods keep running until their replacements are ready, or until the remaining time is just enough to drain.
 

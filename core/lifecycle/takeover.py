@@ -39,9 +39,9 @@ _NODE_CLASS_DRIFT: Final = "NodeClassDrift"
 def adopted_plan(claim: NodeClaim, pool: NodePool, node_class: NodeClass) -> PlannedClaim:
     """Return the plan that the node was launched from.
 
-    Karpenter's hashes cannot be compared with ours (docs/adr/0013), so a node gets our present hashes, and does not become
-    drifted. A node that has drifted from its NodePool or EC2NodeClass keeps Karpenter's hash under our version, and stays
-    drifted, as when Karpenter changes the version of its hash.
+    Karpenter's hashes cannot be compared with ours (docs/engineering/handbook/drift.md), so a node gets our present hashes, and
+    does not become drifted. A node that has drifted from its NodePool or EC2NodeClass keeps Karpenter's hash under our version,
+    and stays drifted, as when Karpenter changes the version of its hash.
 
     Args:
         claim: Karpenter's NodeClaim.
@@ -284,7 +284,8 @@ def _gone(is_there: bool) -> str:
 #
 # Karpenter's marks are a finalizer on each, the Node's owner reference to its NodeClaim and the NodeClaim's to its NodePool.
 # Ours are a finalizer and the annotation `fleetwright.dev/claim`. We have no owner references: a NodePool that is restored
-# under another UID would let Kubernetes delete its NodeClaims, and with them all nodes (docs/adr/0093).
+# under another UID would let Kubernetes delete its NodeClaims, and with them all nodes
+# (docs/engineering/handbook/node-claims.md).
 
 
 _API: Final = f"{labels.CORE_GROUP}/v1"

@@ -103,7 +103,8 @@ def _noisy(resource_prices: Floats, generator: np.random.Generator, settings: Gr
 # Improves loads by exchanging single pods for others of more value, or adding one, while the machine has room.
 #
 # Greedy knapsacks take the densest pods first, and what is left of a machine then often fits no pod: with 37 pods on a machine,
-# loads are worth 1 to 2 % less than the best. A pod exchanged for a slightly larger one fills such a rest (docs/adr/0275).
+# loads are worth 1 to 2 % less than the best. A pod exchanged for a slightly larger one fills such a rest
+# (docs/engineering/handbook/target-packing.md).
 
 
 def exchanged_loads(

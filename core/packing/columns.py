@@ -213,7 +213,8 @@ class MasterProblem:
     def solved(self, demand: Ints) -> MasterSolution:
         """Return the optimum for this many pods of each item; the solver starts from its last basis.
 
-        If only columns were added since, that is a solution already, and the primal simplex may continue (docs/adr/0276).
+        If only columns were added since, that is a solution already, and the primal simplex may continue
+        (docs/engineering/handbook/target-packing.md).
         """
         is_feasible = self._demand is not None and np.array_equal(demand, self._demand)
         self._demand = demand.copy()

@@ -95,7 +95,8 @@ class Diving:
     def _best_dive(self, lower_bound: int) -> Packing:
         """Return the best of several dives; they end once none saves or the best costs hardly more than the master problem.
 
-        Where machines are kept, each dive after the first packs only the pods of the others again (docs/adr/0275).
+        Where machines are kept, each dive after the first packs only the pods of the others again
+        (docs/engineering/handbook/target-packing.md).
         """
         settings = self._settings.diving
         shares, idle, dives = settings.bought_shares_min, 0, 1

@@ -2,7 +2,7 @@
 
 A name means the same in every group: `*_relative` is a share of a cost, price or capacity; `*_max` and `*_min` bound a count;
 `stop_gap_relative` is the cost over the bound at which an algorithm stops. What has no other source was chosen on the
-benchmark's cases (docs/reference/benchmarks.md); ADR numbers are those of docs/adr.
+benchmark's cases (docs/reference/benchmarks.md); docs/engineering/handbook/packing.md and target-packing.md have the reasons.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ArithmeticBoundSettings(msgspec.Struct, frozen=True):
 
 
 class WholeMachineBoundSettings(msgspec.Struct, frozen=True):
-    """The lower bound from whole machines (`whole_machine_bound`, ADR 264)."""
+    """The lower bound from whole machines (`whole_machine_bound`)."""
 
     # With more machines, their prices add up to nearly any cost.
     machines_max: int = 30
@@ -85,16 +85,16 @@ class WholeMachineBoundSettings(msgspec.Struct, frozen=True):
 class LargeZoneSettings(msgspec.Struct, frozen=True):
     """Zones of a plan that is split by zone, which share loads (`core.scheduling.optimization.repacker`)."""
 
-    # A zone with at least this many machines in the fluid program begins with the loads of other zones (ADR 218). With fewer
+    # A zone with at least this many machines in the fluid program begins with the loads of other zones. With fewer
     # machines, few loads are bought twice, and the same first columns lead every zone to the same dives.
     machines_min: int = 100
     # It fills fewer types, and rounds one pair of types: columns may have any type.
     column_pairs_max: int = 1_000
     pairs_rounded_max: int = 1
-    # It passes on the loads that are worth at least this share of their price at its dual prices (ADR 261).
+    # It passes on the loads that are worth at least this share of their price at its dual prices.
     value_for_price_min: float = 0.95
     # It generates columns until the program costs this much over the bound: what is saved beyond takes longer than all else of
-    # the plan (ADR 261).
+    # the plan.
     stop_gap_relative: float = 0.035
 
 
@@ -108,7 +108,7 @@ class GreedyPricingSettings(msgspec.Struct, frozen=True):
 
 
 class MasterProblemSettings(msgspec.Struct, frozen=True):
-    """The master problem of column generation (`column_generation.master_problem`, ADR 276)."""
+    """The master problem of column generation (`column_generation.master_problem`)."""
 
     # Whether the primal simplex continues from the last solution where only columns were added: it takes two fifths less
     # time. Only targets use it.
@@ -116,7 +116,7 @@ class MasterProblemSettings(msgspec.Struct, frozen=True):
 
 
 class LoadExchangeSettings(msgspec.Struct, frozen=True):
-    """Exchanges of single pods in the loads of greedy knapsacks (`column_generation.load_exchange`, ADR 275)."""
+    """Exchanges of single pods in the loads of greedy knapsacks (`column_generation.load_exchange`)."""
 
     # How many loads of a round of pricing are improved, those with the most value for their price; only targets improve any.
     loads: int = 0
@@ -125,7 +125,7 @@ class LoadExchangeSettings(msgspec.Struct, frozen=True):
 
 
 class KeptMachineSettings(msgspec.Struct, frozen=True):
-    """Dives after the first pack only the pods of some machines again (`column_generation.dive`, ADR 275)."""
+    """Dives after the first pack only the pods of some machines again (`column_generation.dive`)."""
 
     # Share of the machines that a dive keeps, those with the most value for their price, and the noise on this ratio; only
     # targets keep any.
@@ -136,7 +136,7 @@ class KeptMachineSettings(msgspec.Struct, frozen=True):
 
 
 class TargetSettings(msgspec.Struct, frozen=True):
-    """Which nodes of a fleet stay, and where the pods of the others go (`core.packing.target`, ADR 44)."""
+    """Which nodes of a fleet stay, and where the pods of the others go (`core.packing.target`)."""
 
     # Rounds in which types join that are cheaper than the dual prices imply: each round raises the bound.
     rounds_max: int = 6
@@ -160,11 +160,11 @@ class TargetSettings(msgspec.Struct, frozen=True):
     fullness_weight: float = 0.1
     # Added to a node's price per hour, nano-dollars, where nodes cover pods: otherwise cheap ones with one pod come first.
     cover_price: int = 20_000_000
-    # Column generation packs a target's new nodes if they hold at most this many pods on average (ADR 259).
+    # Column generation packs a target's new nodes if they hold at most this many pods on average.
     coarse_pods_per_machine_max: int = 100
-    # … and rounding is further than this above the bound: its nodes stay for long, and nobody waits for them (ADR 269).
+    # … and rounding is further than this above the bound: its nodes stay for long, and nobody waits for them.
     coarse_gap_relative: float = 0.004
-    # … with loads whose rest is filled, and dives that keep most machines, in fleets of at least so many nodes (ADR 275, 276).
+    # … with loads whose rest is filled, and dives that keep most machines, in fleets of at least so many nodes.
     improved_loads_nodes_min: int = 50
     master_problem: MasterProblemSettings = MasterProblemSettings(continues_primal=True)
     load_exchange: LoadExchangeSettings = LoadExchangeSettings(loads=12)
@@ -250,7 +250,7 @@ class FluidSettings(msgspec.Struct, frozen=True):
     types_expected: int = 40
     # Rounds in which types join. If very many types cost the same for their capacity, further rounds gain next to nothing.
     rounds_max: int = 12
-    # Cost over the proven bound at which no further types join (ADR 8: a hundred-thousandth; rounding cannot use more).
+    # Cost over the proven bound at which no further types join (a hundred-thousandth; rounding cannot use more).
     stop_gap_relative: float = 1e-5
 
 
@@ -272,15 +272,15 @@ class ActiveTypeSettings(msgspec.Struct, frozen=True):
 class LaunchFlexibilitySettings(msgspec.Struct, frozen=True):
     """Machines as small as the smallest of a bundle of like types (`relaxation.launch_flexibility`, `.preparation`)."""
 
-    # Types in a bundle: a launch should have at least fifteen alternatives (ADR 20).
+    # Types in a bundle: a launch should have at least fifteen alternatives.
     bundle_types: int = 16
-    # The highest price in a bundle, as a multiple of the price of the type that it is built around (ADR 20).
+    # The highest price in a bundle, as a multiple of the price of the type that it is built around.
     bundle_price_ratio_max: float = 1.45
     # The share by which the other types of a bundle may be smaller, in any resource.
     smaller_share_max: float = 0.1
-    # The most that bundles may cost in the fluid relaxation; beyond, types keep their own capacities (ADR 20).
+    # The most that bundles may cost in the fluid relaxation; beyond, types keep their own capacities.
     cost_relative_max: float = 0.01
-    # With fewer machines, or fewer pods on each, there are no bundles: rounding to them costs 1 to 4 % there (ADR 20).
+    # With fewer machines, or fewer pods on each, there are no bundles: rounding to them costs 1 to 4 % there.
     machines_min: int = 40
     pods_per_machine_min: int = 20
 
@@ -398,7 +398,7 @@ class ColumnGenerationSettings(msgspec.Struct, frozen=True):
     saving_relative_min: float = 3e-4
     # Cost of the master over the bound at which it ends.
     stop_gap_relative: float = 5e-4
-    # Share of the budget that it may use: a fractional solution is useless until it is rounded (ADR 19: three fifths).
+    # Share of the budget that it may use: a fractional solution is useless until it is rounded (three fifths).
     budget_share: float = 0.6
 
 
@@ -439,12 +439,12 @@ class StageSettings(msgspec.Struct, frozen=True):
 
     # Cost over bound at which rounding the fluid relaxation stops.
     stop_gap_relative: float = 1e-3
-    # Column generation runs if rounding is further than this above the bound, machines hold at most this many pods (ADR 19) …
+    # Column generation runs if rounding is further than this above the bound, machines hold at most this many pods …
     coarse_gap_relative: float = 0.02
     coarse_pods_per_machine_max: int = 30
     # … and there are at most this many items: with more, packing by value, which completes its dives, takes seconds.
     coarse_items_max: int = 600
-    # With more pairs of item and type, only the most promising types are used: ten times as many gain nothing (ADR 19).
+    # With more pairs of item and type, only the most promising types are used: ten times as many gain nothing.
     column_pairs_max: int = 3_000
     # Roundings that are tried even if time is over: they take hundredths of a second and bring most of the saving.
     roundings_sure: int = 4
@@ -475,7 +475,7 @@ class RepackSettings(msgspec.Struct, frozen=True):
     fixed_items_max: int = 300
     # Up to this many pairs of packing item and type, all zones are one problem; beyond, each zone is a separate problem.
     joint_pairs_max: int = 20_000
-    # Shares of the steps for a trial of each model of a drained fleet, and of the rest for a restart of the better (ADR 269).
+    # Shares of the steps for a trial of each model of a drained fleet, and of the rest for a restart of the better.
     way_trial_share: float = 0.05
     restart_share: float = 0.75
     # Rounds in which a subproblem is searched; each begins with the previous result and another seed.
@@ -491,7 +491,7 @@ class RepackSettings(msgspec.Struct, frozen=True):
     interdependent_per_machine_min: int = 2
     # The most that an even mix of items in every zone may cost over the best mix, which rounds worse: its zones have few items.
     even_zones_cost_relative_max: float = 2e-3
-    # In zones with equal types, an even mix is not priced if no zone's parts of resources differ by more than this (ADR 261).
+    # In zones with equal types, an even mix is not priced if no zone's parts of resources differ by more than this.
     even_zones_difference_max: float = 0.05
     # Corrections that give every zone the same mix of resources: one is exact unless it makes a share negative.
     zone_balance_rounds: int = 4
@@ -505,9 +505,9 @@ class RepackSettings(msgspec.Struct, frozen=True):
     exchanged_items_max: int = 400
     # The most machines that are tried at a larger size for an item that fits no free capacity.
     enlarged_machines_max: int = 60
-    # A claim keeps types up to this multiple of its cheapest type's price, as numerator and denominator (ADR 8) …
+    # A claim keeps types up to this multiple of its cheapest type's price, as numerator and denominator …
     claim_price_ratio_max: tuple[int, int] = (3, 2)
-    # … and at least this many types, even more expensive ones: with few types, a launch fails more often (ADR 8).
+    # … and at least this many types, even more expensive ones: with few types, a launch fails more often.
     claim_types_min: int = 30
 
 

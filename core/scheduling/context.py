@@ -292,8 +292,9 @@ class SchedulingContext:
         """Return the same context in which pods of these nodes stay in their shared domains, see `DomainPins`.
 
         A pod whose slot (pod → position of a node) is in another domain may leave its own: when the slot was chosen, its spread
-        had too many pods there, and commands that came first may have moved the others (docs/adr/0233). A pod whose place is on
-        a new node (pod → claim) must go to that node's domains (docs/adr/0252).
+        had too many pods there, and commands that came first may have moved the others (docs/engineering/handbook/topology.md).
+        A pod whose place is on a new node (pod → claim) must go to that node's domains
+        (docs/engineering/handbook/command-validation.md).
         """
         # Plans for waiting pods need none.
         from core.scheduling.topology.pins import DomainPins, launched_domains

@@ -136,7 +136,8 @@ class ExistingNode(msgspec.Struct, frozen=True, eq=False):
         free: The room after its pods and the DaemonSet pods that it has yet to get.
         is_leaving: Whether it is marked for deletion and offers no room.
         is_recently_changed: Whether pods arrived or left within `consolidateAfter`: consolidation moves no pods to it.
-        is_drained_later: Whether the stored target has yet to drain it: other nodes are tried first (docs/adr/0244).
+        is_drained_later: Whether the stored target has yet to drain it: other nodes are tried first
+            (docs/engineering/handbook/planning.md).
     """
 
     index: int

@@ -269,7 +269,8 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         Which is better depends on how many pods such rules keep apart; without such resources both are the same, and one trial
         of as many steps stands for both. The better one gets the rest of the steps. With most of them it begins from the
         scheduler's own new nodes again: pods that the trial put together may only use the types of their new node. With the
-        others it continues from the cheapest nodes found, which may have been split (ADR 269).
+        others it continues from the cheapest nodes found, which may have been split
+        (docs/engineering/handbook/target-packing.md).
         """
         if not self._solution.claims or budget.is_spent:
             return self.results
@@ -318,8 +319,9 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
 def _ways(settings: SearchSettings, nodes: int) -> tuple[SearchSettings, SearchSettings]:
     """Return the settings of both models for a fleet. All zones are packed together: separately, each one rounds up on its own.
 
-    Column generation packs machines with more pods than in a plan, thousands of pods on dozens of machines (docs/adr/0259), and
-    also where rounding comes nearer to the bound (docs/adr/0269), in larger fleets with better loads and dives (docs/adr/0275).
+    Column generation packs machines with more pods than in a plan, thousands of pods on dozens of machines, and also where
+    rounding comes nearer to the bound, in larger fleets with better loads and dives
+    (docs/engineering/handbook/target-packing.md).
     """
     whole, target = replace(settings.repack, joint_pairs_max=sys.maxsize), settings.target
     stages = replace(

@@ -504,9 +504,9 @@ class PendingGroup(msgspec.Struct, eq=False):
         is_displaced: Whether a target moves them: they are placed after the pods that wait in any case, and share no new node
             with those.
         avoids_drained_later: Whether they leave a node at any cost, so that they go to nodes which the stored target drains
-            later only if nothing else can hold them: they would move twice (docs/adr/0244).
+            later only if nothing else can hold them: they would move twice (docs/engineering/handbook/planning.md).
         is_released: Whether a target lets them leave a domain that has too many of them: they are placed once all pods that
-            keep their domains are counted there (docs/adr/0252).
+            keep their domains are counted there (docs/engineering/handbook/command-validation.md).
     """
 
     pod_group: PodGroup

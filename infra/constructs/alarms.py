@@ -33,7 +33,7 @@ DISPLAY_NAME_MAX: Final = 100
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 
 REFUSED_CALLS: Final = "refused-calls"
-"""The alarm of which each refused call is a contributor of its own (docs/adr/0242)."""
+"""The alarm of which each refused call is a contributor of its own (docs/engineering/handbook/alarms-and-events.md)."""
 
 MISSING_PERMISSIONS: Final = "missing-permissions"
 """The same for calls without which runs go on. It ends no update: the version before may lack the permission, too."""

@@ -26,7 +26,8 @@ TIMEOUT: Final = cdk.Duration.minutes(15)
 class FirstMarket(Construct):
     """Invokes the reader once its role is complete, at each deployment that changes it; a failure fails the deployment.
 
-    Not the toolkit's own trigger (docs/adr/0237): that tries once, and a scheduled run may have the reader's only execution.
+    Not the toolkit's own trigger (docs/engineering/handbook/deployment.md): that tries once, and a scheduled run may have the
+    reader's only execution.
     """
 
     def __init__(

@@ -1,4 +1,7 @@
-"""Brings a new version of each function into use step by step, and rolls it back if an alarm goes off (docs/adr/0126)."""
+"""Brings a new version of each function into use step by step, and rolls it back if an alarm goes off.
+
+See docs/engineering/handbook/deployment.md.
+"""
 
 from __future__ import annotations
 

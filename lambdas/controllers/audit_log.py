@@ -50,7 +50,8 @@ def object_of(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# Records ends of pods on nodes from the audit log: consolidateAfter counts from the last one (docs/adr/0085).
+# Records ends of pods on nodes from the audit log: consolidateAfter counts from the last one
+# (docs/engineering/handbook/runs.md).
 #
 # A pass compares the pods of a node with those of the previous pass, and mostly misses pods that arrive and leave in between,
 # such as those of a CronJob that takes forty seconds.

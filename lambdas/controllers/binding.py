@@ -188,7 +188,8 @@ and pods, and the missing pods rarely arrive within a second."""
 PODS_AT_MOST: Final = 10_000
 """Clusters with more pods have no turns: each turn lists all pods, which takes two seconds and some 50 MB.
 
-Rules among pods may depend on any of them, so in larger clusters pods are nominated instead (docs/adr/0050).
+Rules among pods may depend on any of them, so in larger clusters pods are nominated instead
+(docs/engineering/handbook/binding.md).
 """
 
 TURN_AT_MOST: Final = timedelta(seconds=20)

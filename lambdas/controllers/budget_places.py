@@ -22,7 +22,9 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class BudgetPlaces:
-    """The bounds of one reason for the counters of leaving claims (docs/adr/0026), from one observation.
+    """The bounds of one reason for the counters of leaving claims, from one observation.
+
+    See docs/engineering/handbook/draining.md.
 
     Args:
         view: The observation.

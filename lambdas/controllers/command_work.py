@@ -293,7 +293,10 @@ START_LEASE_FOR: Final = timedelta(seconds=30)
 
 
 class CommandStarter:
-    """Taints nodes, frees their share of the limits, and requests the replacements: in this order (docs/adr/0026)."""
+    """Taints nodes, frees their share of the limits, and requests the replacements: in this order.
+
+    See docs/engineering/handbook/draining.md.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Determines which run of `disrupt` may decide now, and when the next one starts (docs/adr/0128)."""
+"""Determines which run of `disrupt` may decide now, and when the next one starts (docs/engineering/handbook/runs.md)."""
 
 from __future__ import annotations
 

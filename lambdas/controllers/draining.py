@@ -150,7 +150,8 @@ class DrainEvents:
 # Remembers which workloads just lost pods by force, so that evictions do not count on a budget's status of before.
 #
 # The API server admits an eviction by the status of the pod's PodDisruptionBudget, and charges it there at once. A deletion by
-# force counts only when the disruption controller has seen it, usually within 0.1 seconds (docs/adr/0025).
+# force counts only when the disruption controller has seen it, usually within 0.1 seconds
+# (docs/engineering/handbook/draining.md).
 
 
 COUNTED_AFTER: Final = timedelta(seconds=1)

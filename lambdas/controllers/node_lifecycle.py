@@ -28,15 +28,15 @@ from lambdas.controllers.node_registration import ClaimSteps
 from lambdas.controllers.nodes import NodeStateReader
 from lambdas.controllers.run_requests import request_run
 
-# Ends all chains of checks of a claim except the longest (docs/adr/0109).
+# Ends all chains of checks of a claim except the longest (docs/engineering/handbook/scale.md).
 #
 # A message about a claim begins a chain: each check requests the next until the chain ends. All chains last equally long, so
 # the one that lasts longest began last.
 
 
 CLOCKS_APART: Final = timedelta(minutes=1)
-"""A stored chain that lasts longer than a new one by more than this is of a wrong clock (docs/adr/0226): all others would end
-for it, though it may go on nowhere."""
+"""A stored chain that lasts longer than a new one by more than this is of a wrong clock: all others would end for it, though
+it may go on nowhere (docs/engineering/handbook/state.md)."""
 
 
 class CheckChains:

@@ -227,7 +227,8 @@ class LostRows:
 SPACING: Final = timedelta(seconds=1)
 """The shortest time from the end of a plan to the next run that a message starts.
 
-Each launch that EC2 refuses wakes `provision`; without capacity, plans would follow each other without a pause (docs/adr/0202).
+Each launch that EC2 refuses wakes `provision`; without capacity, plans would follow each other without a pause
+(docs/engineering/handbook/runs.md).
 """
 
 

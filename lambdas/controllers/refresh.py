@@ -30,7 +30,8 @@ class CatalogueRefresh:
 
         Args:
             report: Receives counts of types and prices.
-            is_used: Whether instances of ours run, so that spot prices are read at every run (docs/adr/0209).
+            is_used: Whether instances of ours run, so that spot prices are read at every run
+                (docs/engineering/handbook/prices.md).
 
         Raises:
             PortError: If there is no earlier market, or it cannot be stored.

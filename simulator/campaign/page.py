@@ -13,7 +13,7 @@ from installation.array_threads import ARRAY_THREADS
 # The fault campaign: the real handlers run in seeded worlds with seeded faults, and judges check the results.
 
 
-os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the functions (ADR 194)
+os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the functions (docs/engineering/handbook/planning.md)
 
 
 def figures(found: Mapping[str, Any]) -> str:

@@ -197,7 +197,7 @@ class Writer(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, kw_only=True):
-    """A place in a NodePool's count of leaving nodes, taken by a claim (docs/adr/0026).
+    """A place in a NodePool's count of leaving nodes, taken by a claim (docs/engineering/handbook/draining.md).
 
     Attributes:
         since: When the function that took it started.
@@ -473,7 +473,8 @@ def time_is_up(ledger: Ledger, node: NodeFacts, pod: PodFacts, now: datetime) ->
     return now >= node.disrupted_at + grace - timedelta(seconds=pod.grace_seconds) - SKEW_MAX
 
 
-# Judges NodePool budgets: when a node takes its place among the leaving ones (docs/adr/0026), budgets must admit it.
+# Judges NodePool budgets: when a node takes its place among the leaving ones (docs/engineering/handbook/draining.md), budgets
+# must admit it.
 
 
 READ_BEFORE: Final = timedelta(seconds=2)

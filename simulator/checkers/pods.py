@@ -77,7 +77,8 @@ class DoNotDisruptJudge:
             self._report(f"{name} is marked do-not-disrupt and went for {node.disrupted_for}")
 
 
-# Judges a NodePool's eviction rate: how many pods consolidation and drift may move in any hour (docs/adr/0131).
+# Judges a NodePool's eviction rate: how many pods consolidation and drift may move in any hour
+# (docs/engineering/handbook/moves.md).
 #
 # A node counts with all its pods from the moment at which its first pod is evicted.
 

@@ -29,8 +29,8 @@ WRITTEN_BY: Final = "<!-- Written by `make docs`. Change the code, not this page
 PLAYED: Final = "played"
 _WHAT: Final = (
     "What each function may do, in AWS by its role and in the cluster by its ClusterRole, with every option on "
-    "([ADR 35](../adr/0035-a-role-and-a-group-for-each-function.md)). Resources have the names of the templates; `CLUSTER` "
-    "and `REGION` are yours."
+    "([a role and a group for each function](../engineering/handbook/permissions.md#a-role-and-a-group-for-each-function)). "
+    "Resources have the names of the templates; `CLUSTER` and `REGION` are yours."
 )
 _ASKED: Final = (
     "The last column holds it against the calls. `played`: the function asks for it in the simulated worlds of the suite, in "

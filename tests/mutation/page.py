@@ -67,9 +67,8 @@ def sections(steps: Sequence[Step], said: Sequence[Survivor]) -> Iterator[str]:
     if of_own:
         yield "## Faults that the tests at their module's path kill by themselves"
         yield (
-            f"{_sum(of_own)}: fewer than the tests of their area would, and other faults than those above (`--own`). Since "
-            f"[ADR 271](../adr/0271-whole-results-are-compared-with-texts.md), the tests of whole results are asked as well; "
-            "older commits have none."
+            f"{_sum(of_own)}: fewer than the tests of their area would, and other faults than those above (`--own`). The tests "
+            "of [whole results](handbook/tests-and-benchmarks.md#whole-results) are asked as well; older commits have none."
         )
         yield _scores(of_own)
     yield from _left_out([*of_area.items(), *of_own.items()])
@@ -153,7 +152,7 @@ def _survivors(of_area: Samples, title: str, said: Sequence[Survivor]) -> Iterat
 
 
 def _survivor(row: Mapping[str, Any], word: str) -> str:
-    """A survivor, what is said of it, and whether more tests might have noticed it (docs/adr/0274)."""
+    """A survivor, what is said of it, and whether more tests might have noticed it."""
     left = f" ({row['notAsked']} more tests run it, and take too long to be asked)" if row.get("notAsked") else ""
     return f"- `{row['file']}:{row['line']}`: {row['what']}{left}{f': {word}' if word else ''}"
 

@@ -1,6 +1,6 @@
 """Our catalogue and user data beside the provider's own code: each type under each AMI family in six configurations.
 
-A difference is a defect, or is listed here with its reason (ADR 192).
+A difference is a defect, or is listed here with its reason (docs/engineering/handbook/catalogue-and-api.md).
 """
 
 from __future__ import annotations

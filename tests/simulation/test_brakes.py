@@ -137,7 +137,7 @@ def test_expired_nodes_stay_while_new_ones_do_not_join(tmp_path: Path, acting: C
 
 
 THREE_CANARIES_FAILED = 200
-"""Minutes: a rollout that stopped is tried again after 30, 60 and 120 (ADR 49)."""
+"""Minutes: a rollout that stopped is tried again after 30, 60 and 120 (docs/engineering/handbook/drift.md)."""
 
 
 def test_drift_goes_on_when_a_half_open_breaker_sees_a_node_join(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_nodes_follow_their_changed_template_one_after_another(tmp_path: Path) -
 
 
 def test_a_pool_at_its_limits_replaces_its_drifted_nodes_without_a_gap(tmp_path: Path) -> None:
-    """What a node holds of the limits is free once it begins to go (ADR 26): its replacement has room while it still runs."""
+    """What a node holds of the limits is free once it begins to go: its replacement has room while it still runs."""
     pool = node_pool(disruption=ONE_AT_A_TIME, limits={"cpu": "48"})
     steps = [{"at": "8m", "apply": [labelled(pool, team="blue")]}]
     result = play(tmp_path, pool, deployment(3, cpu="12"), steps=steps, duration="50m")

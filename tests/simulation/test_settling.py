@@ -1,4 +1,4 @@
-"""How soon a cluster has settled after half of its pods went: nothing waits for the next minute (docs/adr/0128)."""
+"""How soon a cluster has settled after half of its pods went: nothing waits for the next minute."""
 
 from __future__ import annotations
 

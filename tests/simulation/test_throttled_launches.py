@@ -1,4 +1,4 @@
-"""While EC2 throttles or fails, requests become rare, and afterwards every pod gets its node (docs/adr/0243)."""
+"""While EC2 throttles or fails, requests become rare, and afterwards every pod gets its node."""
 
 from __future__ import annotations
 

@@ -96,7 +96,9 @@ def kept_by(stored: StoredTarget | None, fleet: TargetFleet) -> Bools:
 
 
 def awaited_until(held: Sequence[Candidate], disruption_pass: DisruptionPass) -> datetime | None:
-    """Return until when a target waits for these nodes; None if their budgets may stay closed (docs/adr/0260).
+    """Return until when a target waits for these nodes; None if their budgets may stay closed.
+
+    See docs/engineering/handbook/fleet-target.md.
 
     The drain of a node and the move of a workload may close a budget that selects one of their pods for `STARTED_WITHIN`. A
     node that drains for longer may do so for days.

@@ -67,8 +67,9 @@ def target_fleet(
     """Return the nodes that consolidation may remove, and the drifted nodes that go with them; None where there are none.
 
     A node that `stored` drains is among them although PodDisruptionBudgets hold it for now, mostly since pods of the last wave
-    are starting: it goes in a later wave (docs/adr/0260). Nodes that have drifted, expire soon or are empty take no pods even
-    if they may not go now: they go later. Nodes to which commands of this pass move pods stay, so that no pod moves twice.
+    are starting: it goes in a later wave (docs/engineering/handbook/fleet-target.md). Nodes that have drifted, expire soon or
+    are empty take no pods even if they may not go now: they go later. Nodes to which commands of this pass move pods stay, so
+    that no pod moves twice.
 
     With `besides`, (NodePool, reason) of the budgets for which the current target waits, nodes that would go for these and all
     nodes of a stored target are left as they are.
@@ -161,5 +162,5 @@ def _is_open(candidate: Candidate, reason: str, disruption_pass: DisruptionPass)
 
 
 def spot_is_gated(disruption_pass: DisruptionPass) -> bool:
-    """Whether spot is not allowed to replace spot (docs/adr/0045)."""
+    """Whether spot is not allowed to replace spot (docs/engineering/handbook/fleet-target.md)."""
     return not disruption_pass.snapshot.options.feature_gates.spot_to_spot_consolidation

@@ -213,7 +213,8 @@ class Realizations:
     ) -> tuple[Realization, DrainedFleet[SchedulingResults]]:
         """Return the best choice that lacks some of the spot nodes, the most expensive first.
 
-        The nodes that stayed after all may have room for the pods of nodes that the program kept (docs/adr/0236).
+        The nodes that stayed after all may have room for the pods of nodes that the program kept
+        (docs/engineering/handbook/fleet-target.md).
         """
         problem, failures = self._fleet.rows.problem, 0
         may_go = found.keeps & problem.is_spot & ~self._fleet.must_go

@@ -91,8 +91,9 @@ def _identities(groups: Sequence[ItemGroup]) -> list[tuple[_Identity, int]]:
 class SubproblemSearch:
     """The best packing of one subproblem so far.
 
-    A large zone begins with the loads that were found for others; its columns are searched once (ADR 218). If it has the same
-    machine types as the largest zone, it also takes over the prices of that zone's resources, and is not rounded (ADR 261).
+    A large zone begins with the loads that were found for others; its columns are searched once. If it has the same
+    machine types as the largest zone, it also takes over the prices of that zone's resources, and is not rounded
+    (docs/engineering/handbook/packing.md).
 
     Attributes:
         ready: The problem with its relaxation; None if it is not searched.

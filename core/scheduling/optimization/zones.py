@@ -106,7 +106,7 @@ class ZoneShares:
 
         If zones have equal prices, the program's solution is an extreme point with few groups per zone, and a zone with few
         groups is harder to fill. An even mix is therefore preferred if it costs nearly the same. If zones have equal types, and
-        it gives all zones nearly the same, it is taken without a linear program (ADR 261).
+        it gives all zones nearly the same, it is taken without a linear program (docs/engineering/handbook/packing.md).
         """
         joint = self._joint()
         if self._have_equal_types():

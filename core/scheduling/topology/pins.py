@@ -16,7 +16,7 @@ class DomainPins:
     """The pins of one snapshot: with them, counts per domain do not depend on which nodes have gone, or in which order.
 
     A pod is not pinned to a domain where its own spread has too many pods, as after a scale-in: it could not return there
-    (docs/adr/0233).
+    (docs/engineering/handbook/topology.md).
     """
 
     def __init__(self, topology: Topology) -> None:

@@ -87,7 +87,10 @@ class Statuses(Sweep):
 
 
 class UnusedInstanceProfiles(Sweep):
-    """Karpenter deletes a profile with its EC2NodeClass, under a finalizer; our classes have none (docs/adr/0199)."""
+    """Karpenter deletes a profile with its EC2NodeClass, under a finalizer; our classes have none.
+
+    See docs/engineering/handbook/operations.md.
+    """
 
     name = "instanceProfiles"
     every = timedelta(hours=12)

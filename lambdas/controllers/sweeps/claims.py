@@ -45,7 +45,9 @@ class BlockedDrains(Sweep):
 
 
 class Expiry(Sweep):
-    """Terminates expired claims: within budgets, or regardless of them in NodePools that request it (docs/adr/0048).
+    """Terminates expired claims: within budgets, or regardless of them in NodePools that request it.
+
+    See docs/engineering/handbook/expiry-and-repair.md.
 
     Either way replacements come first.
     """

@@ -159,7 +159,9 @@ Karpenter waits two minutes, then forces the pods off.
 
 
 class ImpairedInstances(Sweep):
-    """Replaces impaired instances like node repair: within the NodePools' budgets and the pods' rules (docs/adr/0034).
+    """Replaces impaired instances like node repair: within the NodePools' budgets and the pods' rules.
+
+    See docs/engineering/handbook/expiry-and-repair.md.
 
     Pods are evicted normally, since many failed checks are false alarms.
     """
@@ -337,7 +339,8 @@ class LostInstances(Sweep):
     """Terminates a claim once its node is not Ready either (Karpenter checks both) and EC2 does not find the instance by id.
 
     A list may be incomplete; if a zone is disconnected, no node in it is Ready. Only a share of the claims is therefore removed
-    in a round (docs/adr/0024): a real end is also reported by EC2's events and the Node object, which do not wait.
+    in a round (docs/engineering/handbook/state.md): a real end is also reported by EC2's events and the Node object, which do
+    not wait.
     """
 
     name = "lostInstances"

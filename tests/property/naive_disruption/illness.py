@@ -1,4 +1,4 @@
-"""Nodes that have been unhealthy for long enough to be replaced (docs/adr/0034)."""
+"""Nodes that have been unhealthy for long enough to be replaced (docs/engineering/handbook/expiry-and-repair.md)."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def _expected(worlds: Sequence[Snapshot], plan: DisruptionPlan) -> set[str]:
 
 
 def expiry_violations(snapshot: Snapshot, named: tuple[str, ...]) -> list[str]:
-    """Faults in the claims reported as expired: none is late, or more than a day or a tenth of its life early (ADR 34)."""
+    """Faults in the claims reported as expired: none is late, or more than a day or a tenth of its life early."""
     found = [
         f"expiry: {name} is named twice or unknown"
         for name in named

@@ -387,7 +387,7 @@ def test_the_help_loads_nothing_that_answers(arguments: tuple[str, ...]) -> None
 
 
 def test_a_second_plan_reads_objects_without_their_models(tmp_path: Path) -> None:
-    """What is loaded takes most of the time in which a small plan is printed (ADR 184)."""
+    """What is loaded takes most of the time in which a small plan is printed (docs/engineering/handbook/command-line.md)."""
     _loaded((*PLAN, "--time-budget", "0"), tmp_path)
     loaded = _loaded((*PLAN, "--time-budget", "0"), tmp_path)
     assert not loaded & {*SCHEMAS, *AWS}
@@ -413,7 +413,7 @@ def test_a_plan_takes_one_thread() -> None:
 
 
 def test_a_plan_loads_no_other_dataclasses() -> None:
-    """A dataclass compiles its methods whenever it is loaded (ADR 217)."""
+    """A dataclass compiles its methods whenever it is loaded (docs/engineering/handbook/pure-core.md)."""
     answer = subprocess.run(  # noqa: S603 - the program and its arguments are ours
         [sys.executable, "-c", DATACLASSES, *PLAN], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -83,23 +83,103 @@ def test_links_resolve(page: Path) -> None:
     assert not [target for target in inside if not (page.parent / target).exists()]
 
 
-def test_decisions_have_unique_numbers() -> None:
-    """Two decisions with one number cannot be cited."""
-    files = sorted((ROOT / "docs" / "adr").glob("*.md"))
-    assert len({file.name[:4] for file in files}) == len(files)
-    for file in files:
-        title = file.read_text(encoding="utf-8").splitlines()[0]
-        assert title.startswith(f"# {int(file.name[:4])}. "), file.name
+HANDBOOK = ROOT / "docs" / "engineering" / "handbook"
+INDEX = HANDBOOK / "index.md"
+CHAPTERS = sorted(set(HANDBOOK.glob("*.md")) - {INDEX})
+CHAPTER_LINES_MAX = 250
+
+OLD_NUMBERS = 201
+"""Decisions that had a number, between 1 and 284, when the handbook was written."""
 
 
-def test_a_line_of_a_decision_has_one_sentence() -> None:
-    """A changed sentence is a changed line, so the history of a decision shows what was changed."""
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as the site and GitHub make them, and those that it names itself."""
+    text = page.read_text(encoding="utf-8")
+    outside_of_code = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", outside_of_code, re.MULTILINE)
+    slugs = {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)"', text))
+
+
+def sections(page: Path) -> dict[str, str]:
+    """Anchor of each section of a chapter → its text."""
+    parts = re.split(r"^## (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    slugs = [re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in parts[::2]]
+    assert len(set(slugs)) == len(slugs), page.name
+    return dict(zip(slugs, parts[1::2], strict=True))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_anchors_resolve(page: Path) -> None:
+    """A link to a section that was renamed leads to the top of a long page."""
+    links = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    inside = [(page.parent / target if target else page, anchor) for target, anchor in links if "://" not in target]
+    assert not [
+        f"{target.name}#{anchor}"
+        for target, anchor in inside
+        if target.suffix == ".md" and target.exists() and anchor not in anchors(target)
+    ]
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda page: page.stem)
+def test_each_section_of_the_handbook_says_why_and_what_was_rejected(chapter: Path) -> None:
+    """A rule without its reason is kept for ever, or dropped by whoever is in its way."""
+    assert sections(chapter)
+    lacks = [
+        f"{anchor}: {part}"
+        for anchor, text in sections(chapter).items()
+        for part in ("**Why.**", "**Rejected.**")
+        if not re.search(rf"^{re.escape(part)}\n\S", text, re.MULTILINE)
+    ]
+    assert lacks == []
+    assert len(chapter.read_text(encoding="utf-8").splitlines()) <= CHAPTER_LINES_MAX
+
+
+def test_the_index_has_a_question_for_each_section() -> None:
+    """Readers come with a question, not with the name of a chapter."""
+    text = INDEX.read_text(encoding="utf-8").partition("## Old numbers")[0]
+    answered = set(re.findall(r"^- .+\? → \[[^\]]+\]\(([\w-]+\.md#[\w-]+)\)$", text, re.MULTILINE))
+    assert answered == {f"{chapter.name}#{anchor}" for chapter in CHAPTERS for anchor in sections(chapter)}
+    assert text.count("\n- ") == len(re.findall(r"^- .+\? → \[[^\]]+\]\(", text, re.MULTILINE))
+
+
+def test_each_old_number_leads_to_one_section() -> None:
+    """Commit messages of before cite decisions by number."""
+    text = INDEX.read_text(encoding="utf-8").partition("## Old numbers")[2]
+    leads = [int(number) for number in re.findall(r"\[(\d+)\]\([\w-]+\.md#[\w-]+\)", text)]
+    gone = [int(number) for number in re.findall(r"\d+", text.partition("No longer in force")[2])]
+    assert leads == sorted(set(leads))
+    assert gone == sorted(set(gone) - set(leads))
+    assert len(leads) + len(gone) == OLD_NUMBERS
+
+
+def test_the_site_lists_each_chapter() -> None:
+    """A chapter that the navigation lacks is found by nobody."""
+    listed = re.findall(r"engineering/handbook/([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(page.name for page in HANDBOOK.glob("*.md"))
+
+
+def test_citations_in_the_code_name_chapters() -> None:
+    """A comment that cites a chapter which is gone explains nothing."""
+    folders = ("core", "installation", "adapters", "lambdas", "simulator", "cli", "infra", "benchmarks", "tests")
+    cited = [
+        (path, name)
+        for folder in folders
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for name in re.findall(r"docs/engineering/handbook/([\w-]+\.md)", path.read_text(encoding="utf-8"))
+    ]
+    assert cited
+    assert not [f"{path.relative_to(ROOT)}: {name}" for path, name in cited if not (HANDBOOK / name).exists()]
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda page: page.stem)
+def test_a_line_of_the_handbook_has_one_sentence(chapter: Path) -> None:
+    """A changed sentence is a changed line, so the history of a section shows what was changed."""
     found = []
-    for file in sorted((ROOT / "docs" / "adr").glob("*.md")):
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-            prose = re.sub(r"`[^`]*`|\([^()]*\)", "x", "" if line.startswith(("|", "#")) else line)
-            if re.search(r"\w\w[^\w\s]?[.?!]\*{0,2} [\w*\[]", prose):
-                found.append(f"{file.name}:{number}")
+    for number, line in enumerate(chapter.read_text(encoding="utf-8").splitlines(), 1):
+        prose = re.sub(r"`[^`]*`|\([^()]*\)", "x", "" if line.startswith(("|", "#")) else line)
+        if re.search(r"\w\w[^\w\s]?[.?!]\*{0,2} [\w*\[]", prose):
+            found.append(number)
     assert found == []
 
 

@@ -82,7 +82,7 @@ def test_a_search_that_is_done_is_not_continued_by_beam_search() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_dive_that_is_near_enough_generates_no_columns_and_is_the_last(seed: int) -> None:
-    """Most of a large zone's time would go into columns for the remaining pods of every dive (ADR 261)."""
+    """Most of a large zone's time would go into columns for the remaining pods of every dive."""
     problem = with_large_pods(seed)
     bound = relax(problem, SETTINGS).lower_bound
 

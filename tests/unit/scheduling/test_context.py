@@ -121,7 +121,7 @@ def test_pods_of_a_node_that_leaves_move_and_its_room_is_gone() -> None:
 def test_pods_that_may_not_be_evicted_move_only_where_ec2_takes_the_instance(
     ends_at: datetime | None, moving: list[str]
 ) -> None:
-    """Otherwise, they end with the instance, and nodes for their successors are launched only then (ADR 265)."""
+    """Otherwise, they end with the instance, and nodes for their successors are launched only then."""
     claim, node = a_node_of(LARGE, "old")
     claim = msgspec.structs.replace(claim, deleted_at=NOW - timedelta(minutes=1), ends_at=ends_at)
     budget = PodDisruptionBudget(

@@ -1,7 +1,7 @@
 """A new constraint is one class and one entry, and the planner keeps it everywhere.
 
 The one defined here limits the pods of one owner per node, by an annotation. It is not part of the product:
-kube-scheduler does not know it and would bind the pods together, see docs/adr/0036-constraint-seam.md.
+kube-scheduler does not know it and would bind the pods together, see docs/engineering/handbook/constraints.md.
 """
 
 from __future__ import annotations
