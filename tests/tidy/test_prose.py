@@ -26,7 +26,6 @@ PENDING: frozenset[str] = frozenset(
         "docs/how-to/empty-a-node.md",
         "docs/how-to/gitops-and-ci.md",
         "docs/how-to/gpu-and-static-pools.md",
-        "docs/how-to/install.md",
         "docs/how-to/migrate-from-karpenter.md",
         "docs/how-to/price-terms.md",
         "docs/how-to/private-cluster.md",
@@ -39,8 +38,6 @@ PENDING: frozenset[str] = frozenset(
         "docs/how-to/try-it-on-your-manifests.md",
         "docs/how-to/upgrade.md",
         "docs/how-to/use-reservations.md",
-        "docs/tutorials/first-cluster.md",
-        "docs/tutorials/first-decision.md",
     )
 )
 """Pages that have not been rewritten yet. None may be added."""
