@@ -146,7 +146,7 @@ def _plainer(text: str) -> Iterator[str]:
 
 
 def _blocks(page: str) -> Iterator[str]:
-    """Yield paragraphs, items of lists, headings and cells of tables, each on one line."""
+    """Yield paragraphs, items of lists, headings, and what semicolons part in cells of tables, each on one line."""
     text = re.sub(r"^( *)```.*?^\1```", "", page, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"<!-- Figures:.*?<!-- End of the figures. -->", "", text, flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
@@ -161,7 +161,7 @@ def _blocks(page: str) -> Iterator[str]:
         if line.startswith(" " * 4) or not line.strip():
             continue
         if line.lstrip().startswith("|"):
-            yield from (_plain(cell) for cell in re.split(r"(?<!\\)\|", line) if re.search(r"\w", cell))
+            yield from (_plain(cell) for cell in re.split(r"(?<!\\)\||; ", line) if re.search(r"\w", cell))
         else:
             held.append(_BLOCK.sub("", line.lstrip("# ")).strip())
 
