@@ -158,7 +158,7 @@ def _blocks(page: str) -> Iterator[str]:
         if starts and held:
             yield _plain(" ".join(held))
             held = []
-        if line.startswith(" " * 4) or not line.strip():
+        if not line.strip() or (line.startswith(" " * 4) and not _BLOCK.match(line)):
             continue
         if line.lstrip().startswith("|"):
             yield from (_plain(cell) for cell in re.split(r"(?<!\\)\||; ", line) if re.search(r"\w", cell))

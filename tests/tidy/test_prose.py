@@ -20,18 +20,12 @@ PENDING: frozenset[str] = frozenset(
         "docs/how-to/alarms.md",
         "docs/how-to/approve.md",
         "docs/how-to/ask-the-ledger.md",
-        "docs/how-to/deploy.md",
         "docs/how-to/empty-a-node.md",
         "docs/how-to/gpu-and-static-pools.md",
-        "docs/how-to/migrate-from-karpenter.md",
         "docs/how-to/price-terms.md",
-        "docs/how-to/private-cluster.md",
-        "docs/how-to/remove.md",
         "docs/how-to/see-a-cluster.md",
-        "docs/how-to/several-clusters.md",
         "docs/how-to/steer-a-node-pool.md",
         "docs/how-to/stop-it.md",
-        "docs/how-to/upgrade.md",
         "docs/how-to/use-reservations.md",
     )
 )
