@@ -21,12 +21,8 @@ PENDING: frozenset[str] = frozenset(
         "docs/how-to/approve.md",
         "docs/how-to/ask-the-ledger.md",
         "docs/how-to/empty-a-node.md",
-        "docs/how-to/gpu-and-static-pools.md",
-        "docs/how-to/price-terms.md",
         "docs/how-to/see-a-cluster.md",
-        "docs/how-to/steer-a-node-pool.md",
         "docs/how-to/stop-it.md",
-        "docs/how-to/use-reservations.md",
     )
 )
 """Pages that have not been rewritten yet. None may be added."""
