@@ -17,12 +17,6 @@ PENDING: frozenset[str] = frozenset(
         "docs/explanation/how-a-price-is-made.md",
         "docs/explanation/threat-model.md",
         "docs/explanation/vs-karpenter.md",
-        "docs/how-to/alarms.md",
-        "docs/how-to/approve.md",
-        "docs/how-to/ask-the-ledger.md",
-        "docs/how-to/empty-a-node.md",
-        "docs/how-to/see-a-cluster.md",
-        "docs/how-to/stop-it.md",
     )
 )
 """Pages that have not been rewritten yet. None may be added."""
