@@ -151,14 +151,18 @@ def _blocks(page: str) -> Iterator[str]:
     text = re.sub(r"<!-- Figures:.*?<!-- End of the figures. -->", "", text, flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     held: list[str] = []
+    is_in_list = False
     for line in [*text.splitlines(), ""]:
-        starts = (
-            not line.strip() or line.startswith(("#", " " * 4)) or line.lstrip().startswith("|") or _BLOCK.match(line)
-        )
-        if starts and held:
+        indent = len(line) - len(line.lstrip())
+        begins_item = _BLOCK.match(line) is not None
+        is_in_list = begins_item or (is_in_list and (indent > 0 or not line.strip()))
+        is_code = indent >= (8 if is_in_list else 4) and not begins_item
+        if held and (
+            not line.strip() or line.startswith("#") or is_code or line.lstrip().startswith("|") or begins_item
+        ):
             yield _plain(" ".join(held))
             held = []
-        if not line.strip() or (line.startswith(" " * 4) and not _BLOCK.match(line)):
+        if is_code or not line.strip():
             continue
         if line.lstrip().startswith("|"):
             yield from (_plain(cell) for cell in re.split(r"(?<!\\)\||; ", line) if re.search(r"\w", cell))

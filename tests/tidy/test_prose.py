@@ -8,13 +8,8 @@ import pytest
 
 from tests import prose
 
-PENDING: frozenset[str] = frozenset()
-"""Pages that have not been rewritten yet. None may be added."""
 
-PAGES = [path for path in prose.pages() if str(path.relative_to(prose.ROOT)) not in PENDING]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(prose.ROOT)))
+@pytest.mark.parametrize("page", prose.pages(), ids=lambda page: str(page.relative_to(prose.ROOT)))
 def test_a_page_keeps_within_the_bounds(page: Path) -> None:
     """A reader on call reads each sentence once."""
     assert prose.complaints(prose.shape(page.read_text(encoding="utf-8"))) == []
