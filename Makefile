@@ -146,6 +146,11 @@ fix: setup ## Fix what a machine can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+.PHONY: prose
+AGAINST ?=
+prose: setup ## How the user documents read: words a sentence, clauses, a word list; AGAINST=main shows both sides; fails outside of the bounds
+	$(BIN)/python -m tests.prose $(if $(AGAINST),--against $(AGAINST))
+
 FIGURES ?=
 BENCH ?=
 DISRUPTION ?=
