@@ -32,13 +32,13 @@ development = pins("requirements-dev.txt")
 packages = find_packages(include=[pattern for name in SHIPPED for pattern in (name, f"{name}.*")])
 
 setup(
-    packages=["fleetwright", *(f"fleetwright.app.{name}" for name in packages)],
-    package_dir={f"fleetwright.app.{name}": name for name in SHIPPED},
+    packages=["fleetwright", *(f"fleetwright_eks.app.{name}" for name in packages)],
+    package_dir={f"fleetwright_eks.app.{name}": name for name in SHIPPED},
     package_data={
-        "fleetwright.app.core": ["py.typed"],
-        "fleetwright.app.adapters": ["*.tsv"],
-        "fleetwright.app.simulator": ["data/*"],
-        "fleetwright.app.cli": ["assets/*", "assets/vendor/*"],
+        "fleetwright_eks.app.core": ["py.typed"],
+        "fleetwright_eks.app.adapters": ["*.tsv"],
+        "fleetwright_eks.app.simulator": ["data/*"],
+        "fleetwright_eks.app.cli": ["assets/*", "assets/vendor/*"],
     },
     install_requires=[line for name, line in needed.items() if name not in FUNCTIONS_ONLY],
     extras_require={

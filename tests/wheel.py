@@ -32,8 +32,8 @@ def main(target: Path) -> int:
         for name in zipfile.ZipFile(wheel).namelist()
         if ".dist-info" not in name and ".data" not in name
     }
-    if top != {"fleetwright"}:
-        print(f"{wheel.name} adds {sorted(top)}, not fleetwright alone")  # noqa: T201
+    if top != {"fleetwright_eks"}:
+        print(f"{wheel.name} adds {sorted(top)}, not fleetwright_eks alone")  # noqa: T201
         return 1
     clean = _environment(target / "clean")
     _run(target, clean, "-m", "pip", "install", "--quiet", str(wheel))
@@ -50,7 +50,7 @@ def main(target: Path) -> int:
     ):
         _run(target, program, *arguments)
     refused = subprocess.run([program, "simulate", "scenario.yaml"], cwd=target, capture_output=True, text=True)  # noqa: S603, PLW1510
-    if refused.returncode != 2 or "fleetwright[simulate]" not in refused.stderr:
+    if refused.returncode != 2 or "fleetwright-eks[simulate]" not in refused.stderr:
         print(f"without its extra, simulate said: {refused.stderr}")  # noqa: T201
         return 1
     _run(target, clean, "-m", "pip", "install", "--quiet", f"{wheel}[simulate]")

@@ -195,7 +195,7 @@ def test_a_missing_library_is_named_with_the_extra_that_installs_it(
 
     monkeypatch.setattr(plan, "run", without)
     assert program.main(["plan", "-f", "x"]) == 2
-    assert "pip install 'fleetwright[simulate]'" in capsys.readouterr().err
+    assert "pip install 'fleetwright-eks[simulate]'" in capsys.readouterr().err
 
 
 def test_an_input_that_is_nested_too_deeply_is_the_inputs_fault(
@@ -281,7 +281,7 @@ def test_a_library_that_ends_the_program_ends_it_with_its_code(
         (
             ModuleNotFoundError("No module named 'boto3'", name="boto3"),
             2,
-            "fleetwright: this command needs boto3: pip install 'fleetwright[simulate]'\n",
+            "fleetwright: this command needs boto3: pip install 'fleetwright-eks[simulate]'\n",
         ),
     ],
 )

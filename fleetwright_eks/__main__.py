@@ -1,4 +1,4 @@
-"""`python -m fleetwright` and the console script: finds the program's folders and starts the command line."""
+"""`python -m fleetwright_eks` and the console script: finds the program's folders and starts the command line."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""The one top-level package of the wheel: the repository's folders lie under `fleetwright/app` and collide with nothing."""
