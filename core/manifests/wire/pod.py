@@ -189,7 +189,7 @@ class ContainerStatus(Wire):
 
 
 class PodStatus(Wire):
-    """`status` of a pod."""
+    """`status` of a pod; `allocated_resources` and `resources` are those of the pod as a whole."""
 
     phase: str = "Pending"
     conditions: tuple[WireCondition, ...] = ()
@@ -197,6 +197,8 @@ class PodStatus(Wire):
     start_time: Timestamp | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: Quantities | None = None
+    resources: Resources | None = None
     resize: str = ""
 
     def condition(self, type_: str) -> WireCondition | None:
@@ -261,6 +263,8 @@ def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
     status.conditions = shared(kept)
     status.container_statuses = _stating_resources(status.container_statuses)
     status.init_container_statuses = _stating_resources(status.init_container_statuses)
+    if status.resources is not None or status.allocated_resources is not None:
+        status.resources, status.allocated_resources = shared(status.resources), shared(status.allocated_resources)
     status.phase = intern(status.phase)
     return status
 

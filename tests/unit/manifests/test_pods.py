@@ -110,6 +110,48 @@ def test_resizing_in_place_counts_the_larger_size(reason: str, expected: int) ->
     assert requests(status, containers=[a_container("4")])["cpu"] == expected
 
 
+def test_three_sums_of_a_resized_pod_are_compared() -> None:
+    """kube-scheduler 1.37 does not add up the largest size of each container: what one gives back, the other takes."""
+    status = {
+        "containerStatuses": [
+            {"name": "c", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "3"}}},
+            {"name": "d", "allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "1"}}},
+        ]
+    }
+    assert requests(status, containers=[a_container("1"), a_container("3", name="d")])["cpu"] == 4000
+
+
+@pytest.mark.parametrize("is_init", [False, True], ids=["container", "init container"])
+def test_granted_resources_count_before_the_container_has_them(is_init: bool) -> None:
+    """The kubelet reports them apart, and for plain init containers, too."""
+    statuses = [{"name": "c", "allocatedResources": {"cpu": "3"}}]
+    if is_init:
+        init = {"containers": [a_container("1", name="d")], "initContainers": [a_container("1")]}
+        assert requests({"initContainerStatuses": statuses}, **init)["cpu"] == 3000
+    else:
+        assert requests({"containerStatuses": statuses}, containers=[a_container("1")])["cpu"] == 3000
+
+
+@pytest.mark.parametrize(("asked", "granted", "has"), [("1", "1", "3"), ("1", "3", "1"), ("3", "1", "1")])
+def test_the_pods_own_resources_count_at_their_largest(asked: str, granted: str, has: str) -> None:
+    """A pod that shrinks as a whole keeps its room until the kubelet has taken it back (Kubernetes 1.36)."""
+    status = {"allocatedResources": {"cpu": granted}, "resources": {"requests": {"cpu": has}}}
+    spec = {"containers": [a_container("500m", "1Gi")], "resources": {"requests": {"cpu": asked}}}
+    assert requests(status, **spec) == {"cpu": 3000, "memory": GIB, "pods": 1}
+    infeasible = status | {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
+    assert requests(infeasible, **spec)["cpu"] == (1000 if asked == "3" else 3000)
+
+
+def test_the_pods_status_counts_for_containers_without_pod_level_requests() -> None:
+    """The kubelet reports sums for every pod; these replace those of the containers' statuses."""
+    status = {
+        "allocatedResources": {"cpu": "2"},
+        "resources": {"requests": {"cpu": "1"}},
+        "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "7"}}],
+    }
+    assert requests(status, containers=[a_container("1")])["cpu"] == 2000
+
+
 def test_a_negative_quantity_names_its_field() -> None:
     """A user cannot correct a field that is not named."""
     with pytest.raises(InvalidInputError) as caught:
@@ -133,6 +175,9 @@ def test_one_container_with_a_status_is_enough_to_ask_for_the_others() -> None:
     for statuses, states in (
         ({"containerStatuses": [{"name": "d"}, known]}, True),
         ({"containerStatuses": [{"name": "d"}], "initContainerStatuses": [known]}, True),
+        ({"containerStatuses": [{"name": "d", "allocatedResources": {"cpu": "1"}}]}, True),
+        ({"allocatedResources": {"cpu": "1"}}, True),
+        ({"resources": {"requests": {"cpu": "1"}}}, True),
         ({"containerStatuses": [{"name": "d"}]}, False),
         ({}, False),
     ):
@@ -353,6 +398,25 @@ def test_host_ports_of_regular_containers_count() -> None:
     bound = [{"containerPort": 53, "hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}]
     pod = translated(containers=[{"ports": ports}, {"ports": bound}], initContainers=[{"ports": [{"hostPort": 9}]}])
     assert pod.spec.host_ports == (HostPort(53, "UDP", "10.0.0.1"), HostPort(8080))
+
+
+@pytest.mark.parametrize("host_network", [False, True])
+def test_a_sidecar_holds_its_host_ports_as_long_as_the_pod_runs(host_network: bool) -> None:
+    """Two pods of a service mesh with one host port in the sidecar never share a node (kube-scheduler, GetHostPorts)."""
+    port = {"containerPort": 80} if host_network else {"hostPort": 80}
+    init = [{"restartPolicy": "Always", "ports": [port]}, {"ports": [{"containerPort": 81, "hostPort": 81}]}]
+    assert translated(hostNetwork=host_network, initContainers=init).spec.host_ports == (HostPort(80),)
+
+
+def test_two_colons_are_an_address_like_any_other() -> None:
+    """kube-scheduler lets the pods share a node: for it, only 0.0.0.0 stands for all addresses."""
+    any_address, colons = (
+        translated(containers=[{"ports": [{"hostPort": 80, "hostIP": ip}]}]).spec.host_ports[0] for ip in ("", "::")
+    )
+    other = HostPort(80, host_ip="10.0.0.1")
+    assert not colons.conflicts(other)
+    assert colons.conflicts(colons)
+    assert colons.conflicts(any_address)
 
 
 def test_with_host_network_every_port_is_a_host_port() -> None:
