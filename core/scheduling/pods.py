@@ -399,7 +399,7 @@ class PodSignature(msgspec.Struct, eq=False):
         repelled_by: Numbers of the inverse groups among `selected_by`.
         avoids: Numbers of the inverse groups that these pods own.
         bound: Node position → how many of them count there already.
-        ending: Node position → how many more of them terminate there; these count only for pods that they avoid.
+        ending: Node position → how many more of them terminate there; spreads do not count these.
     """
 
     index: int
@@ -433,13 +433,19 @@ class PodSignature(msgspec.Struct, eq=False):
 
 
 class TopologyRule(msgspec.Struct, frozen=True, eq=False):
-    """One topology group that a pod has to obey; `selects_self` if the rule also selects the pod itself."""
+    """One topology group that a pod has to obey; `selects_self` if the rule also selects the pod itself.
+
+    Attributes:
+        together: The groups of all terms of a required affinity with several: a pod is the first of its kind only if all of
+            them are empty.
+    """
 
     group: TopologyGroupId
     kind: str
     key: str
     is_hostname: bool
     selects_self: bool
+    together: tuple[TopologyGroupId, ...] = ()
 
 
 class RelaxationStep(msgspec.Struct, eq=False):

@@ -210,9 +210,12 @@ class DomainCounts:
         return self.barred_claims(rule) < 0  # the complement of a finite set contains every later claim
 
     def is_first(self, rule: TopologyRule) -> bool:
-        """Whether no pod counts for an affinity yet."""
-        hostnames = self._hostnames.get(rule.group)
-        return not any(self.of(rule.group).values()) and not (hostnames and hostnames.total)
+        """Whether no pod counts for an affinity yet, along none of its keys."""
+        return all(self._is_empty(group) for group in rule.together or (rule.group,))
+
+    def _is_empty(self, group: TopologyGroupId) -> bool:
+        hostnames = self._hostnames.get(group)
+        return not any(self.of(group).values()) and not (hostnames and hostnames.total)
 
     def record_on_node(self, signature: PodSignature, position: int) -> None:
         """Count a pod that the plan puts on an existing node."""

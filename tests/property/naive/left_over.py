@@ -128,7 +128,7 @@ def _welcomes(snapshot: Snapshot, places: list[Place], pod: Pod, there: Place, i
             view.starts_at_zero = view.spread.topology_key == labels.HOSTNAME
         if most.refuses(there.domain(most.spread.topology_key), rules.located, fewest):
             return False
-    return not rules.lacks_company(rules.terms(pod, pod.spec.affinity), there, rules.located)
+    return not rules.lacks_company(rules.affinity(pod), there, rules.located)
 
 
 def _possible_domains(snapshot: Snapshot, pod: Pod, spread: TopologySpread) -> set[str]:

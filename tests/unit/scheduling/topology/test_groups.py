@@ -46,7 +46,7 @@ from core.scheduling.topology.groups import (
 )
 from core.scheduling.topology.groups import SPREAD as NEW_NODE_MEMBERSHIP_SPREAD
 from core.scheduling.topology.groups import SPREAD as TOPOLOGY_SPREAD
-from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_type
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import claim_of, context_of, group_of, places, plan_of, reasons_of, zones
 
 # Which domains exist and which could be created.
@@ -560,14 +560,55 @@ def test_a_pod_of_the_group_elsewhere_forbids_a_new_start() -> None:
     assert reasons_of(plan) == {"p0": PodReason.POD_AFFINITY}
 
 
-def test_each_affinity_term_may_be_met_by_another_pod() -> None:
-    """In the API's words, the nodes of each term are intersected: each of two services meets one term."""
-    terms = tuple(PodAffinityTerm(labels.ZONE, a_selector(app=app)) for app in ("web", "db"))
-    node, seeker = a_node("n", ZONES[0], pods="9"), a_pod("seeker", cpu="100m", affinity=terms)
-    both = (running("w", "n"), running("d", "n", app="db"))
-    assert places(plan_of(types=(TYPE,), nodes=(node,), pods=(*both, seeker))) == {"seeker": "n"}
-    half = plan_of(types=(TYPE,), nodes=(node,), pods=(both[0], seeker))
-    assert reasons_of(half) == {"seeker": PodReason.POD_AFFINITY}
+TWO_TERMS = (
+    PodAffinityTerm(labels.ZONE, WEB),
+    PodAffinityTerm(labels.HOSTNAME, a_selector(tier="gold")),
+)
+
+
+def test_one_pod_must_meet_all_affinity_terms() -> None:
+    """kube-scheduler counts only pods that all terms select, for each of their keys."""
+    node, seeker = a_node("n", ZONES[0], pods="9"), a_pod("seeker", cpu="100m", affinity=TWO_TERMS)
+    halves = (running("w", "n"), running("g", "n", labels={"tier": "gold"}))
+    apart = plan_of(types=(TYPE,), nodes=(node,), pods=(*halves, seeker))
+    assert reasons_of(apart) == {"seeker": PodReason.POD_AFFINITY}
+    whole = running("both", "n", labels={"app": "web", "tier": "gold"})
+    assert places(plan_of(types=(TYPE,), nodes=(node,), pods=(whole, seeker))) == {"seeker": "n"}
+
+
+def test_the_first_pod_that_meets_all_its_terms_needs_no_other() -> None:
+    """A pod that meets half of the terms does not count: kube-scheduler takes the waiting one for the first of its kind."""
+    first = a_pod("first", cpu="100m", affinity=TWO_TERMS, labels={"app": "web", "tier": "gold"})
+    nodes = (a_node("n", ZONES[0], pods="9"), a_node("full", ZONES[1], pods="1"))
+    plan = plan_of(types=(TYPE,), nodes=nodes, pods=(running("half", "full"), first))
+    assert places(plan) == {"first": "n"}
+    elsewhere = plan_of(
+        types=(TYPE,), nodes=nodes, pods=(running("whole", "full", labels={"app": "web", "tier": "gold"}), first)
+    )
+    assert reasons_of(elsewhere) == {"first": PodReason.POD_AFFINITY}
+
+
+def test_a_terminating_pod_counts_for_affinity_and_anti_affinity_not_for_a_spread() -> None:
+    """kube-scheduler skips it only in spreads; a pod that hangs in termination would break the plan."""
+    node = a_node("n", ZONES[0], pods="9")
+    leaving = replace(running("old", "n"), deleted_at=NOW)
+    rule = (PodAffinityTerm(labels.HOSTNAME, WEB),)
+    near, away = a_pod("near", cpu="100m", affinity=rule), a_pod("away", cpu="100m", anti_affinity=rule)
+    even = a_pod("even", cpu="100m", spreads=(TopologySpread(labels.HOSTNAME, 1, selector=WEB),), labels={"app": "web"})
+    found = {pod.name: plan_of(types=(TYPE,), nodes=(node,), pods=(leaving, pod)) for pod in (near, away, even)}
+    assert places(found["near"]) == {"near": "n"}
+    assert len(found["away"].claims) == 1
+    assert places(found["even"]) == {"even": "n"}
+
+
+@pytest.mark.parametrize(("keys", "is_left"), [((), False), (("app",), True)])
+def test_an_empty_selector_of_a_spread_selects_no_pod(keys: tuple[str, ...], is_left: bool) -> None:
+    """kube-scheduler counts none for it, unless matchLabelKeys add something to it."""
+    spread = TopologySpread(labels.ZONE, 1, selector=LabelSelector(), match_label_keys=keys)
+    nodes = (a_node("n", ZONES[0], pods="9"), a_node("full", ZONES[1], pods="0"))
+    pods = (running("r", "n"), *webs(1, spreads=(spread,)))
+    plan = plan_of(types=(), nodes=nodes, pods=pods)
+    assert bool(plan.unschedulable) is is_left
 
 
 def test_anti_affinity_keeps_zones_apart_and_uses_all_of_them() -> None:
