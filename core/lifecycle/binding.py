@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from core import labels
 from core.lifecycle.records import ClaimRecord
 from core.model.pod import (
     DEFAULT_SCHEDULER,
@@ -251,12 +252,13 @@ def tolerates(pod: Pod, node: Node) -> bool:
 
 
 def selects(pod: Pod, node: Node) -> bool:
-    """Whether the pod's node selector and required node affinity admit the node; terms on node fields never match here."""
+    """Whether the pod's node selector and required node affinity admit the node."""
     spec = pod.spec
+    own = {**node.labels, labels.NODE_NAME: node.name} if spec.required_terms else node.labels
     if not LabelSelector(spec.node_selector).matches(node.labels):
         return False
     return not spec.required_terms or any(
-        term.requirements and not term.uses_fields and LabelSelector(term.requirements).matches(node.labels)
+        term.requirements and not term.uses_fields and LabelSelector(term.requirements).matches(own)
         for term in spec.required_terms
     )
 

@@ -9,7 +9,15 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests.storage import equality_selector, label_selector, node_term, node_terms, selector_fault, term_fault
+from core.manifests.storage import (
+    equality_selector,
+    label_selector,
+    node_term,
+    node_terms,
+    scoring_fault,
+    selector_fault,
+    term_fault,
+)
 from core.manifests.wire import objects, pod
 from core.manifests.wire import pod as wire_pod
 from core.manifests.wire.objects import Volume
@@ -297,6 +305,7 @@ class PodSpecTranslator:
             workload=written.workload_ref.name if written.workload_ref is not None else "",
             termination_grace_seconds=min(GRACE_SECONDS_MAX, max(0, written.termination_grace_period_seconds)),
             problem=_selection_fault(written, node, field),
+            unscorable=_scoring_fault(node, field),
         )
 
     def _priority(self, written: pod.WirePodSpec) -> int:
@@ -338,23 +347,24 @@ def _preferred(terms: tuple[PreferredSchedulingTerm, ...], *, field: str) -> tup
 
 
 def _selection_fault(written: pod.WirePodSpec, node: NodeAffinity, field: str) -> str:
-    """Return the first label in the pod's node selection that no node can carry.
+    """Return the first label in the pod's node selection that no node can carry, if it leaves no alternative.
 
-    The API server does not check values of preferred terms, and older versions check no values. A claim for such a pod would
-    carry the text into its node's user data.
+    Older API servers do not check values. A claim for such a pod would carry the text into its node's user data.
     """
-    where = f"{field}.affinity.nodeAffinity"
+    where = f"{field}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     required = node.required.node_selector_terms if node.required is not None else ()
-    named = [
-        (f"{where}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]", term)
-        for i, term in enumerate(required)
-    ]
-    named += [
-        (f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference", entry.preference)
-        for i, entry in enumerate(node.preferred)
-    ]
-    faults = (term_fault(term, field=place) for place, term in named)
-    return selector_fault(written.node_selector, field=f"{field}.nodeSelector") or next(filter(None, faults), "")
+    faults = [term_fault(term, field=f"{where}[{i}]") for i, term in enumerate(required)]
+    first = faults[0] if faults and all(faults) else ""
+    return selector_fault(written.node_selector, field=f"{field}.nodeSelector") or first
+
+
+def _scoring_fault(node: NodeAffinity, field: str) -> str:
+    """Return the first preferred term that cannot be parsed: the API server accepts any text there."""
+    where = f"{field}.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+    faults = (
+        scoring_fault(entry.preference, field=f"{where}[{i}].preference") for i, entry in enumerate(node.preferred)
+    )
+    return next(filter(None, faults), "")
 
 
 def _toleration(written: pod.WireToleration, *, field: str) -> Toleration:

@@ -62,7 +62,7 @@ def equality_selector(labels: dict[str, str]) -> LabelSelector:
 
 
 def node_terms(written: objects.NodeSelector | None, *, field: str) -> tuple[NodeSelectorTerm, ...]:
-    """Return the alternatives of a node selector, in order.
+    """Return the alternatives of a node selector, in order; one that cannot be parsed is empty, as for kube-scheduler.
 
     Raises:
         InvalidInputError: If it has no alternative, or an expression cannot be read.
@@ -76,7 +76,7 @@ def node_terms(written: objects.NodeSelector | None, *, field: str) -> tuple[Nod
 
 
 def node_term(written: objects.WireNodeSelectorTerm, *, field: str) -> NodeSelectorTerm:
-    """Translate one alternative. If Gt or Lt names no number, which the API server allows, it is empty: no node meets it.
+    """Translate one alternative. It is empty if it cannot be parsed, which the API server allows: no node meets it.
 
     Raises:
         InvalidInputError: If an expression has an unknown operator or lacks its values.
@@ -84,8 +84,19 @@ def node_term(written: objects.WireNodeSelectorTerm, *, field: str) -> NodeSelec
     expressions = written.match_expressions
     if any(e.operator in INTEGER_OPERATORS and len(e.values) == 1 and not is_integer(e.values[0]) for e in expressions):
         return NodeSelectorTerm(uses_fields=bool(written.match_fields))
-    requirements = ordered(_requirements(expressions, _NODE_OPERATORS, f"{field}.matchExpressions"))
-    return NodeSelectorTerm(requirements, uses_fields=bool(written.match_fields))
+    requirements = _requirements(expressions, _NODE_OPERATORS, f"{field}.matchExpressions")
+    names = [_node_name(expression) for expression in written.match_fields]
+    if term_fault(written, field=field):
+        return NodeSelectorTerm()
+    known = (name for name in names if name is not None)
+    return NodeSelectorTerm(ordered((*requirements, *known)), uses_fields=None in names)
+
+
+def _node_name(written: objects.SelectorExpression) -> Requirement | None:
+    """Return what an entry of matchFields requires of the node's name, None for any other field."""
+    if written.key != "metadata.name" or written.operator not in ("In", "NotIn"):
+        return None
+    return Requirement(labels.NODE_NAME, written.operator == "NotIn", tuple(sorted(set(written.values))))
 
 
 def selector_fault(selector: Mapping[str, str], *, field: str) -> str:
@@ -108,6 +119,15 @@ def term_fault(term: objects.WireNodeSelectorTerm, *, field: str) -> str:
             if not is_label_value(value):
                 return f"{where}.values[{j}]: {value_fault(value)}"
     return ""
+
+
+def scoring_fault(term: objects.WireNodeSelectorTerm, *, field: str) -> str:
+    """Return why kube-scheduler cannot parse a preferred term, empty if it can: as `term_fault`, and for bounds, too."""
+    for i, expression in enumerate(term.match_expressions):
+        is_bound = expression.operator in INTEGER_OPERATORS
+        if is_bound and not all(map(is_integer, expression.values)):
+            return f"{field}.matchExpressions[{i}].values: {expression.operator} takes one whole number"
+    return term_fault(term, field=field)
 
 
 def ordered(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:

@@ -40,7 +40,7 @@ class LabelSelector(msgspec.Struct, frozen=True, order=True):
 
 
 class NodeSelectorTerm(msgspec.Struct, frozen=True, order=True):
-    """One alternative of a node affinity. `uses_fields` marks matchFields, which no new node can be planned to meet."""
+    """One alternative of a node affinity. A node's name is `labels.NODE_NAME`; `uses_fields` marks other fields."""
 
     requirements: tuple[Requirement, ...] = ()
     uses_fields: bool = False
@@ -121,6 +121,8 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
             expressions matches no node.
         workload: The Workload whose pods start together (`workloadRef`, Kubernetes 1.35), empty for none.
         problem: Field and problem if no node can be planned for such pods, else empty.
+        unscorable: Field and problem of a preferred term that kube-scheduler cannot parse: it binds such a pod only while one
+            node alone passes its filters.
     """
 
     requests: dict[str, int]
@@ -142,6 +144,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
     workload: str = ""
     termination_grace_seconds: int = 30
     problem: str = ""
+    unscorable: str = ""
 
 
 class Owner(msgspec.Struct, frozen=True, order=True):

@@ -64,7 +64,7 @@ class PodReason(ReasonCode):
     )
     UNSUPPORTED_AFFINITY = (
         "UnsupportedAffinity",
-        "Every alternative of the required node affinity uses matchFields or is empty.",
+        "Every alternative of the required node affinity names nodes that exist (matchFields) or is empty.",
         "Write the affinity with matchExpressions.",
     )
     UNSUPPORTED_RESOURCE_CLAIM = (

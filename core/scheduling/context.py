@@ -36,6 +36,7 @@ from core.scheduling.pods import (
     TopologyRule,
     VolumeIndex,
     VolumeNeeds,
+    may_join_existing,
     relaxation_steps,
     why_unsupported,
 )
@@ -55,7 +56,8 @@ from core.scheduling.topology.groups import AFFINITY, SPREAD, Namespaces, Topolo
 
 
 Steps = tuple[tuple[RelaxationStep, ...], str, str, bool]
-"""Relaxation steps of pods; a reason code and a message if no node could help; whether no constraint concerns the pods."""
+"""Relaxation steps of pods, also for those that only existing nodes may take; a reason code and a message if no new node could
+help; whether no constraint concerns the pods."""
 
 
 class PodGroups:
@@ -132,7 +134,8 @@ class _StepBuilder:
         """Return the relaxation steps of a signature's pods."""
         reason, message = why_unsupported(signature.spec, needs, self._table.well_known)
         is_plain = not any(constraint.concerns(signature, needs) for constraint in self._constraints)
-        return () if reason else tuple(self._built(signature, needs)), reason, message, is_plain
+        has_steps = not reason or may_join_existing(reason, signature.spec, needs)
+        return tuple(self._built(signature, needs)) if has_steps else (), reason, message, is_plain
 
     def _built(self, signature: PodSignature, needs: VolumeNeeds) -> Iterator[RelaxationStep]:
         steps = relaxation_steps(

@@ -221,8 +221,10 @@ class ExistingNodes:
         self._attached = _attached_volumes(snapshot, volumes)
         self._signatures = signatures
         self._drained_later = snapshot.drained_later
+        self._reads_names = signatures.read_node_names
         self._basis = (
             axis.names,
+            self._reads_names,
             snapshot.daemon_sets,
             snapshot.volume_claims,
             snapshot.volumes,
@@ -253,6 +255,8 @@ class ExistingNodes:
 
     def _room(self, state: StateNode) -> NodeRoom:
         offered = _offered(state)
+        if self._reads_names and state.node is not None:
+            offered = offered.merged((Requirement.one_of(labels.NODE_NAME, state.node.name),))
         attached = {a for pod in state.pods if pod.spec.volumes for a in self._volumes.attachments(pod)}
         return NodeRoom(
             state=state,

@@ -483,7 +483,7 @@ class PodGroup(msgspec.Struct, eq=False):
 
     Attributes:
         steps: Their relaxation steps; shared by groups that differ only in their requests.
-        reason, message: Set if no node can help.
+        reason, message: Set if no new node can help; without steps, an existing one cannot, either.
         is_plain: Whether no constraint (`core.scheduling.constraints`) concerns the pods.
     """
 
@@ -577,7 +577,10 @@ class KnownQuestions:
 
 
 class PodSignatures:
-    """The signatures of all pods of a snapshot, numbered in the order of the given pods."""
+    """The signatures of all pods of a snapshot, numbered in the order of the given pods.
+
+    `read_node_names`: whether any pod selects nodes by name.
+    """
 
     def __init__(
         self,
@@ -605,6 +608,7 @@ class PodSignatures:
         self._requests = {identity: axis.vector(spec.requests) for identity, spec in specs.items()}
         distinct = {self._terms[identity]: spec for identity, spec in specs.items()}
         self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
+        self.read_node_names = any(_reads_node_name(spec) for spec in distinct.values())
         self._signatures: dict[tuple[object, ...], PodSignature] = {}
         self._sized_signatures: dict[Question, SizedSignature] = {}
         if known is None or self._has_defaults or reads is not None:
@@ -672,6 +676,11 @@ class PodSignatures:
         return known
 
 
+def _reads_node_name(spec: PodSpec) -> bool:
+    terms = (*spec.required_terms, *(preference.term for preference in spec.preferred_terms))
+    return any(requirement.key == labels.NODE_NAME for term in terms for requirement in term.requirements)
+
+
 def _terms(spec: PodSpec) -> tuple[object, ...]:
     """Return everything in a spec that scheduling reads, except requests."""
     return (
@@ -727,18 +736,34 @@ def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str
         return PodReason.INVALID_POD, spec.problem
     if spec.resource_claims:
         return PodReason.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {', '.join(spec.resource_claims)}"
-    if any(term.uses_fields for term in spec.required_terms):
-        return PodReason.UNSUPPORTED_AFFINITY, "its required node affinity uses matchFields"
     alternatives = required_alternatives(spec)
     if not alternatives:
         return PodReason.UNSUPPORTED_AFFINITY, "every alternative of its required node affinity is empty"
-    for requirement in (r for alternative in alternatives for r in alternative):
-        if requirement.key == labels.NODEPOOL and requirement.operator == "DoesNotExist":
-            return PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist"
-        if labels.is_restricted(requirement.key) and requirement.key not in well_known:
-            return PodReason.RESTRICTED_LABEL, f"it selects nodes by {requirement.key}, which is restricted"
+    refusals = [_why_no_new_node(alternative, well_known) for alternative in alternatives]
+    if all(code for code, _ in refusals):
+        return refusals[0]
     if needs.reason:
         return needs.reason, needs.message
     faults = (requirement_fault(r) for alternative in needs.alternatives for r in alternative.values())
     fault = next(filter(None, faults), "")
     return (PodReason.INVALID_POD, f"its volumes: {fault}") if fault else ("", "")
+
+
+_ONLY_EXISTING: Final = frozenset({PodReason.UNSUPPORTED_AFFINITY, PodReason.OPTED_OUT, PodReason.RESTRICTED_LABEL})
+
+
+def may_join_existing(reason: str, spec: PodSpec, needs: VolumeNeeds) -> bool:
+    """Whether an existing node may take a pod for which no node is launched: kube-scheduler looks at these alone."""
+    return reason in _ONLY_EXISTING and not needs.reason and bool(required_alternatives(spec))
+
+
+def _why_no_new_node(alternative: Iterable[Requirement], well_known: frozenset[str]) -> tuple[str, str]:
+    """Return code and text if no new node can meet one alternative of the node affinity, whatever NodePools there are."""
+    for requirement in alternative:
+        if requirement.key == labels.NODE_NAME and requirement.is_finite:
+            return PodReason.UNSUPPORTED_AFFINITY, "its required node affinity names existing nodes (matchFields)"
+        if requirement.key == labels.NODEPOOL and requirement.operator == "DoesNotExist":
+            return PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist"
+        if labels.is_restricted(requirement.key) and requirement.key not in well_known:
+            return PodReason.RESTRICTED_LABEL, f"it selects nodes by {requirement.key}, which is restricted"
+    return "", ""

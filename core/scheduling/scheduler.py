@@ -403,7 +403,7 @@ class GreedyScheduler:
 
     def run(self) -> Solution:
         """Place all pods that can be placed."""
-        queue = [group for group in self.pending_groups if not group.pod_group.reason]
+        queue = [group for group in self.pending_groups if group.pod_group.steps]
         spare = [group for group in queue if is_virtual(group.pods[0])]
         real = [group for group in queue if group not in spare] if spare else queue
         waiting = [group for group in real if not group.is_displaced] if any(g.is_displaced for g in real) else []
@@ -496,7 +496,7 @@ class GreedyScheduler:
     def _place(self, group: PendingGroup, smallest: Callable[[], Vector]) -> None:
         """Place the pods of a group until one finds no place: the others are equal to it."""
         steps = group.pod_group.steps
-        alternatives = self._alternatives_of_moved(group)
+        alternatives = self._alternatives(group)
         for pod in group.pods[group.placed :]:
             if alternatives and any(self._joins(pod, group, step) for step in alternatives):
                 group.placed += 1
@@ -515,6 +515,8 @@ class GreedyScheduler:
             return False
         if self._joins(pod, group, step):
             return True
+        if pod_group.reason:
+            return False
         # A pod that waits in any case gets its node from provisioning: a command neither launches nor pays for it.
         barred = self.opened[not group.is_displaced]
         if barred and is_virtual(pod):
@@ -539,14 +541,14 @@ class GreedyScheduler:
         self.bound.append((pod, position))
         return True
 
-    def _alternatives_of_moved(self, group: PendingGroup) -> tuple[RelaxationStep, ...]:
-        """Return one step for each alternative of the required node affinity of pods that consolidation moves.
+    def _alternatives(self, group: PendingGroup) -> tuple[RelaxationStep, ...]:
+        """Return one step for each alternative of the required node affinity of the pods.
 
         A place on an existing node costs nothing, whichever alternative it meets; a new node for the first alternative does.
-        Under Karpenter's policy the result is empty: Karpenter launches that node.
+        kube-scheduler binds the pod there. Under Karpenter's policy the result is empty: Karpenter launches that node.
         """
-        is_moved = group.avoids_recently_changed and not self.context.snapshot.options.karpenter_moves_only
-        return with_all_preferences(group.pod_group.steps) if is_moved else ()
+        is_karpenter = self.context.snapshot.options.karpenter_moves_only
+        return () if is_karpenter else with_all_preferences(group.pod_group.steps)
 
     def _narrow_to_cheapest(self) -> bool:
         made_room = narrow_to_cheapest(self.state, self.claims, self.new.limited)

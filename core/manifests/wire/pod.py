@@ -13,6 +13,7 @@ from core.manifests.wire.objects import (
     IntOrString,
     NodeSelector,
     Quantities,
+    SelectorExpression,
     Timestamp,
     Volume,
     Wire,
@@ -225,11 +226,25 @@ class WirePod(Wire):
         if self.spec.bound_to:
             self.node_name = self.spec.bound_to
             self.spec.bound_to = ""
+        if self.spec.affinity is not None and any(
+            owner.kind == "DaemonSet" for owner in self.metadata.owner_references
+        ):
+            _forget_node_name(self.spec.affinity)
         self.spec.volumes = tuple(v for v in self.spec.volumes if v.persistent_volume_claim or v.ephemeral)
         self.spec = shared(self.spec)
         self.node_name = intern(self.node_name)
         self.metadata = _lean_metadata(self.metadata)
         self.status = _lean_status(self.status, is_bound=bool(self.node_name))
+
+
+_SOME_NODE: Final = SelectorExpression("metadata.name", "In")
+
+
+def _forget_node_name(affinity: Affinity) -> None:
+    """Drop the node's name, by which each pod of a DaemonSet is bound: its pods would not share one spec."""
+    node = affinity.node_affinity
+    for term in node.required.node_selector_terms if node is not None and node.required is not None else ():
+        term.match_fields = (_SOME_NODE,) if term.match_fields else ()
 
 
 class PodTemplate(Wire):

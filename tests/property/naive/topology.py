@@ -252,8 +252,12 @@ def _concerning(rules: Rules, pod: Pod, key: str, everyone: list[Pod]) -> Pod | 
             is_hard = spread.topology_key == key and spread.when_unsatisfiable == "DoNotSchedule"
             if is_hard and (is_own or spread_selects(spread, owner, pod)):
                 return owner
-        for term in (*owner.spec.affinity, *owner.spec.anti_affinity):
-            speaks = is_own or term_selects(term, owner, pod, rules.snapshot.namespaces)
+        names = rules.snapshot.namespaces
+        is_near = is_own or all(term_selects(term, owner, pod, names) for term in owner.spec.affinity)
+        if is_near and any(term.topology_key == key for term in owner.spec.affinity):
+            return owner
+        for term in owner.spec.anti_affinity:
+            speaks = is_own or term_selects(term, owner, pod, names)
             if term.topology_key == key and speaks:
                 return owner
     return None

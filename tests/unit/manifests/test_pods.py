@@ -19,7 +19,7 @@ from core.manifests.storage import equality_selector
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.objects import WireLabelSelector
 from core.manifests.wire.pod import WirePodAffinityTerm, WireWeightedPodAffinityTerm
-from core.model.pod import HostPort, Owner, Pod, PodSpec, VolumeUse
+from core.model.pod import HostPort, NodeSelectorTerm, Owner, Pod, PodSpec, VolumeUse
 from core.model.snapshot import PodDisruptionBudget, Service, WorkloadSelector
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
@@ -256,9 +256,15 @@ def test_any_grace_period_can_be_added_to_a_moment(written: int, seconds: int) -
         assert isinstance(step, steps.Drain | steps.Wait)
 
 
+def test_a_bound_that_is_no_number_cannot_be_scored() -> None:
+    preferred = [{"weight": 1, "preference": _terms("Gt", "abc")}]
+    spec = translated(affinity={"nodeAffinity": {PREFERRED: preferred}}).spec
+    assert spec.unscorable.endswith("[0].preference.matchExpressions[0].values: Gt takes one whole number")
+
+
 def test_match_fields_are_marked() -> None:
-    """A new node cannot promise its name."""
-    fields = [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
+    """The API server knows no field but the name: no node meets another."""
+    fields = [{"key": "spec.unschedulable", "operator": "In", "values": ["true"]}]
     assert translated(affinity=node_affinity(matchFields=fields)).spec.required_terms[0].uses_fields
 
 
@@ -469,10 +475,6 @@ def _terms(operator: str, *values: str, key: str = "team") -> dict[str, Any]:
             f'{AFFINITY}.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].values[1]: "a\'b" cannot be the value of a label',
         ),
         (
-            {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": _terms("In", "a\nb")}]}}},
-            f"{AFFINITY}.{PREFERRED}[0].preference.matchExpressions[0].values[0]: 'a\\nb' cannot be the value of a label",
-        ),
-        (
             {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [_terms("Exists", key="a/b/c")]}}}},
             f"{AFFINITY}.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].key: 'a/b/c' cannot be the key of a label",
         ),
@@ -485,11 +487,50 @@ def test_a_pod_with_an_invalid_selector_label_is_kept_and_reports_it(spec: dict[
     assert (pod.node_name, pod.spec.problem) == ("n", problem)
 
 
+def test_a_bad_alternative_leaves_the_others() -> None:
+    """Alternatives are ORed, and kube-scheduler passes over one that it cannot parse."""
+    terms = [_terms("In", "a b"), _terms("In", "a")]
+    spec = translated(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}).spec
+    assert spec.problem == ""
+    assert [bool(term.requirements) for term in spec.required_terms] == [False, True]
+
+
+def test_a_preference_that_cannot_be_parsed_asks_for_nothing() -> None:
+    """The API server accepts any text in a preferred term: the pod is planned for, and the fault is reported."""
+    preferred = [{"weight": 1, "preference": _terms("In", "a\nb")}]
+    spec = translated(affinity={"nodeAffinity": {PREFERRED: preferred}}).spec
+    where = f"{AFFINITY}.{PREFERRED}[0].preference.matchExpressions[0].values[0]"
+    assert (spec.problem, spec.unscorable) == ("", f"{where}: 'a\\nb' cannot be the value of a label")
+    assert [preference.term for preference in spec.preferred_terms] == [NodeSelectorTerm()]
+
+
+def test_match_fields_name_a_node() -> None:
+    """kube-scheduler knows one field, the node's name."""
+    fields = [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]
+    (term,) = translated(affinity=node_affinity(matchFields=fields)).spec.required_terms
+    assert term.requirements == (Requirement(labels.NODE_NAME, True, ("n1",)),)
+    assert not term.uses_fields
+
+
+def test_pods_of_a_daemon_set_share_one_spec() -> None:
+    """Each is bound by its node's name, which would make a spec of its own for every pod."""
+    owner = {"kind": "DaemonSet", "name": "d", "apiVersion": "apps/v1", "controller": True}
+    translator = PodTranslator()
+
+    def of_daemon(name: str) -> Pod:
+        fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
+        spec = {"containers": [], "affinity": node_affinity(matchFields=fields)}
+        metadata = {"name": name, "ownerReferences": [owner]}
+        return translator.pod(decoding.from_object(resources.PODS, {"metadata": metadata, "spec": spec}))
+
+    assert of_daemon("a").spec is of_daemon("b").spec
+
+
 def test_every_field_of_a_spec_is_read() -> None:
     """What is lost decides no placement: a pod of another scheduler would get a node, or one without its volumes."""
     spec, bare = translated(**WHOLE).spec, translated().spec
     lost = [name for name in PodSpec.__struct_fields__ if getattr(spec, name) == getattr(bare, name)]
-    assert lost == ["problem"]  # nothing is wrong with it
+    assert lost == ["problem", "unscorable"]  # nothing is wrong with it
 
 
 @pytest.mark.parametrize(

@@ -351,6 +351,10 @@ def test_a_term_about_fields_of_nodes_is_met_by_no_new_one() -> None:
 # Pods that no new node could help.
 
 
+OPTED_OUT = NodeSelectorTerm((Requirement.of(labels.NODEPOOL, "DoesNotExist"),))
+BY_NAME = NodeSelectorTerm((Requirement.one_of(labels.NODE_NAME, "node-1"),))
+
+
 @pytest.mark.parametrize(
     ("spec", "code"),
     [
@@ -360,6 +364,9 @@ def test_a_term_about_fields_of_nodes_is_met_by_no_new_one() -> None:
         ({"required_terms": (NodeSelectorTerm(()),)}, PodReason.UNSUPPORTED_AFFINITY),
         ({"node_selector": (Requirement.of(labels.NODEPOOL, "DoesNotExist"),)}, PodReason.OPTED_OUT),
         ({"node_selector": (Requirement.one_of("karpenter.sh/unknown", "a"),)}, PodReason.RESTRICTED_LABEL),
+        ({"required_terms": (OPTED_OUT, A)}, ""),
+        ({"required_terms": (A, BY_NAME)}, ""),
+        ({"required_terms": (BY_NAME, OPTED_OUT)}, PodReason.UNSUPPORTED_AFFINITY),
     ],
 )
 def test_each_has_its_reason(spec: dict[str, Any], code: str) -> None:
