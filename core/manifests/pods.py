@@ -17,6 +17,7 @@ from core.manifests.storage import (
     scoring_fault,
     selector_fault,
     term_fault,
+    volume_request,
 )
 from core.manifests.wire import objects, pod
 from core.manifests.wire import pod as wire_pod
@@ -400,7 +401,9 @@ def _volume_use(volume: Volume) -> VolumeUse | None:
     if volume.persistent_volume_claim is not None:
         return VolumeUse(volume.persistent_volume_claim.claim_name)
     if volume.ephemeral is not None:
-        return VolumeUse("", volume.name, volume.ephemeral.volume_claim_template.spec.storage_class_name)
+        template = volume.ephemeral.volume_claim_template.spec
+        request = volume_request(template, field=f"spec.volumes[{volume.name}].ephemeral.volumeClaimTemplate.spec")
+        return VolumeUse("", volume.name, template.storage_class_name, request)
     return None
 
 

@@ -19,8 +19,10 @@ from core.model.pod import (
     PersistentVolumeClaim,
     StorageClass,
     VolumeAttachment,
+    VolumeRequest,
     default_class,
 )
+from core.model.values import quantity
 from core.model.values.requirements import (
     INTEGER_OPERATORS,
     Requirement,
@@ -155,6 +157,7 @@ def _requirements(
 
 _IN_TREE_EBS: Final = "kubernetes.io/aws-ebs"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_ANNOTATIONS: Final = (
     "storageclass.kubernetes.io/is-default-class",
@@ -183,11 +186,40 @@ def volume(written: objects.WirePersistentVolume) -> PersistentVolume:
         driver=_driver(spec),
         is_local=spec.local is not None or spec.host_path is not None,
         is_terminating=metadata.deletion_timestamp is not None,
+        labels=metadata.labels,
+        storage_class=metadata.annotations.get(_CLASS_ANNOTATION, spec.storage_class_name),
+        size=_size(spec.capacity, field="spec.capacity"),
+        access_modes=spec.access_modes,
+        mode=spec.volume_mode,
+        phase=written.status.phase,
+        claim=(spec.claim_ref.namespace or "default", spec.claim_ref.name) if spec.claim_ref is not None else None,
+    )
+
+
+def _size(amounts: Mapping[str, object], *, field: str) -> int:
+    return quantity.parse_resources(amounts, field=field).get("storage", 0)
+
+
+def volume_request(written: objects.WireClaimSpec, *, field: str) -> VolumeRequest:
+    """Translate what a claim asks of its volume.
+
+    Raises:
+        InvalidInputError: If its size or selector cannot be understood.
+    """
+    return VolumeRequest(
+        size=_size(written.resources.requests, field=f"{field}.resources.requests"),
+        access_modes=written.access_modes,
+        mode=written.volume_mode,
+        selector=label_selector(written.selector, field=f"{field}.selector"),
     )
 
 
 def volume_claim(written: objects.WirePersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Translate a claim."""
+    """Translate a claim.
+
+    Raises:
+        InvalidInputError: If its size or selector cannot be understood.
+    """
     metadata, spec = written.metadata, written.spec
     return PersistentVolumeClaim(
         namespace=metadata.namespace or "default",
@@ -199,6 +231,8 @@ def volume_claim(written: objects.WirePersistentVolumeClaim) -> PersistentVolume
         phase=written.status.phase or "Pending",
         is_terminating=metadata.deletion_timestamp is not None,
         is_bind_completed=_BIND_COMPLETED in metadata.annotations,
+        selected_node=metadata.annotations.get(_SELECTED_NODE, ""),
+        request=volume_request(spec, field="spec"),
     )
 
 

@@ -92,6 +92,11 @@ class PodReason(ReasonCode):
         "A PersistentVolumeClaim of the pod is unbound and has to be bound first.",
         "Check the provisioner of its StorageClass; with volumeBindingMode WaitForFirstConsumer it need not be bound first.",
     )
+    VOLUME_IN_USE = (
+        "VolumeInUse",
+        "A claim of the pod is ReadWriteOncePod, and another pod uses it, maybe one that is still terminating.",
+        "Wait for the other pod to end, or use another access mode.",
+    )
     VOLUME_MISSING = (
         "VolumeMissing",
         "A claim is bound to a PersistentVolume that does not exist.",

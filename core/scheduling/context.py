@@ -240,6 +240,7 @@ class SchedulingContext:
         coverage: The commitments' coverage of running nodes, and their unused amounts.
         volumes: The requirements of pods' volumes.
         positions: Names of nodes and of their claims → position.
+        nominated: Position of a node → pods that wait for room there, which preemption makes.
         remaining: What running nodes and claims leave of limits, quotas, addresses and commitments.
         released: Keys of the pods that a pinned context lets leave a domain which has too many of them.
     """
@@ -263,7 +264,9 @@ class SchedulingContext:
         self.volumes = volumes = VolumeIndex(snapshot)
         daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         reads, questions = reads_of(constraints), known.questions if known is not None else None
-        signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis, reads, questions)
+        everyone = (*self.pending, *bound)
+        shared_claims = volumes.binding.shared_claims(everyone)
+        signatures = PodSignatures(snapshot, everyone, self.axis, reads, questions, shared_claims)
         self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(
             self.states, known.rooms if known is not None else None
         )
@@ -274,6 +277,7 @@ class SchedulingContext:
         self.remaining = RemainingCapacity(snapshot, self.existing_nodes, self.templates, self.coverage)
         self.budgets = DisruptionBudgets.of(snapshot)
         self.leaving = frozenset(node.index for node in self.existing_nodes if node.is_leaving)
+        self.nominated = _nominated(snapshot, self.positions)
         self.moving = tuple(
             pod for node in self.existing_nodes if node.is_leaving for pod in self._moved_from(node.state)
         )
@@ -393,6 +397,15 @@ class SchedulingContext:
                     signature = of(pod).signature
                     counts = signature.ending if pod.is_terminating else signature.bound
                     counts[position] = counts.get(position, 0) + 1
+
+
+def _nominated(snapshot: Snapshot, positions: Mapping[str, int]) -> dict[int, tuple[Pod, ...]]:
+    found: dict[int, tuple[Pod, ...]] = {}
+    for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
+        position = positions.get(pod.nominated_node_name) if pod.nominated_node_name and not pod.node_name else None
+        if position is not None and pod.is_active:
+            found[position] = (*found.get(position, ()), pod)
+    return found
 
 
 def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Toleration, ...]) -> tuple[bool, ...]:

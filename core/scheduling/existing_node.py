@@ -221,7 +221,7 @@ class ExistingNodes:
         self._attached = _attached_volumes(snapshot, volumes)
         self._signatures = signatures
         self._drained_later = snapshot.drained_later
-        self._reads_names = signatures.read_node_names
+        self._reads_names = signatures.read_node_names or volumes.reads_node_names
         self._basis = (
             axis.names,
             self._reads_names,
@@ -360,7 +360,8 @@ class NodeIndex:
         """Return the nodes with room for the requests."""
         found = self._all
         for column, amount in zip(self._by_resource, requests, strict=True):
-            found &= column.at_least(amount)
+            if amount:  # a node with too little of a resource takes pods that request none of it (noderesources/fit.go)
+                found &= column.at_least(amount)
         return found
 
 

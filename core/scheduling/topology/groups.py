@@ -24,7 +24,7 @@ from core.model.values.taints import PREFER_NO_SCHEDULE, Taint, Toleration, firs
 from core.pod_rules import AFFINITIES_COUNT_TERMINATING, SPREADS_COUNT_TERMINATING, spread_selector, with_label_keys
 from core.scheduling.existing_node import NodeIndex
 from core.scheduling.new_node import NodeClaimTemplate, any_value
-from core.scheduling.pods import PodDemands, PodSignature, TopologyRule, usable_terms
+from core.scheduling.pods import PodDemands, PodSignature, TopologyRule, shared_claim_label, usable_terms
 from core.scheduling.primitives import (
     IMPOSSIBLE,
     NodeMask,
@@ -559,7 +559,7 @@ class Topology:
                 self._hard.add(
                     self._number(spread_group(spread, signature.spreads, spec, signature.namespace, signature.labels))
                 )
-        for group in self._affinity_of(signature, _everything(signature)):
+        for group in (*self._affinity_of(signature, _everything(signature)), *_groups_of_claims(signature)):
             self._hard.add(self._number(group))
         for kind in (ANTI_AFFINITY, INVERSE):
             for term in spec.anti_affinity:
@@ -579,6 +579,7 @@ class Topology:
             for s in demands.spreads
         ]
         groups += self._affinity_of(signature, demands)
+        groups += _groups_of_claims(signature)
         for kind, terms in ((AFFINITY, near), (ANTI_AFFINITY, far)):
             groups += [
                 affinity_group(kind, term, signature.namespace, signature.labels, self._namespaces) for term in terms
@@ -600,6 +601,13 @@ class Topology:
             number = self._numbers[group] = TopologyGroupId(len(self.groups))
             self.groups.append(group)
         return number
+
+
+def _groups_of_claims(signature: PodSignature) -> Iterable[TopologyGroup]:
+    """Return a zonal affinity to all pods that share an unbound claim: the first decides the zone of the volume."""
+    for name in signature.shared_claims:
+        selector = LabelSelector((Requirement(shared_claim_label(name), True),))
+        yield TopologyGroup(AFFINITY, labels.ZONE, (signature.namespace,), selector)
 
 
 def _counted(

@@ -115,6 +115,26 @@ def test_a_pod_that_no_new_node_suits_may_join_an_existing_one() -> None:
     assert reasons_of(plan) == {"q": PodReason.RESTRICTED_LABEL}
 
 
+def test_a_nominated_pod_keeps_its_room_from_pods_that_do_not_outrank_it() -> None:
+    """kube-scheduler has evicted others for it; a plan that gives its room away is refused."""
+    claim, node = a_node_of(TYPE, "n")
+    nominated = a_pod("first", cpu="3", nominated_node_name="n", priority=5)
+    cluster = {"nodes": (node,), "node_claims": (claim,)}
+    plan = plan_of(types=(TYPE,), pods=(nominated, a_pod("p", cpu="2", priority=5)), **cluster)
+    assert len(plan.claims) == 1
+    higher = plan_of(types=(TYPE,), pods=(nominated, a_pod("p", cpu="2", priority=6)), **cluster)
+    assert places(higher) == {"p": "n"}
+
+
+def test_an_overcommitted_resource_matters_to_pods_that_request_it_only() -> None:
+    """A kubelet that reserves more after an update leaves a node with too little CPU for its pods."""
+    claim, node = a_node_of(TYPE, "n")
+    large = a_pod("large", cpu="5", node_name="n", phase="Running")
+    pods = (large, a_pod("p", cpu="0", memory="1Gi"), a_pod("q", cpu="0", memory="1Gi"), a_pod("r", cpu="100m"))
+    plan = plan_of(types=(TYPE,), pods=pods, nodes=(node,), node_claims=(claim,))
+    assert places(plan) == {"p": "n", "q": "n", "r": plan.claims[0].name}
+
+
 def test_one_impossible_pod_does_not_affect_the_others() -> None:
     """Otherwise, one bad object stops all others."""
     plan = plan_of(types=(TYPE,), pods=(selecting("karpenter.sh/custom"), a_pod("q")))

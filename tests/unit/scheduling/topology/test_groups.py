@@ -808,3 +808,52 @@ def test_a_spread_considers_the_nodes_that_its_owner_may_use() -> None:
 def test_a_node_counts_by_its_labels_and_taints(filtered: TopologyNodeFilter, counts: bool) -> None:
     offered = Requirements((Requirement.one_of("pool", "a"),))
     assert filtered.admits(offered, (Taint("t", "NoSchedule"),), frozenset()) == counts
+
+
+# Domains without nodes count for a spread only while the pod itself could get a node there.
+
+
+C_ONLY = (Requirement.one_of(labels.ZONE, ZONES[2]),)
+A_AND_B = (Requirement.one_of(labels.ZONE, *ZONES[:2]),)
+UNREACHABLE: dict[str, dict[str, Any]] = {
+    "no CPU": {"limits": {"cpu": 0}},
+    "no nodes": {"limits": {"nodes": 0}},
+    "too little for a node": {"limits": {"cpu": 100}},
+    "a taint": {"taints": (Taint("dedicated", NO_SCHEDULE, "x"),)},
+}
+
+
+@pytest.mark.parametrize("way", UNREACHABLE)
+def test_a_zone_that_the_pod_cannot_reach_does_not_hold_its_spread(way: str) -> None:
+    """For kube-scheduler, only nodes make domains: the pods would wait for a node that never comes."""
+    pools = (a_pool("ab", *A_AND_B), a_pool("c", *C_ONLY, **UNREACHABLE[way]))
+    spread = TopologySpread(labels.ZONE, 1, selector=WEB)
+    plan = plan_of(types=(TYPE,), node_pools=pools, pods=webs(6, spreads=(spread,)))
+    assert reasons_of(plan) == {}
+    assert sorted(Counter(found[0] for found in zones(plan).values()).values()) == [3, 3]
+
+
+def test_a_zone_with_too_small_types_does_not_hold_the_spread_of_a_large_pod() -> None:
+    """Zone c counts for pods that fit its types, and for no others."""
+    small = a_type("s", cpu="1", zones=ZONES[2:])
+    spread = TopologySpread(labels.ZONE, 1, selector=WEB)
+    large = webs(4, cpu="1500m", spreads=(spread,))
+    plan = plan_of(types=(a_type("l", cpu="2", zones=ZONES[:2]), small), pods=large)
+    assert reasons_of(plan) == {}
+
+
+def test_a_zone_that_the_pod_can_reach_still_counts_as_empty() -> None:
+    """Otherwise, all pods start in one zone."""
+    spread = TopologySpread(labels.ZONE, 1, selector=WEB)
+    assert per_zone(plan_of(types=(TYPE,), pods=webs(6, spreads=(spread,)))) == [2, 2, 2]
+
+
+def test_pods_of_nodes_that_nobody_launches_double_up() -> None:
+    """Each node of the group has one replica: the least is one, and a second fits (podtopologyspread, filtering.go)."""
+    nodes = tuple(a_node(f"n{i}", ZONES[0], pods="9", labels={"grp": "g"}) for i in range(2))
+    pods = (running("r0", "n0"), running("r1", "n1"))
+    spread = TopologySpread(labels.HOSTNAME, 1, selector=WEB)
+    wanted = {"spreads": (spread,), "node_selector": (Requirement.one_of("grp", "g"),)}
+    plan = plan_of(types=(TYPE,), nodes=nodes, pods=(*pods, *webs(5, **wanted)))
+    assert reasons_of(plan) == {}
+    assert sorted(Counter(places(plan).values()).values()) == [2, 3]
