@@ -164,7 +164,7 @@ class ClaimNarrowing:
 
     def _is_admitted(self, fixed: FixedDomains, signature: PodSignature) -> bool:
         for rule, value in fixed[1]:  # noqa: SIM110 - called for every pod with rules
-            if not self._domain_counts.admits(rule, value, signature):
+            if not self._domain_counts.admits(rule, value, signature, is_new=True):
                 return False
         return True
 

@@ -283,7 +283,8 @@ class SchedulingContext:
         )
         self._count_bound(signatures)
         namespaces = Namespaces.of(snapshot)
-        self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table)
+        of_daemons = tuple(daemon.source for daemon in daemons)
+        self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table, of_daemons)
         self._signatures = signatures
         self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table, constraints)
         self._tolerated: Callable[[tuple[Toleration, ...]], tuple[bool, ...]] = memo(

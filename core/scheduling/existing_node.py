@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -122,6 +123,18 @@ def _carriers(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, tain
         narrowed = types.table.narrowed(offered, asked=alternative)
         mask |= types.mask(narrowed) if narrowed != IMPOSSIBLE else 0
     return mask
+
+
+_OPEN_UNTIL_LAUNCH: Final = frozenset({labels.ZONE, labels.ZONE_ID, labels.CAPACITY_TYPE, labels.RESERVATION_ID})
+
+
+def carriers_of(
+    daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]
+) -> tuple[TypeMask, TypeMask]:
+    """Return the types on which a DaemonSet's pod may run, and those on which it runs whatever the claim is narrowed to."""
+    may = _carriers(daemon, types, offered, taints)
+    needed = {key for alternative in daemon.alternatives for key in types.table[alternative]}
+    return may, may if not needed & _OPEN_UNTIL_LAUNCH else TypeMask(0)
 
 
 Attachments = frozenset[tuple[str, str]]

@@ -213,7 +213,7 @@ class NewNodeRefusal:
                 return rule
         for rule in step.zone_rules:
             values = types.values(draft.mask, draft.reqs, rule.key)
-            if not any(domain_counts.admits(rule, value, signature) for value in values or (None,)):
+            if not any(domain_counts.admits(rule, value, signature, is_new=True) for value in values or (None,)):
                 return rule
         domain_choice = DomainChoice(self._context.topology, domain_counts, ())
         if step.zone_rules and domain_choice.best(draft, signature, step) is None:

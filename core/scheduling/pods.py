@@ -422,6 +422,8 @@ class PodSignature(msgspec.Struct, eq=False):
     Attributes:
         spreads: The spread constraints, those of the cluster's defaults included.
         facts: Constraint → what else it reads of a pod.
+        daemons_near: DaemonSets whose pod on a new node meets the required affinity of these pods, by position.
+        daemons_away: DaemonSets whose pod excludes these pods from its node by an anti-affinity, of one or the other.
         shared_claims: Unbound claims that further pods use: the volume's zone is that of the first.
         selected_by: Numbers of the topology groups whose selector picks these pods.
         domain_keys: Topology keys except the hostname, along which a hard rule selects these pods.
@@ -438,6 +440,8 @@ class PodSignature(msgspec.Struct, eq=False):
     spreads: tuple[TopologySpread, ...]
     facts: Mapping[type, Hashable] = msgspec.field(default_factory=dict)
     shared_claims: tuple[str, ...] = ()
+    daemons_near: tuple[int, ...] = ()
+    daemons_away: tuple[int, ...] = ()
     selected_by: tuple[TopologyGroupId, ...] = ()
     domain_keys: tuple[str, ...] = ()
     repelled_by: tuple[TopologyGroupId, ...] = ()
@@ -468,6 +472,7 @@ class TopologyRule(msgspec.Struct, frozen=True, eq=False):
     Attributes:
         together: The groups of all terms of a required affinity with several: a pod is the first of its kind only if all of
             them are empty.
+        by_daemons: Whether the pod of a DaemonSet on the new node meets it.
     """
 
     group: TopologyGroupId
@@ -476,6 +481,7 @@ class TopologyRule(msgspec.Struct, frozen=True, eq=False):
     is_hostname: bool
     selects_self: bool
     together: tuple[TopologyGroupId, ...] = ()
+    by_daemons: bool = False
 
 
 class RelaxationStep(msgspec.Struct, eq=False):
@@ -751,6 +757,9 @@ def _label_keys_read(snapshot: Snapshot, specs: Iterable[PodSpec]) -> frozenset[
         for selector, extra in _selectors(spec, snapshot.options.default_spreads):
             keys.update(extra)
             keys.update(r.key for r in selector.requirements) if selector is not None else None
+    for term in (term for daemon in snapshot.daemon_sets for term in daemon.spec.anti_affinity):
+        keys.update((*term.match_label_keys, *term.mismatch_label_keys))
+        keys.update(r.key for r in term.selector.requirements) if term.selector is not None else None
     if snapshot.options.default_spreads:
         keys.update(key for service in snapshot.services for key in service.selector)
         keys.update(r.key for w in snapshot.workload_selectors if w.selector for r in w.selector.requirements)

@@ -196,8 +196,11 @@ class DomainCounts:
             counts = self._counts[group] = self._starting(group)
         return counts
 
-    def admits(self, rule: TopologyRule, domain: str | None, signature: PodSignature) -> bool:
-        """Whether the rule admits one more pod in a domain; None is a node without the label."""
+    def admits(self, rule: TopologyRule, domain: str | None, signature: PodSignature, *, is_new: bool = False) -> bool:
+        """Whether the rule admits one more pod in a domain; None is a node without the label.
+
+        `is_new`: the node is a new one, with the pods of DaemonSets that come with it.
+        """
         if domain is None:
             return rule.kind in (ANTI_AFFINITY, INVERSE)
         counts = self.of(rule.group)
@@ -207,7 +210,7 @@ class DomainCounts:
             group = self._topology.groups[rule.group]
             return there + rule.selects_self - self._minimum(rule, domain, signature) <= group.max_skew
         if rule.kind == AFFINITY:
-            return there > 0 or (rule.selects_self and self.is_first(rule))
+            return there > 0 or (is_new and rule.by_daemons) or (rule.selects_self and self.is_first(rule))
         return there == 0
 
     def is_overfull(self, rule: TopologyRule, domain: str, signature: PodSignature) -> bool:
@@ -221,7 +224,7 @@ class DomainCounts:
         """Return claims that a hostname rule excludes for a pod; a complement, below zero, if it also excludes new ones."""
         hostnames = self._hostnames_of(rule.group)
         if rule.kind == AFFINITY:
-            is_free = rule.selects_self and self.is_first(rule)
+            is_free = rule.by_daemons or (rule.selects_self and self.is_first(rule))
             return NO_CLAIMS if is_free else ~hostnames.with_at_least(1)
         too_many = 1
         if rule.kind == SPREAD:
@@ -502,7 +505,7 @@ class DomainChoice:
 
     def _admitted(self, rules: Iterable[TopologyRule], value: str | None, signature: PodSignature) -> bool:
         for rule in rules:  # noqa: SIM110 - a generator takes twice as long, and this is called for every value
-            if not self._domain_counts.admits(rule, value, signature):
+            if not self._domain_counts.admits(rule, value, signature, is_new=True):
                 return False
         return True
 

@@ -18,7 +18,7 @@ from core.model.pod import (
     PodSpec,
     TopologySpread,
 )
-from core.model.snapshot import Snapshot
+from core.model.snapshot import DaemonSet, Snapshot
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
 from core.pod_rules import AFFINITIES_COUNT_TERMINATING, SPREADS_COUNT_TERMINATING, spread_selector, with_label_keys
@@ -506,6 +506,7 @@ class Topology:
         templates: Sequence[NodeClaimTemplate],
         namespaces: Namespaces,
         table: RequirementTable,
+        daemons: Sequence[DaemonSet] = (),
     ) -> None:
         self.table = table
         self.groups: list[TopologyGroup] = []
@@ -513,8 +514,10 @@ class Topology:
         self._numbers: dict[TopologyGroup, TopologyGroupId] = {}
         self._hard: set[TopologyGroupId] = set()
         self._rules: dict[tuple[int, PodDemands], tuple[TopologyRule, ...]] = {}
+        self._daemons = daemons
         for signature in signatures:
             self._register(signature)
+            self._meet_daemons(signature)
         for key in dict.fromkeys(group.key for group in self.groups):
             nodes.domains(key)
         selected: list[list[PodSignature]] = [[] for _ in self.groups]
@@ -539,12 +542,35 @@ class Topology:
             of_affinity = self._affinity_of(signature, demands)
             together = tuple(map(self._number, of_affinity)) if len(of_affinity) > 1 else ()
             own = (
-                self._rule(group, signature, together if group in of_affinity else ())
+                self._rule(group, signature, together if group in of_affinity else (), of_affinity=group in of_affinity)
                 for group in self._groups_of(signature, demands)
             )
             imposed = (self._rule(self.groups[number], signature) for number in signature.repelled_by)
             known = self._rules[question] = (*own, *imposed)
         return known
+
+    def _meet_daemons(self, signature: PodSignature) -> None:
+        """Record which DaemonSets' pods on a new node the pods must be near or away from.
+
+        kube-scheduler counts these pods like any others; they come with the node, and are neither pending nor running yet.
+        """
+        if not self._daemons:
+            return
+        spec, near, away = signature.spec, [], []
+        affinity = self._affinity_of(signature, _everything(signature))
+        apart = [self._of_anti_affinity(term, signature.namespace, signature.labels) for term in spec.anti_affinity]
+        for position, daemon in enumerate(self._daemons):
+            if affinity and affinity[0].selects(daemon.namespace, daemon.labels):
+                near.append(position)
+            theirs = (self._of_anti_affinity(t, daemon.namespace, daemon.labels) for t in daemon.spec.anti_affinity)
+            if any(group.selects(daemon.namespace, daemon.labels) for group in apart) or any(
+                group.selects(signature.namespace, signature.labels) for group in theirs
+            ):
+                away.append(position)
+        signature.daemons_near, signature.daemons_away = tuple(near), tuple(away)
+
+    def _of_anti_affinity(self, term: PodAffinityTerm, namespace: str, pod_labels: Mapping[str, str]) -> TopologyGroup:
+        return affinity_group(ANTI_AFFINITY, term, namespace, pod_labels, self._namespaces)
 
     def is_hard(self, group: TopologyGroupId) -> bool:
         """Whether any pod requires the group, instead of only preferring it."""
@@ -590,10 +616,18 @@ class Topology:
         return affinity_groups(demands.affinity, signature.namespace, signature.labels, self._namespaces)
 
     def _rule(
-        self, group: TopologyGroup, signature: PodSignature, together: tuple[TopologyGroupId, ...] = ()
+        self,
+        group: TopologyGroup,
+        signature: PodSignature,
+        together: tuple[TopologyGroupId, ...] = (),
+        *,
+        of_affinity: bool = False,
     ) -> TopologyRule:
         selects = group.selects(signature.namespace, signature.labels)
-        return TopologyRule(self._number(group), group.kind, group.key, group.is_hostname, selects, together)
+        by_daemons = of_affinity and bool(signature.daemons_near)
+        return TopologyRule(
+            self._number(group), group.kind, group.key, group.is_hostname, selects, together, by_daemons
+        )
 
     def _number(self, group: TopologyGroup) -> TopologyGroupId:
         number = self._numbers.get(group)

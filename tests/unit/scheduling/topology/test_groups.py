@@ -26,7 +26,7 @@ from core.model.pod import (
     TopologySpread,
     WeightedPodAffinityTerm,
 )
-from core.model.snapshot import Namespace, Node, Options, Service, WorkloadSelector
+from core.model.snapshot import DaemonSet, Namespace, Node, Options, Service, WorkloadSelector
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from core.reasons.pods import PodReason
@@ -857,3 +857,42 @@ def test_pods_of_nodes_that_nobody_launches_double_up() -> None:
     plan = plan_of(types=(TYPE,), nodes=nodes, pods=(*pods, *webs(5, **wanted)))
     assert reasons_of(plan) == {}
     assert sorted(Counter(places(plan).values()).values()) == [2, 3]
+
+
+# DaemonSets' pods come with a new node, and rules between pods count them there.
+
+
+ARM = a_type("arm", price=0.01)
+ARM = structs.replace(ARM, labels={**ARM.labels, labels.ARCH: ("arm64",)})
+
+
+def a_cache(**spec: Any) -> DaemonSet:
+    wanted = {"requests": {"cpu": 10, "pods": 1}, "node_selector": (Requirement.one_of(labels.ARCH, "amd64"),)}
+    return DaemonSet(namespace="default", name="cache", labels={"app": "cache"}, spec=PodSpec(**{**wanted, **spec}))
+
+
+@pytest.mark.parametrize("key", [labels.HOSTNAME, labels.ZONE])
+def test_a_pod_that_must_be_near_a_daemon_set_gets_a_node_that_runs_its_pod(key: str) -> None:
+    """Otherwise, it waits for ever: the DaemonSet has no pod before there is a node."""
+    near = (PodAffinityTerm(key, a_selector(app="cache")),)
+    plan = plan_of(types=(TYPE, ARM), daemon_sets=(a_cache(),), pods=webs(2, affinity=near))
+    assert reasons_of(plan) == {}
+    assert {claim.instance_types for claim in plan.claims} == {(TYPE.name,)}
+    gone = plan_of(types=(ARM,), daemon_sets=(a_cache(),), pods=webs(1, affinity=near))
+    assert reasons_of(gone) == {"p0": PodReason.POD_AFFINITY}
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["the pod's rule", "the DaemonSet's rule"])
+def test_a_pod_that_must_be_away_from_a_daemon_set_gets_a_node_without_its_pod(is_own: bool) -> None:
+    """One of the two would stay pending, whichever comes second."""
+    away = {"anti_affinity": (PodAffinityTerm(labels.HOSTNAME, a_selector(app="cache" if is_own else "web")),)}
+    daemon = a_cache(**({} if is_own else away))
+    plan = plan_of(types=(TYPE, ARM), daemon_sets=(daemon,), pods=webs(1, **(away if is_own else {})))
+    assert [claim.instance_types for claim in plan.claims] == [(ARM.name,)]
+
+
+def test_a_daemon_set_of_one_zone_promises_no_company() -> None:
+    """The new node may come up in another zone."""
+    near = (PodAffinityTerm(labels.HOSTNAME, a_selector(app="cache")),)
+    of_zone = a_cache(node_selector=(Requirement.one_of(labels.ZONE, ZONES[0]),))
+    assert len(plan_of(types=(TYPE,), daemon_sets=(of_zone,), pods=webs(1, affinity=near)).claims) == 0
