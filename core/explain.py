@@ -77,13 +77,14 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
         return Explanation(subject=f"pod {pod.key}", outcome=_why_not_pending(snapshot, pod))
     for claim in plan.claims:
         if pod.key in claim.pods:
-            return _placed(pod, f"needs a new node, {claim.name}", _claim_lines(snapshot, claim))
+            return _placed(pod, f"needs a new node, {claim.name}", (*_claim_lines(snapshot, claim), *_of_scoring(pod)))
     for binding in plan.bindings:
         if binding.pod == pod.key:
-            lines = ("existing nodes come first: they cost nothing extra", *_node_of_its_own(planner.offers(pod.key)))
+            first = "existing nodes come first: they cost nothing extra"
+            lines = (first, *_node_of_its_own(planner.offers(pod.key)), *_of_scoring(pod))
             return _placed(pod, f"fits on existing node {binding.node}", lines)
     lines = _pool_lines(finding) or (finding.message,)
-    details = (*_meaning(PodReason, finding.reason), *lines, *_hint(finding), *_page(finding.reason))
+    details = (*_meaning(PodReason, finding.reason), *lines, *_hint(finding), *_page(finding.reason), *_of_scoring(pod))
     return Explanation(
         subject=f"pod {pod.key}",
         outcome="is unschedulable",
@@ -92,6 +93,14 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
         has_no_place=True,
         pools=tuple(sorted(finding.pools, key=lambda pool: -nearness(pool))),
     )
+
+
+def _of_scoring(pod: Pod) -> tuple[str, ...]:
+    """Return a warning about a preference that kube-scheduler cannot parse (nodeaffinity, PreScore)."""
+    if not pod.spec.unscorable:
+        return ()
+    why = "kube-scheduler cannot score the pod and binds it only while one node alone passes its filters"
+    return (f"{why}: {pod.spec.unscorable}",)
 
 
 def explain_node(plan: DisruptionPlan, node: str) -> Explanation:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests.storage import equality_selector, label_selector, node_term, node_terms, selector_fault, term_fault
+from core.manifests.storage import (
+    equality_selector,
+    label_selector,
+    node_term,
+    node_terms,
+    scoring_fault,
+    selector_fault,
+    term_fault,
+    volume_request,
+)
 from core.manifests.wire import objects, pod
 from core.manifests.wire import pod as wire_pod
 from core.manifests.wire.objects import Volume
@@ -47,7 +56,8 @@ from core.model.values.taints import EFFECTS, TOLERATION_OPERATORS, Toleration
 _POD_LEVEL: Final = (quantity.CPU, quantity.MEMORY)
 _INFEASIBLE: Final = "Infeasible"
 
-Statuses = Mapping[str, pod.ContainerStatus]
+Requested = Callable[[pod.Container, str], dict[str, int]]
+"""Container and its path → one of the amounts that count for it: what it asks for, what it was granted, what it has."""
 
 
 def of_spec(spec: pod.WirePodSpec, *, field: str = "spec") -> dict[str, int]:
@@ -58,27 +68,42 @@ def of_spec(spec: pod.WirePodSpec, *, field: str = "spec") -> dict[str, int]:
     Raises:
         InvalidInputError: If a quantity cannot be read or is negative.
     """
-    return _effective(spec, {}, field=field, is_infeasible=False)
+    total = _sum_of(spec, _asked_for, field=field)
+    total |= _pod_level(spec, total, field=field)
+    return _with_overhead(total, spec, field=field)
 
 
 def of_pod(pod: pod.WirePod) -> dict[str, int]:
-    """Return the effective requests of a pod whose containers may have been resized in place.
+    """Return the effective requests of a pod that may have been resized in place (Kubernetes 1.37).
 
-    A container counts with the maximum of its requested, allocated and actual resources; an infeasible resize is ignored.
+    It counts with the maximum of three sums: what it asks for, what the kubelet granted and what it has. Pod-level amounts of
+    the status replace the containers'. An infeasible resize is ignored.
 
     Raises:
         InvalidInputError: If a quantity cannot be read or is negative.
     """
-    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
-    by_name = {status.name: status for status in statuses if status.resources is not None}
-    return _effective(pod.spec, by_name, field="spec", is_infeasible=_is_infeasible(pod.status))
+    spec, status = pod.spec, pod.status
+    is_infeasible = _is_infeasible(status)
+    asked = _sum_of(spec, _asked_for, field="spec")
+    of_status = _ContainerStatuses(status, is_infeasible=is_infeasible)
+    granted, has = _pod_level_status(status)
+    if granted is None or not has:
+        counted = [_sum_of(spec, of_status.granted, field="spec"), _sum_of(spec, of_status.has, field="spec")]
+    else:
+        counted = [granted, has]
+    total = quantity.maximum(counted if is_infeasible else [asked, *counted])
+    of_whole = _pod_level(spec, asked, field="spec")
+    if of_whole and has is not None:
+        known = [{} if is_infeasible else of_whole, has, granted or {}]
+        of_whole = {name: amount for name, amount in quantity.maximum(known).items() if _is_pod_level(name)}
+    return _with_overhead(total | of_whole, spec, field="spec")
 
 
 def states_resources(status: pod.PodStatus) -> bool:
-    """Whether the status states the resources of any container."""
-    return any(
-        container.resources is not None for container in (*status.container_statuses, *status.init_container_statuses)
-    )
+    """Whether the status states resources of the pod or of any container."""
+    containers = (*status.container_statuses, *status.init_container_statuses)
+    of_pod = status.resources is not None or status.allocated_resources is not None
+    return of_pod or any(c.resources is not None or c.allocated_resources is not None for c in containers)
 
 
 def _is_infeasible(status: pod.PodStatus) -> bool:
@@ -86,37 +111,53 @@ def _is_infeasible(status: pod.PodStatus) -> bool:
     return status.resize == _INFEASIBLE or (pending is not None and pending.reason == _INFEASIBLE)
 
 
-def _effective(spec: pod.WirePodSpec, statuses: Statuses, *, field: str, is_infeasible: bool) -> dict[str, int]:
-    running = quantity.add(
-        *(
-            _of_container(container, statuses, field=f"{field}.containers[{i}]", is_infeasible=is_infeasible)
-            for i, container in enumerate(spec.containers)
-        )
-    )
+def _sum_of(spec: pod.WirePodSpec, of: Requested, *, field: str) -> dict[str, int]:
+    """Return the amounts of all containers together: the most that run at one time."""
+    running = quantity.add(*(of(container, f"{field}.containers[{i}]") for i, container in enumerate(spec.containers)))
     sidecars: dict[str, int] = {}
     peaks: list[dict[str, int]] = []
     for i, container in enumerate(spec.init_containers):
-        where = f"{field}.initContainers[{i}]"
-        if container.restart_policy == "Always":
-            own = _of_container(container, statuses, field=where, is_infeasible=is_infeasible)
-            sidecars = quantity.add(sidecars, own)
-            peaks.append(sidecars)
-        else:
-            peaks.append(quantity.add(sidecars, _written(container.resources, field=f"{where}.resources")))
-    total = quantity.maximum([quantity.add(running, sidecars), *peaks])
-    total |= _pod_level(spec, total, field=field)
+        amounts = quantity.add(sidecars, of(container, f"{field}.initContainers[{i}]"))
+        if _is_sidecar(container):
+            sidecars = amounts
+        peaks.append(amounts)
+    return quantity.maximum([quantity.add(running, sidecars), *peaks])
+
+
+def _is_sidecar(container: pod.Container) -> bool:
+    """Whether an init container runs as long as the pod."""
+    return container.restart_policy == "Always"
+
+
+def _with_overhead(total: dict[str, int], spec: pod.WirePodSpec, *, field: str) -> dict[str, int]:
     total = quantity.add(total, quantity.parse_resources(spec.overhead, field=f"{field}.overhead"))
     return {name: min(amount, quantity.AMOUNT_MAX) for name, amount in sorted({**total, quantity.PODS: 1}.items())}
 
 
-def _of_container(container: pod.Container, statuses: Statuses, *, field: str, is_infeasible: bool) -> dict[str, int]:
-    asked = _written(container.resources, field=f"{field}.resources")
-    status = statuses.get(container.name)
-    if status is None or status.resources is None:
-        return asked
-    has = quantity.parse_resources(status.resources.requests, field="status.containerStatuses.resources.requests")
-    granted = quantity.parse_resources(status.allocated_resources, field="status.containerStatuses.allocatedResources")
-    return quantity.maximum([has, granted] if is_infeasible else [asked, has, granted])
+class _ContainerStatuses:
+    """The amounts of each container by its status; what is missing there is what the container asks for."""
+
+    def __init__(self, status: pod.PodStatus, *, is_infeasible: bool) -> None:
+        self._is_infeasible = is_infeasible
+        self._by_name: dict[str, pod.ContainerStatus] = {}
+        for container in (*status.container_statuses, *status.init_container_statuses):
+            self._by_name.setdefault(container.name, container)
+
+    def granted(self, container: pod.Container, field: str) -> dict[str, int]:
+        status = self._by_name.get(container.name)
+        if status is None or status.allocated_resources is None:
+            return {} if self._is_infeasible else _asked_for(container, field)
+        return quantity.parse_resources(status.allocated_resources, field="status.containerStatuses.allocatedResources")
+
+    def has(self, container: pod.Container, field: str) -> dict[str, int]:
+        status = self._by_name.get(container.name)
+        if status is None or status.resources is None or not status.resources.requests:
+            return self.granted(container, field)
+        return quantity.parse_resources(status.resources.requests, field="status.containerStatuses.resources.requests")
+
+
+def _asked_for(container: pod.Container, field: str) -> dict[str, int]:
+    return _written(container.resources, field=f"{field}.resources")
 
 
 def _written(written: pod.Resources, *, field: str) -> dict[str, int]:
@@ -132,8 +173,18 @@ def _pod_level(spec: pod.WirePodSpec, of_containers: Mapping[str, int], *, field
         return {}
     limits = quantity.parse_resources(spec.resources.limits, field=f"{field}.resources.limits")
     requests = quantity.parse_resources(spec.resources.requests, field=f"{field}.resources.requests")
-    defaults = {name: amount for name, amount in limits.items() if name not in of_containers}
+    defaults = {name: of_containers.get(name, amount) for name, amount in limits.items()}
     return {name: amount for name, amount in (defaults | requests).items() if _is_pod_level(name)}
+
+
+def _pod_level_status(status: pod.PodStatus) -> tuple[dict[str, int] | None, dict[str, int] | None]:
+    """Return what the kubelet granted to the pod as a whole, and what it has; None where the status does not say."""
+    granted = has = None
+    if status.allocated_resources is not None:
+        granted = quantity.parse_resources(status.allocated_resources, field="status.allocatedResources")
+    if status.resources is not None:
+        has = quantity.parse_resources(status.resources.requests, field="status.resources.requests")
+    return granted, has
 
 
 def _is_pod_level(name: str) -> bool:
@@ -188,7 +239,7 @@ SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-no
 GRACE_SECONDS_MAX: Final = 100 * 365 * 24 * 3600
 """A longer grace period counts as a hundred years: Kubernetes accepts any number of 64 bits, and moments must stay in range."""
 
-_ALL_ADDRESSES: Final = ("", "0.0.0.0", "::")  # noqa: S104 - Kubernetes' own notation for all addresses
+_ALL_ADDRESSES: Final = "0.0.0.0"  # noqa: S104 - Kubernetes' own notation for all addresses
 _canonical: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -255,6 +306,7 @@ class PodSpecTranslator:
             workload=written.workload_ref.name if written.workload_ref is not None else "",
             termination_grace_seconds=min(GRACE_SECONDS_MAX, max(0, written.termination_grace_period_seconds)),
             problem=_selection_fault(written, node, field),
+            unscorable=_scoring_fault(node, field),
         )
 
     def _priority(self, written: pod.WirePodSpec) -> int:
@@ -296,23 +348,24 @@ def _preferred(terms: tuple[PreferredSchedulingTerm, ...], *, field: str) -> tup
 
 
 def _selection_fault(written: pod.WirePodSpec, node: NodeAffinity, field: str) -> str:
-    """Return the first label in the pod's node selection that no node can carry.
+    """Return the first label in the pod's node selection that no node can carry, if it leaves no alternative.
 
-    The API server does not check values of preferred terms, and older versions check no values. A claim for such a pod would
-    carry the text into its node's user data.
+    Older API servers do not check values. A claim for such a pod would carry the text into its node's user data.
     """
-    where = f"{field}.affinity.nodeAffinity"
+    where = f"{field}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     required = node.required.node_selector_terms if node.required is not None else ()
-    named = [
-        (f"{where}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]", term)
-        for i, term in enumerate(required)
-    ]
-    named += [
-        (f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference", entry.preference)
-        for i, entry in enumerate(node.preferred)
-    ]
-    faults = (term_fault(term, field=place) for place, term in named)
-    return selector_fault(written.node_selector, field=f"{field}.nodeSelector") or next(filter(None, faults), "")
+    faults = [term_fault(term, field=f"{where}[{i}]") for i, term in enumerate(required)]
+    first = faults[0] if faults and all(faults) else ""
+    return selector_fault(written.node_selector, field=f"{field}.nodeSelector") or first
+
+
+def _scoring_fault(node: NodeAffinity, field: str) -> str:
+    """Return the first preferred term that cannot be parsed: the API server accepts any text there."""
+    where = f"{field}.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+    faults = (
+        scoring_fault(entry.preference, field=f"{where}[{i}].preference") for i, entry in enumerate(node.preferred)
+    )
+    return next(filter(None, faults), "")
 
 
 def _toleration(written: pod.WireToleration, *, field: str) -> Toleration:
@@ -327,14 +380,17 @@ def _toleration(written: pod.WireToleration, *, field: str) -> Toleration:
 
 
 def _host_ports(spec: pod.WirePodSpec) -> tuple[HostPort, ...]:
-    """Return the host ports of regular containers; with hostNetwork, the API server makes every container port one."""
+    """Return the host ports of containers and sidecars; with hostNetwork, the API server makes every container port one.
+
+    An address `::` is one like any other (kube-scheduler): only no address, or 0.0.0.0, stands for all.
+    """
     found = {
         HostPort(
             port=port.host_port or port.container_port,
             protocol=port.protocol or "TCP",
-            host_ip="0.0.0.0" if port.host_ip in _ALL_ADDRESSES else port.host_ip,  # noqa: S104 - see above
+            host_ip=port.host_ip or _ALL_ADDRESSES,
         )
-        for container in spec.containers
+        for container in (*spec.containers, *filter(_is_sidecar, spec.init_containers))
         for port in container.ports
         if port.host_port or (spec.host_network and port.container_port)
     }
@@ -345,7 +401,9 @@ def _volume_use(volume: Volume) -> VolumeUse | None:
     if volume.persistent_volume_claim is not None:
         return VolumeUse(volume.persistent_volume_claim.claim_name)
     if volume.ephemeral is not None:
-        return VolumeUse("", volume.name, volume.ephemeral.volume_claim_template.spec.storage_class_name)
+        template = volume.ephemeral.volume_claim_template.spec
+        request = volume_request(template, field=f"spec.volumes[{volume.name}].ephemeral.volumeClaimTemplate.spec")
+        return VolumeUse("", volume.name, template.storage_class_name, request)
     return None
 
 
@@ -432,9 +490,15 @@ class PodTranslator:
         if not states_resources(written.status):
             return spec
         status = written.status
-        state = (status.container_statuses, status.init_container_statuses, status.resize, status.conditions)
-        relevant = state if status.condition("PodResizePending") else state[:3]
-        key = (id(spec), _canonical(relevant))
+        state = (
+            status.container_statuses,
+            status.init_container_statuses,
+            status.resources,
+            status.allocated_resources,
+            status.resize,
+            status.condition("PodResizePending"),
+        )
+        key = (id(spec), _canonical(state))
         known = self._resized.get(key)
         if known is None:
             requests = of_pod(written)

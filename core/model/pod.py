@@ -40,7 +40,7 @@ class LabelSelector(msgspec.Struct, frozen=True, order=True):
 
 
 class NodeSelectorTerm(msgspec.Struct, frozen=True, order=True):
-    """One alternative of a node affinity. `uses_fields` marks matchFields, which no new node can be planned to meet."""
+    """One alternative of a node affinity. A node's name is `labels.NODE_NAME`; `uses_fields` marks other fields."""
 
     requirements: tuple[Requirement, ...] = ()
     uses_fields: bool = False
@@ -97,6 +97,15 @@ class HostPort(msgspec.Struct, frozen=True, order=True):
         return self.port == other.port and self.protocol == other.protocol and same_address
 
 
+class VolumeRequest(msgspec.Struct, frozen=True, order=True):
+    """What an unbound PersistentVolumeClaim asks of its volume. `mode` is Filesystem or Block."""
+
+    size: int = 0
+    access_modes: tuple[str, ...] = ()
+    mode: str = "Filesystem"
+    selector: LabelSelector | None = None
+
+
 class VolumeUse(msgspec.Struct, frozen=True, order=True):
     """A volume of a pod that needs a PersistentVolumeClaim.
 
@@ -105,11 +114,13 @@ class VolumeUse(msgspec.Struct, frozen=True, order=True):
             spec that several pods share and filled by `Pod.claim_names`.
         ephemeral: Name of the volume when it is a generic ephemeral one, else empty.
         storage_class: The class in the ephemeral volume's template, None for the cluster's default.
+        request: What the ephemeral volume's template asks for.
     """
 
     claim_name: str
     ephemeral: str = ""
     storage_class: str | None = None
+    request: VolumeRequest = VolumeRequest()
 
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +132,8 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
             expressions matches no node.
         workload: The Workload whose pods start together (`workloadRef`, Kubernetes 1.35), empty for none.
         problem: Field and problem if no node can be planned for such pods, else empty.
+        unscorable: Field and problem of a preferred term that kube-scheduler cannot parse: it binds such a pod only while one
+            node alone passes its filters.
     """
 
     requests: dict[str, int]
@@ -142,6 +155,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
     workload: str = ""
     termination_grace_seconds: int = 30
     problem: str = ""
+    unscorable: str = ""
 
 
 class Owner(msgspec.Struct, frozen=True, order=True):
@@ -264,17 +278,42 @@ _OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, kw_only=True):
-    """A volume. `node_terms` are the alternatives of its required node affinity, `driver` its CSI driver if it has one."""
+    """A volume.
+
+    Attributes:
+        node_terms: The alternatives of its required node affinity.
+        driver: Its CSI driver if it has one.
+        claim: Namespace and name of the claim that it is bound to or kept for.
+    """
 
     name: str
     node_terms: tuple[NodeSelectorTerm, ...] = ()
     driver: str = ""
     is_local: bool = False
     is_terminating: bool = False
+    labels: dict[str, str] = {}
+    storage_class: str = ""
+    size: int = 0
+    access_modes: tuple[str, ...] = ()
+    mode: str = "Filesystem"
+    phase: str = ""
+    claim: tuple[str, str] | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether kube-scheduler may bind it to a claim."""
+        kept = self.claim is not None and self.phase in ("", "Pending", "Available")
+        return not self.is_terminating and (self.phase == "Available" or kept)
 
 
 class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim on a volume. `volume_name` is empty until it is bound; `is_bind_completed` is the binder's own annotation."""
+    """A claim on a volume.
+
+    Attributes:
+        volume_name: Empty until it is bound.
+        is_bind_completed: The binder's own annotation.
+        selected_node: The node for which kube-scheduler has asked for the volume, empty before.
+    """
 
     namespace: str
     name: str
@@ -283,6 +322,8 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     phase: str = "Pending"
     is_terminating: bool = False
     is_bind_completed: bool = False
+    selected_node: str = ""
+    request: VolumeRequest = VolumeRequest()
 
 
 class StorageClass(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,7 +64,7 @@ class PodReason(ReasonCode):
     )
     UNSUPPORTED_AFFINITY = (
         "UnsupportedAffinity",
-        "Every alternative of the required node affinity uses matchFields or is empty.",
+        "Every alternative of the required node affinity names nodes that exist (matchFields) or is empty.",
         "Write the affinity with matchExpressions.",
     )
     UNSUPPORTED_RESOURCE_CLAIM = (
@@ -91,6 +91,11 @@ class PodReason(ReasonCode):
         "VolumeClaimUnbound",
         "A PersistentVolumeClaim of the pod is unbound and has to be bound first.",
         "Check the provisioner of its StorageClass; with volumeBindingMode WaitForFirstConsumer it need not be bound first.",
+    )
+    VOLUME_IN_USE = (
+        "VolumeInUse",
+        "A claim of the pod is ReadWriteOncePod, and another pod uses it, maybe one that is still terminating.",
+        "Wait for the other pod to end, or use another access mode.",
     )
     VOLUME_MISSING = (
         "VolumeMissing",

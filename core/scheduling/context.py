@@ -36,6 +36,7 @@ from core.scheduling.pods import (
     TopologyRule,
     VolumeIndex,
     VolumeNeeds,
+    may_join_existing,
     relaxation_steps,
     why_unsupported,
 )
@@ -55,7 +56,8 @@ from core.scheduling.topology.groups import AFFINITY, SPREAD, Namespaces, Topolo
 
 
 Steps = tuple[tuple[RelaxationStep, ...], str, str, bool]
-"""Relaxation steps of pods; a reason code and a message if no node could help; whether no constraint concerns the pods."""
+"""Relaxation steps of pods, also for those that only existing nodes may take; a reason code and a message if no new node could
+help; whether no constraint concerns the pods."""
 
 
 class PodGroups:
@@ -132,7 +134,8 @@ class _StepBuilder:
         """Return the relaxation steps of a signature's pods."""
         reason, message = why_unsupported(signature.spec, needs, self._table.well_known)
         is_plain = not any(constraint.concerns(signature, needs) for constraint in self._constraints)
-        return () if reason else tuple(self._built(signature, needs)), reason, message, is_plain
+        has_steps = not reason or may_join_existing(reason, signature.spec, needs)
+        return tuple(self._built(signature, needs)) if has_steps else (), reason, message, is_plain
 
     def _built(self, signature: PodSignature, needs: VolumeNeeds) -> Iterator[RelaxationStep]:
         steps = relaxation_steps(
@@ -237,6 +240,7 @@ class SchedulingContext:
         coverage: The commitments' coverage of running nodes, and their unused amounts.
         volumes: The requirements of pods' volumes.
         positions: Names of nodes and of their claims → position.
+        nominated: Position of a node → pods that wait for room there, which preemption makes.
         remaining: What running nodes and claims leave of limits, quotas, addresses and commitments.
         released: Keys of the pods that a pinned context lets leave a domain which has too many of them.
     """
@@ -260,7 +264,9 @@ class SchedulingContext:
         self.volumes = volumes = VolumeIndex(snapshot)
         daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         reads, questions = reads_of(constraints), known.questions if known is not None else None
-        signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis, reads, questions)
+        everyone = (*self.pending, *bound)
+        shared_claims = volumes.binding.shared_claims(everyone)
+        signatures = PodSignatures(snapshot, everyone, self.axis, reads, questions, shared_claims)
         self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(
             self.states, known.rooms if known is not None else None
         )
@@ -271,12 +277,14 @@ class SchedulingContext:
         self.remaining = RemainingCapacity(snapshot, self.existing_nodes, self.templates, self.coverage)
         self.budgets = DisruptionBudgets.of(snapshot)
         self.leaving = frozenset(node.index for node in self.existing_nodes if node.is_leaving)
+        self.nominated = _nominated(snapshot, self.positions)
         self.moving = tuple(
             pod for node in self.existing_nodes if node.is_leaving for pod in self._moved_from(node.state)
         )
         self._count_bound(signatures)
         namespaces = Namespaces.of(snapshot)
-        self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table)
+        of_daemons = tuple(daemon.source for daemon in daemons)
+        self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table, of_daemons)
         self._signatures = signatures
         self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table, constraints)
         self._tolerated: Callable[[tuple[Toleration, ...]], tuple[bool, ...]] = memo(
@@ -391,6 +399,15 @@ class SchedulingContext:
                     signature = of(pod).signature
                     counts = signature.ending if pod.is_terminating else signature.bound
                     counts[position] = counts.get(position, 0) + 1
+
+
+def _nominated(snapshot: Snapshot, positions: Mapping[str, int]) -> dict[int, tuple[Pod, ...]]:
+    found: dict[int, tuple[Pod, ...]] = {}
+    for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
+        position = positions.get(pod.nominated_node_name) if pod.nominated_node_name and not pod.node_name else None
+        if position is not None and pod.is_active:
+            found[position] = (*found.get(position, ()), pod)
+    return found
 
 
 def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Toleration, ...]) -> tuple[bool, ...]:

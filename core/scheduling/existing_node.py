@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -124,6 +125,18 @@ def _carriers(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, tain
     return mask
 
 
+_OPEN_UNTIL_LAUNCH: Final = frozenset({labels.ZONE, labels.ZONE_ID, labels.CAPACITY_TYPE, labels.RESERVATION_ID})
+
+
+def carriers_of(
+    daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]
+) -> tuple[TypeMask, TypeMask]:
+    """Return the types on which a DaemonSet's pod may run, and those on which it runs whatever the claim is narrowed to."""
+    may = _carriers(daemon, types, offered, taints)
+    needed = {key for alternative in daemon.alternatives for key in types.table[alternative]}
+    return may, may if not needed & _OPEN_UNTIL_LAUNCH else TypeMask(0)
+
+
 Attachments = frozenset[tuple[str, str]]
 
 
@@ -222,8 +235,10 @@ class ExistingNodes:
         self._attached = _attached_volumes(snapshot, volumes)
         self._signatures = signatures
         self._drained_later = snapshot.drained_later
+        self._reads_names = signatures.read_node_names or volumes.reads_node_names
         self._basis = (
             axis.names,
+            self._reads_names,
             snapshot.daemon_sets,
             snapshot.volume_claims,
             snapshot.volumes,
@@ -254,6 +269,8 @@ class ExistingNodes:
 
     def _room(self, state: StateNode) -> NodeRoom:
         offered = _offered(state)
+        if self._reads_names and state.node is not None:
+            offered = offered.merged((Requirement.one_of(labels.NODE_NAME, state.node.name),))
         attached = {a for pod in state.pods if pod.spec.volumes for a in self._volumes.attachments(pod)}
         return NodeRoom(
             state=state,
@@ -357,7 +374,8 @@ class NodeIndex:
         """Return the nodes with room for the requests."""
         found = self._all
         for column, amount in zip(self._by_resource, requests, strict=True):
-            found &= column.at_least(amount)
+            if amount:  # a node with too little of a resource takes pods that request none of it (noderesources/fit.go)
+                found &= column.at_least(amount)
         return found
 
 

@@ -213,7 +213,7 @@ class NewNodeRefusal:
                 return rule
         for rule in step.zone_rules:
             values = types.values(draft.mask, draft.reqs, rule.key)
-            if not any(domain_counts.admits(rule, value, signature) for value in values or (None,)):
+            if not any(domain_counts.admits(rule, value, signature, is_new=True) for value in values or (None,)):
                 return rule
         domain_choice = DomainChoice(self._context.topology, domain_counts, ())
         if step.zone_rules and domain_choice.best(draft, signature, step) is None:
@@ -223,7 +223,8 @@ class NewNodeRefusal:
     def _selected_by(self, rule: TopologyRule) -> str:
         """Return which pods a rule selects."""
         group = self._context.topology.groups[rule.group]
-        demands = () if group.selector is None else group.selector.requirements
+        selectors = [selector for _, selector in ((group.namespaces, group.selector), *group.further)]
+        demands = {} if None in selectors else dict.fromkeys(r for s in selectors if s for r in s.requirements)
         selector = " and ".join(shown(requirement) for requirement in demands) or "no label at all"
         where = "any namespace" if group.namespaces is None else f"namespace {' or '.join(group.namespaces)}"
         return f"{selector} in {where}"

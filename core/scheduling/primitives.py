@@ -288,6 +288,11 @@ def within(requested: Vector, available: Vector) -> bool:
     return all(map(le, requested, available))
 
 
+def has_room(requested: Vector, free: Vector) -> bool:
+    """Whether an existing node has room: a resource that is overcommitted matters only to pods that request it."""
+    return all(not asked or asked <= room for asked, room in zip(requested, free, strict=True))
+
+
 def pareto(vectors: Iterable[Vector]) -> tuple[Vector, ...]:
     """Return the Pareto-maximal vectors: requests that fit any vector fit one of these."""
     front: list[Vector] = []

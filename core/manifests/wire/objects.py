@@ -208,6 +208,19 @@ class VolumeNodeAffinity(Wire):
     required: NodeSelector | None = None
 
 
+class ClaimRef(Wire):
+    """`spec.claimRef` of a PersistentVolume."""
+
+    namespace: str = ""
+    name: str = ""
+
+
+class VolumeStatus(Wire):
+    """`status` of a PersistentVolume."""
+
+    phase: str = ""
+
+
 class PersistentVolumeSpec(Wire):
     """`spec` of a PersistentVolume; for in-tree sources, only their presence matters."""
 
@@ -216,6 +229,11 @@ class PersistentVolumeSpec(Wire):
     aws_elastic_block_store: dict[str, object] | None = None
     local: dict[str, object] | None = None
     host_path: dict[str, object] | None = None
+    capacity: Quantities = {}
+    access_modes: tuple[str, ...] = ()
+    volume_mode: str = "Filesystem"
+    storage_class_name: str = ""
+    claim_ref: ClaimRef | None = None
 
 
 class WirePersistentVolume(Wire):
@@ -223,6 +241,7 @@ class WirePersistentVolume(Wire):
 
     metadata: WireMetadata
     spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
+    status: VolumeStatus = field(default_factory=VolumeStatus)
 
 
 class ClaimStatus(Wire):
@@ -237,11 +256,21 @@ class ClaimSource(Wire):
     claim_name: str
 
 
+class ClaimResources(Wire):
+    """`spec.resources` of a PersistentVolumeClaim."""
+
+    requests: Quantities = {}
+
+
 class WireClaimSpec(Wire):
     """`spec` of a PersistentVolumeClaim or of a template for one."""
 
     storage_class_name: str | None = None
     volume_name: str = ""
+    access_modes: tuple[str, ...] = ()
+    volume_mode: str = "Filesystem"
+    selector: WireLabelSelector | None = None
+    resources: ClaimResources = field(default_factory=ClaimResources)
 
 
 class WireClaimTemplate(Wire):

@@ -13,6 +13,7 @@ from core.manifests.wire.objects import (
     IntOrString,
     NodeSelector,
     Quantities,
+    SelectorExpression,
     Timestamp,
     Volume,
     Wire,
@@ -189,7 +190,7 @@ class ContainerStatus(Wire):
 
 
 class PodStatus(Wire):
-    """`status` of a pod."""
+    """`status` of a pod; `allocated_resources` and `resources` are those of the pod as a whole."""
 
     phase: str = "Pending"
     conditions: tuple[WireCondition, ...] = ()
@@ -197,6 +198,8 @@ class PodStatus(Wire):
     start_time: Timestamp | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: Quantities | None = None
+    resources: Resources | None = None
     resize: str = ""
 
     def condition(self, type_: str) -> WireCondition | None:
@@ -223,11 +226,25 @@ class WirePod(Wire):
         if self.spec.bound_to:
             self.node_name = self.spec.bound_to
             self.spec.bound_to = ""
+        if self.spec.affinity is not None and any(
+            owner.kind == "DaemonSet" for owner in self.metadata.owner_references
+        ):
+            _forget_node_name(self.spec.affinity)
         self.spec.volumes = tuple(v for v in self.spec.volumes if v.persistent_volume_claim or v.ephemeral)
         self.spec = shared(self.spec)
         self.node_name = intern(self.node_name)
         self.metadata = _lean_metadata(self.metadata)
         self.status = _lean_status(self.status, is_bound=bool(self.node_name))
+
+
+_SOME_NODE: Final = SelectorExpression("metadata.name", "In")
+
+
+def _forget_node_name(affinity: Affinity) -> None:
+    """Drop the node's name, by which each pod of a DaemonSet is bound: its pods would not share one spec."""
+    node = affinity.node_affinity
+    for term in node.required.node_selector_terms if node is not None and node.required is not None else ():
+        term.match_fields = (_SOME_NODE,) if term.match_fields else ()
 
 
 class PodTemplate(Wire):
@@ -261,6 +278,8 @@ def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
     status.conditions = shared(kept)
     status.container_statuses = _stating_resources(status.container_statuses)
     status.init_container_statuses = _stating_resources(status.init_container_statuses)
+    if status.resources is not None or status.allocated_resources is not None:
+        status.resources, status.allocated_resources = shared(status.resources), shared(status.allocated_resources)
     status.phase = intern(status.phase)
     return status
 

@@ -122,6 +122,37 @@ class HostPorts(Constraint):
         self._on_claims[claim.index] = self._on_claims.get(claim.index, ()) + pods.signature.spec.host_ports
 
 
+# Rules between pods and the DaemonSets' pods that come with a new node.
+
+
+class DaemonCompany(Constraint):
+    """Keeps pods on new nodes with the DaemonSet's pod that their affinity needs, and off those with one that excludes them.
+
+    Pods of DaemonSets that run already count like any others (`core.scheduling.topology`).
+    """
+
+    label = "DaemonSets' pods"
+    reason = PodReason.POD_AFFINITY
+
+    @classmethod
+    def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:
+        """Whether a rule connects the pods with any DaemonSet."""
+        return bool(signature.daemons_near or signature.daemons_away)
+
+    def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
+        """Return types that carry one of the DaemonSets to be near, for certain, and none of those to be away from."""
+        signature, carriers = pods.signature, claim.template.carriers
+        found = claim.template.types.full
+        if signature.daemons_near:
+            near = NO_TYPES
+            for position in signature.daemons_near:
+                near |= carriers[position][1]
+            found &= near
+        for position in signature.daemons_away:
+            found &= ~carriers[position][0]
+        return found
+
+
 # Applies the limits of NodePools.
 #
 # Limits are never exceeded: each new claim is charged its largest type until it is launched.

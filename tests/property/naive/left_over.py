@@ -66,14 +66,22 @@ def _rooms_forgone(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Itera
 
 
 def _is_refused_outright(snapshot: Snapshot, pod: Pod) -> bool:
-    """Whether Karpenter ignores the pod: fields in the affinity, restricted labels, broken volumes."""
-    if volume_fault(snapshot, pod) or pod.spec.resource_claims:
-        return True
-    terms = pod.spec.required_terms
-    asked = [*pod.spec.node_selector, *(r for term in terms for r in term.requirements)]
+    """Whether no node is looked for: broken volumes, resource claims."""
+    return bool(volume_fault(snapshot, pod) or pod.spec.resource_claims)
+
+
+def _has_no_new_node(snapshot: Snapshot, pod: Pod) -> bool:
+    """Whether no node is launched for any alternative of the node affinity: names of nodes, restricted labels."""
     known = labels.WELL_KNOWN | snapshot.catalogue.label_keys()
-    return any(term.uses_fields for term in terms) or any(
-        labels.is_restricted(r.key) and r.key not in known for r in asked
+    terms = [term.requirements for term in pod.spec.required_terms if term.requirements and not term.uses_fields]
+    return all(
+        any(
+            (r.key == labels.NODE_NAME and not r.complement)
+            or (labels.is_restricted(r.key) and r.key not in known)
+            or (r.key == labels.NODEPOOL and r.operator == "DoesNotExist")
+            for r in (*pod.spec.node_selector, *term)
+        )
+        for term in terms or [()]
     )
 
 
@@ -90,7 +98,7 @@ def could_run_at(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod) 
                 continue
             if _welcomes(snapshot, places, pod, only, place):
                 return f"{place.name} as {face.labels}" if place.claim else place.name
-    for pool in snapshot.node_pools:
+    for pool in snapshot.node_pools if not _has_no_new_node(snapshot, pod) else ():
         if is_usable(pool) and tolerates(pod.spec.tolerations, pool.taints):
             found = _new_node(snapshot, plan, places, pod, pool)
             if found:
@@ -128,7 +136,7 @@ def _welcomes(snapshot: Snapshot, places: list[Place], pod: Pod, there: Place, i
             view.starts_at_zero = view.spread.topology_key == labels.HOSTNAME
         if most.refuses(there.domain(most.spread.topology_key), rules.located, fewest):
             return False
-    return not rules.lacks_company(rules.terms(pod, pod.spec.affinity), there, rules.located)
+    return not rules.lacks_company(rules.affinity(pod), there, rules.located)
 
 
 def _possible_domains(snapshot: Snapshot, pod: Pod, spread: TopologySpread) -> set[str]:

@@ -202,6 +202,8 @@ def _place(snapshot: Snapshot, name: str, node: Node | None, claim: NodeClaim | 
     assert source is not None
     own = {**source.labels}
     own.setdefault(labels.HOSTNAME, name)
+    if node is not None:
+        own[labels.NODE_NAME] = node.name
     taints = lasting_taints(node, claim)
     running = [
         pod
