@@ -17,7 +17,7 @@ from cli.arguments import REGION_DEFAULT, options_of, refuse_empty
 from cli.cache import KeptReaders, user_store
 from cli.completeness import missing
 from cli.errors import InputError
-from cli.manifests.inventory import Document, Inventory, field_in, named_region, take_inventory
+from cli.manifests.inventory import Creations, Document, Inventory, field_in, named_region, take_inventory
 from cli.manifests.reading import read
 from cli.terminal.style import write_stderr
 from core import labels
@@ -45,12 +45,14 @@ class DecisionInputs(msgspec.Struct, frozen=True):
         decode_seconds: Duration of the reading.
         prices: The source of prices, with region and date, which are empty if the catalogue does not state them.
         own: The functions' view, under `--cluster`.
+        creations: What the API server would make of Pods and workloads from files.
     """
 
     snapshot: Snapshot
     decode_seconds: float
     prices: JsonObject
     own: OwnState | None = None
+    creations: Creations = Creations()
 
 
 def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> DecisionInputs:
@@ -81,7 +83,8 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         warn(lacking)
     if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    return DecisionInputs(snapshot, time.perf_counter() - started, _prices_of(arguments, region))
+    seconds, prices = time.perf_counter() - started, _prices_of(arguments, region)
+    return DecisionInputs(snapshot, seconds, prices, creations=inventory.creations)
 
 
 def _observe_own(arguments: argparse.Namespace, started: float) -> DecisionInputs:

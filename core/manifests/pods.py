@@ -490,20 +490,26 @@ def unreadable_budget(written: objects.WirePodDisruptionBudget) -> PodDisruption
     )
 
 
-def daemon_set(written: pod.WireWorkload, translator: PodTranslator) -> DaemonSet:
-    """Translate a DaemonSet: the pod of its template.
+def daemon_set(
+    written: pod.WireWorkload, translator: PodTranslator, stored: pod.WirePodSpec | None = None
+) -> DaemonSet:
+    """Translate a DaemonSet.
+
+    Args:
+        written: The DaemonSet.
+        translator: Translates the pod.
+        stored: The pod as the API server would store it, None for that of the template as it is.
 
     Raises:
         InvalidInputError: If the template cannot be understood.
     """
     if written.unreadable:
         raise InvalidInputError(written.unreadable)
-    template = written.spec.template
     return DaemonSet(
         namespace=written.metadata.namespace or "default",
         name=written.metadata.name,
-        labels=template.metadata.labels,
-        spec=translator.spec(template.spec, field="spec.template.spec"),
+        labels=written.spec.template.metadata.labels,
+        spec=translator.spec(stored or written.spec.template.spec, field="spec.template.spec"),
     )
 
 
@@ -515,7 +521,7 @@ def unreadable_daemon_set(written: pod.WireWorkload, error: InvalidInputError) -
     return DaemonSet(namespace=metadata.namespace or "default", name=metadata.name, spec=spec)
 
 
-def namespace(written: objects.Labelled) -> Namespace:
+def namespace(written: objects.WireNamespace) -> Namespace:
     """Translate a namespace. Kubernetes labels each with its own name."""
     own = {"kubernetes.io/metadata.name": written.metadata.name}
     return Namespace(name=written.metadata.name, labels=own | written.metadata.labels)
