@@ -471,6 +471,8 @@ def pod_disruption_budget(written: objects.WirePodDisruptionBudget) -> PodDisrup
         max_unavailable=_text(spec.max_unavailable),
         disruptions_allowed=None if is_stale else status.disruptions_allowed,
         expected_pods=None if is_stale else status.expected_pods,
+        current_healthy=None if is_stale else status.current_healthy,
+        desired_healthy=None if is_stale else status.desired_healthy,
         unhealthy_pod_eviction_policy=spec.unhealthy_pod_eviction_policy,
     )
 

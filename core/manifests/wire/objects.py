@@ -363,6 +363,8 @@ class PodDisruptionBudgetStatus(Wire):
 
     disruptions_allowed: int | None = None
     expected_pods: int | None = None
+    current_healthy: int | None = None
+    desired_healthy: int | None = None
     observed_generation: int | None = None
 
 
