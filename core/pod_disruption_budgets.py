@@ -38,7 +38,8 @@ def may_go_unready(policy: str, current_healthy: int, desired_healthy: int) -> b
 
     Args:
         policy: Its unhealthyPodEvictionPolicy.
-        current_healthy, desired_healthy: How many ready pods it counts and wants.
+        current_healthy: How many ready pods it counts.
+        desired_healthy: How many it wants.
     """
     return policy == ALWAYS_ALLOW or 0 < desired_healthy <= current_healthy
 
