@@ -32,7 +32,7 @@ development = pins("requirements-dev.txt")
 packages = find_packages(include=[pattern for name in SHIPPED for pattern in (name, f"{name}.*")])
 
 setup(
-    packages=["fleetwright", *(f"fleetwright_eks.app.{name}" for name in packages)],
+    packages=["fleetwright_eks", *(f"fleetwright_eks.app.{name}" for name in packages)],
     package_dir={f"fleetwright_eks.app.{name}": name for name in SHIPPED},
     package_data={
         "fleetwright_eks.app.core": ["py.typed"],

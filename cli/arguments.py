@@ -27,6 +27,7 @@ from core.model.snapshot import (
     Options,
     parse_feature_gates,
 )
+from core.model.values.quotas import SizingSettings, settings_from
 
 REGION_DEFAULT: Final = "us-east-1"
 TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0
@@ -159,6 +160,22 @@ def options_of(arguments: argparse.Namespace) -> Options:
         move_price=getattr(arguments, "move_price", None),
         seed=arguments.seed,
     )
+
+
+def sizing_settings(environment: Mapping[str, str]) -> SizingSettings:
+    """Return Karpenter's settings that size nodes: VM_MEMORY_OVERHEAD_PERCENT and RESERVED_ENIS, as the functions read them.
+
+    Raises:
+        InputError: If a value cannot be read.
+    """
+    enis = environment.get("RESERVED_ENIS") or "0"
+    if not enis.isdecimal():
+        raise InputError(f"{enis!r} is not a whole number", source="RESERVED_ENIS")
+    share = environment.get("VM_MEMORY_OVERHEAD_PERCENT") or "0.075"
+    try:
+        return settings_from(vm_memory_overhead_percent=share, reserved_enis=int(enis))
+    except InvalidInputError as error:
+        raise InputError(error.problem, source=error.field) from error
 
 
 def feature_gates(environment: Mapping[str, str]) -> FeatureGates:

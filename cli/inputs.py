@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,15 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from cli.arguments import REGION_DEFAULT, options_of, refuse_empty
+from cli.arguments import REGION_DEFAULT, options_of, refuse_empty, sizing_settings
 from cli.cache import KeptReaders, user_store
 from cli.completeness import missing
 from cli.errors import InputError
-from cli.manifests.inventory import Document, Inventory, field_in, named_region, take_inventory
+from cli.manifests.inventory import Creations, Document, Inventory, field_in, named_region, take_inventory
 from cli.manifests.reading import read
 from cli.terminal.style import write_stderr
 from core import labels
-from core.api.objects import JsonObject
+from core.api.objects import JsonObject, name_of
 from core.catalogue import document
 from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import with_reservations
@@ -45,12 +46,14 @@ class DecisionInputs(msgspec.Struct, frozen=True):
         decode_seconds: Duration of the reading.
         prices: The source of prices, with region and date, which are empty if the catalogue does not state them.
         own: The functions' view, under `--cluster`.
+        creations: What the API server would make of Pods and workloads from files.
     """
 
     snapshot: Snapshot
     decode_seconds: float
     prices: JsonObject
     own: OwnState | None = None
+    creations: Creations = Creations()
 
 
 def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> DecisionInputs:
@@ -81,7 +84,8 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         warn(lacking)
     if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    return DecisionInputs(snapshot, time.perf_counter() - started, _prices_of(arguments, region))
+    seconds, prices = time.perf_counter() - started, _prices_of(arguments, region)
+    return DecisionInputs(snapshot, seconds, prices, creations=inventory.creations)
 
 
 def _observe_own(arguments: argparse.Namespace, started: float) -> DecisionInputs:
@@ -196,6 +200,7 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str)
             field = field_in(origin, problem.resource, problem.field)
             raise origin.error(": ".join(part for part in (field, problem.problem) if part))
         warn(str(problem))
+    snapshot = _without_refused_classes(snapshot, classes)
     in_reservations = Counter(node.labels.get(labels.RESERVATION_ID, "") for node in snapshot.nodes)
     snapshot = with_price_terms(snapshot, getattr(arguments, "price_terms", None), classes)
     catalogue = with_reservations(snapshot.catalogue, classes, in_reservations, snapshot.now)
@@ -206,6 +211,33 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str)
     from core.lifecycle.claims import addresses_left  # most clusters have plenty
 
     return msgspec.structs.replace(snapshot, subnet_addresses=addresses_left(classes, (), snapshot.now))
+
+
+def _without_refused_classes(snapshot: Snapshot, manifests: Sequence[JsonObject]) -> Snapshot:
+    """Return the snapshot in which EC2NodeClasses that no launch would succeed from have that as their problem."""
+    written = ("userData", "kubelet", "blockDeviceMappings", "tags")
+    suspects = [manifest for manifest in manifests if any(manifest.get("spec", {}).get(field) for field in written)]
+    if not suspects:
+        return snapshot
+    from core.catalogue.node_class import read_node_class  # most classes leave these fields out
+    from core.launch.refusals import first_certain, launch_problems
+
+    refused: dict[str, str] = {}
+    for manifest in suspects:
+        problem = first_certain(launch_problems(read_node_class(manifest)))
+        if problem is not None:
+            refused[name_of(manifest)] = f"{problem.field}: {problem.problem}"
+    for name, why in sorted(refused.items()):
+        warn(f"EC2NodeClass {name}: {why}: nothing can be launched from it")
+    return msgspec.structs.replace(
+        snapshot,
+        node_classes=tuple(
+            msgspec.structs.replace(found, problem=found.problem or refused[found.name])
+            if found.name in refused
+            else found
+            for found in snapshot.node_classes
+        ),
+    )
 
 
 def region_of(arguments: argparse.Namespace, documents: Sequence[Document]) -> str:
@@ -234,7 +266,7 @@ def builtin_or_given(arguments: argparse.Namespace, region: str, node_classes: S
     from cli.cache import builtin_catalogue
 
     try:
-        return builtin_catalogue(user_store(), region, node_classes)
+        return builtin_catalogue(user_store(), region, node_classes, sizing_settings(os.environ))
     except InvalidInputError as error:
         file = f"{region}.json.gz"
         hint = f"`fleetwright catalog fetch --region {region} --to {file}` reads them with your permissions: --catalog {file}"

@@ -52,6 +52,9 @@ MIN_VALUES_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
 SURGE: Final = "fleetwright.dev/surge"
 """Annotation of pods: their Deployment may be restarted if they cannot be evicted."""
 
+VPA_UPDATES: Final = "vpaUpdates"
+"""Annotation of pods whose sizes a VerticalPodAutoscaler set when they were created."""
+
 CLAIM: Final = "fleetwright.dev/claim"
 """Tag of every instance of ours, with its claim's name: only those are ever taken for ours, so another provisioner's are safe.
 On nodes an annotation."""

@@ -131,7 +131,13 @@ VIOLATIONS: Final = (
     "doubleLaunches",
     "orphanedInstances",
     "limitViolations",
+    "bindingViolations",
+    "evictionRateViolations",
+    "podsKilledWithInstance",
+    "evictionsWithoutPlace",
+    "commandsWithoutDecision",
 )
+"""All laws of the judges of one run: any of them, broken once, ends `simulate` with 1."""
 _PERCENTILES: Final = (("p50", 50), ("p99", 99), ("max", 100))
 
 

@@ -12,12 +12,12 @@ from adapters.aws.instance_profiles import InstanceProfiles
 from adapters.aws.services import AwsService, ClusterDescription, EksCluster
 from adapters.ports import Clock, DeniedError, JsonObject, NotFoundError
 from core import api, labels
-from core.ami_families.bootstrap import Cluster, registered_taints
+from core.ami_families.bootstrap import Cluster
 from core.ami_families.registry import family_of
 from core.api.objects import generation_of
 from core.catalogue.document import ARCHITECTURES
 from core.catalogue.free_addresses import address_reading
-from core.catalogue.kubelet import expressions, sizing_of
+from core.catalogue.kubelet import expressions
 from core.catalogue.node_class import (
     ACTIVE,
     CAPACITY_BLOCK,
@@ -33,11 +33,10 @@ from core.catalogue.node_class import (
 )
 from core.catalogue.reservations import leaves_at
 from core.errors import InvalidInputError
-from core.launch.request import bootstrap_of
-from core.launch.template import SHARED, block_device_mappings
+from core.launch.refusals import first_certain, launch_problems
+from core.launch.template import SHARED
 from core.launch.validation import LaunchValidation, written_validation
 from core.model.node_pool import NodePool
-from core.model.values.quotas import SizingSettings
 
 # Selects the subnets and security groups of an EC2NodeClass.
 
@@ -398,18 +397,17 @@ def rules_problem(manifest: JsonObject) -> ClassCondition | None:
 def rendering_problem(
     node_class: EC2NodeClass, described: ClusterDescription, by_type: Mapping[str, ClassCondition]
 ) -> ClassCondition:
-    """Check that a launch can be rendered: an error here would fail the launch of every node."""
+    """Check that a launch may succeed: an error here would fail the launch of every node."""
     family, computed = node_class.family, expressions(node_class.spec.kubelet)
-    try:
-        sizing_of(node_class, SizingSettings())
-        block_device_mappings(node_class.spec.block_device_mappings, family)
-        family.user_data(bootstrap_of(node_class, described.cluster, labels={}, taints=registered_taints(())))
-    except InvalidInputError as error:
+    problem = first_certain(launch_problems(node_class, described.cluster))
+    is_computed = problem is None or problem.field in [f"spec.kubelet.{name}" for name in computed]
+    if computed and is_computed:
+        said = f"spec.kubelet: {', '.join(computed)} must be plain values, expressions are not evaluated"
+        return ClassCondition("KubeletExpressionsDisabled", said)
+    if problem is not None:
         needs_cidr = family.needs_service_cidr and not described.cluster.service_cidr
-        return ClassCondition("ClusterCIDRResolutionFailed" if needs_cidr else "InvalidConfiguration", str(error))
-    if computed:
-        problem = f"spec.kubelet: {', '.join(computed)} must be plain values, expressions are not evaluated"
-        return ClassCondition("KubeletExpressionsDisabled", problem)
+        reason = "ClusterCIDRResolutionFailed" if needs_cidr else "InvalidConfiguration"
+        return ClassCondition(reason, f"{problem.field}: {problem.problem}")
     bad = sorted(name for name, condition in by_type.items() if condition.reason)
     return ClassCondition("DependenciesNotReady", f"{', '.join(bad)} is False") if bad else ClassCondition()
 

@@ -132,6 +132,11 @@ FIGURES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "doubleLaunches": ("double launches", str),
     "orphanedInstances": ("orphaned instances", str),
     "limitViolations": ("violated NodePool limits", str),
+    "bindingViolations": ("bindings against the scheduler's rules", str),
+    "evictionRateViolations": ("violated eviction rates", str),
+    "podsKilledWithInstance": ("pods killed with their instance", str),
+    "evictionsWithoutPlace": ("evicted pods without a place", str),
+    "commandsWithoutDecision": ("commands without a decision", str),
     "invocations": ("invocations", _counts),
     "decisions": ("decisions", str),
 }

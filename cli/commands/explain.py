@@ -62,9 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
     from core.interpreter import collector_paused
 
     with progress("reading"):
-        snapshot = read_inputs(arguments).snapshot
+        inputs = read_inputs(arguments)
     with progress("deciding"), collector_paused():
-        target = NamedTarget(snapshot, arguments.target, arguments.namespace)
+        target = NamedTarget(inputs.snapshot, arguments.target, arguments.namespace, inputs.creations)
         time_limit = share_of_time(arguments)
         explanation = target.explained(time_limit)
     if line := time_limit_line(time_limit.stopped_by if time_limit is not None else None):

@@ -48,12 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
         from cli.answers.simulation import OneNamespace
 
         one = OneNamespace(inputs.snapshot, arguments.namespace)
+    from core.disruption.static_capacity import schedule_beside_static_nodes
     from core.interpreter import collector_paused
-    from core.scheduling import schedule
 
     started, time_limit = time.perf_counter(), share_of_time(arguments)
     with progress(f"planning {len(inputs.snapshot.pods)} pods"), collector_paused():
-        plan = schedule(inputs.snapshot, time_limit)
+        plan = schedule_beside_static_nodes(inputs.snapshot, time_limit)
     solve_seconds = time.perf_counter() - started
     plan = one.plan(plan) if one else plan
     document = plan_document(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter
 from typing import Final
 
@@ -52,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     _warn_of_unknown(documents)
     classes = [doc.object for doc in documents if _shapes_types(doc)]
     catalogue = builtin_or_given(arguments, region_of(arguments, documents), classes)
-    findings = examine(documents, texts, repeated, catalogue, is_lenient=arguments.lenient)
+    gates = shared.feature_gates(os.environ)
+    findings = examine(documents, texts, repeated, catalogue, is_lenient=arguments.lenient, gates=gates)
     _show(findings, arguments.output, len(documents))
     return NEGATIVE if any(finding.severity is Severity.ERROR for finding in findings) else DONE
 

@@ -6,7 +6,8 @@ import difflib
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
 from cli.terminal.output import counted
@@ -14,8 +15,10 @@ from core import labels
 from core.api.objects import identity_problems
 from core.errors import InvalidInputError
 from core.manifests import workloads
+from core.manifests.admission import Admitted, PodAdmission, PodQuotas, admitted_pods
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
+from core.manifests.workloads import Expansion
 
 # One object of the input, with the place where it was written.
 
@@ -83,6 +86,33 @@ _ALIKE: Final = 0.85
 _CURRENT: Final = {kind: resource.api_version for kind, resource in resources.BY_KIND.items()}
 
 
+class Creations(NamedTuple):
+    """What the API server would make of the Pods and workloads of the input.
+
+    Attributes:
+        pods: Pods that no API server has stored yet, by key.
+        expansions: What workloads without pods become.
+    """
+
+    pods: Mapping[str, Admitted] = MappingProxyType({})
+    expansions: tuple[Expansion, ...] = ()
+
+    def warnings(self) -> Iterator[str]:
+        """Return a line for each workload and Pod of which something is refused."""
+        for key, admitted in sorted(self.pods.items()):
+            if admitted.refusal is not None:
+                yield f"Pod {key} would not be created: {admitted.refusal}"
+        for expansion in self.expansions:
+            if expansion.refused:
+                yield f"{expansion.subject}: {refused_pods(expansion)}"
+
+
+def refused_pods(expansion: Expansion) -> str:
+    """Return how many pods of a workload would not be created, and why."""
+    total = counted(expansion.refused + len(expansion.pods), "pod")
+    return f"{expansion.refused} of {total} would not be created: {expansion.refusal}"
+
+
 class Inventory:
     """The decoded input: `objects[resource][i]` comes from `documents[resource][i]`.
 
@@ -90,6 +120,7 @@ class Inventory:
         total: How many objects of all kinds were given.
         skipped: Kind that we do not read → how many of its objects were ignored.
         repeated: Objects that were given more than once; the last one counts.
+        creations: What the API server would make of Pods and workloads from files.
     """
 
     def __init__(self) -> None:
@@ -98,6 +129,7 @@ class Inventory:
         self.total = 0
         self.skipped: dict[str, int] = {}
         self.repeated: list[str] = []
+        self.creations = Creations()
 
     def add(self, resource: Resource, obj: Any, document: Document) -> None:
         """Add one object."""
@@ -110,6 +142,7 @@ class Inventory:
             yield skipped_kinds(self.skipped)
         for subject in self.repeated:
             yield f"{subject} is given more than once: the last one counts"
+        yield from self.creations.warnings()
 
 
 def skipped_kinds(counts: Mapping[str, int]) -> str:
@@ -221,10 +254,13 @@ def _group(document: Document) -> str:
 
 
 def _expand(inventory: Inventory) -> None:
+    admission, quotas = PodAdmission(inventory.objects), PodQuotas(inventory.objects)
     try:
-        expansions = workloads.expand(inventory.objects)
+        pods = _admit_pods(inventory, admission, quotas)
+        expansions = workloads.expand(inventory.objects, admission, quotas)
     except InvalidInputError as error:
         raise InputError(str(error)) from error
+    inventory.creations = Creations(pods, expansions)
     origin = {
         id(workload): inventory.documents[resource][position]
         for resource in workloads.EXPANDED
@@ -236,6 +272,27 @@ def _expand(inventory: Inventory) -> None:
             inventory.add(resources.PODS, pod, document)
         for claim in expansion.claims:
             inventory.add(resources.PERSISTENT_VOLUME_CLAIMS, claim, document)
+
+
+def _admit_pods(inventory: Inventory, admission: PodAdmission, quotas: PodQuotas) -> dict[str, Admitted]:
+    """Replace Pods from manifests by those that the API server would store; leave out those that it refuses.
+
+    Returns:
+        What admission did, by key of the pod.
+    """
+    found: dict[str, Admitted] = {}
+    refused: set[int] = set()
+    for pod, admitted in admitted_pods(inventory.objects, admission, quotas):
+        found[f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"] = admitted
+        pod.spec = admitted.spec
+        if admitted.refusal is not None:
+            refused.add(id(pod))
+    if refused:
+        given = zip(inventory.objects[resources.PODS], inventory.documents[resources.PODS], strict=True)
+        kept = [(pod, document) for pod, document in given if id(pod) not in refused]
+        inventory.objects[resources.PODS] = [pod for pod, _ in kept]
+        inventory.documents[resources.PODS] = [document for _, document in kept]
+    return found
 
 
 # Finds the region that manifests name, whose built-in instance types and prices are used.

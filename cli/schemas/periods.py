@@ -334,6 +334,11 @@ class SimulationSummaryAnswer(JsonAnswer):
     double_launches: int
     orphaned_instances: int
     limit_violations: int
+    binding_violations: int
+    eviction_rate_violations: int
+    pods_killed_with_instance: int
+    evictions_without_place: int
+    commands_without_decision: int
     invocations: dict[str, int]
     decisions: int
 

@@ -11,6 +11,7 @@ import msgspec
 from cli.manifests.documents import PART, Positions, RepeatedField
 from cli.manifests.inventory import Document, field_in, kind_read, refused_version_of
 from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest, type_of, unknown_fields
+from cli.validation.launches import launch_findings
 from cli.validation.pools import (
     ANY_TIME,
     KnownValues,
@@ -35,11 +36,13 @@ from core.manifests.wire.resources import PODS
 from core.manifests.wire.versions import read_versions
 from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue
+from core.model.snapshot import FeatureGates
 from core.model.values import quantity
 
 # Finds values of an EC2NodeClass that its schema allows but AWS refuses at the first launch.
 
 
+_NO_GATES: Final = FeatureGates()
 _WITH_IOPS: Final = ("gp3", "io1", "io2")
 _WITH_THROUGHPUT: Final = ("gp3",)
 _NAMED: Final = ("role", "instanceProfile")
@@ -307,6 +310,7 @@ def examine(
     catalogue: Catalogue,
     *,
     is_lenient: bool,
+    gates: FeatureGates = _NO_GATES,
 ) -> list[Finding]:
     """Return all findings, those of a file in the order of its lines.
 
@@ -316,13 +320,16 @@ def examine(
         repeated: The keys that mappings repeat.
         catalogue: The catalogue against which requirements are checked.
         is_lenient: Whether unknown fields are warnings.
+        gates: The feature gates that are on.
     """
-    of_all = _of_all(documents)
+    of_all = _of_all(documents, catalogue, gates)
     positions = {source: Positions(text) for source, text in texts.items()}
     examined = _Examination(catalogue, provided_labels(documents), is_lenient)
     found = [*map(_repeated_key, repeated)]
     for document in documents:
-        own = [*examined.of_one(document), *of_all.get(id(document), ())]
+        own = [*examined.of_one(document)]
+        known = {finding.field for finding in own}
+        own += [finding for finding in of_all.get(id(document), ()) if finding.field not in known]
         found += [_placed(finding, positions) for finding in own]
     order = {source: position for position, source in enumerate(texts)}
     return sorted(found, key=lambda finding: _place(finding, order))
@@ -341,10 +348,11 @@ def _repeated_key(repeated: RepeatedField) -> Finding:
     return msgspec.structs.replace(found, line=repeated.line, column=repeated.column)
 
 
-def _of_all(documents: Sequence[Document]) -> dict[int, list[Finding]]:
+def _of_all(documents: Sequence[Document], catalogue: Catalogue, gates: FeatureGates) -> dict[int, list[Finding]]:
     """Return findings that need the whole input, by the identity of their document."""
     found: dict[int, list[Finding]] = {}
-    for finding in (*dangling_references(documents), *repeated_objects(documents)):
+    of_launches = launch_findings(documents, catalogue, gates)
+    for finding in (*dangling_references(documents), *repeated_objects(documents), *of_launches):
         found.setdefault(id(finding.document), []).append(finding)
     return found
 

@@ -12,7 +12,9 @@ from core import labels
 from core.errors import InvalidInputError
 from core.manifests import pods as policies
 from core.manifests import storage
+from core.manifests.admission import PodAdmission
 from core.manifests.pods import PodTranslator
+from core.manifests.successors import Successors
 from core.manifests.wire import decoding, resources
 from core.manifests.wire import resources as kinds
 from core.manifests.wire.objects import (
@@ -23,7 +25,7 @@ from core.manifests.wire.objects import (
     WireCapacityBuffer,
     WireNode,
 )
-from core.manifests.wire.pod import PodTemplate
+from core.manifests.wire.pod import PodTemplate, WirePod, WireWorkload
 from core.manifests.wire.resources import Resource
 from core.model import snapshot
 from core.model.catalogue import Catalogue
@@ -83,10 +85,14 @@ class BufferTranslator:
     Args:
         objects: The objects among which buffers name templates and workloads.
         pods: Translates their pods.
+        admission: Makes pods of templates, by default as the objects set it up.
     """
 
-    def __init__(self, objects: Mapping[Resource, Iterable[Any]], pods: PodTranslator) -> None:
+    def __init__(
+        self, objects: Mapping[Resource, Iterable[Any]], pods: PodTranslator, admission: PodAdmission | None = None
+    ) -> None:
         self._pods = pods
+        self._admission = admission or PodAdmission(objects)
         self._found = {
             (kind, obj.metadata.namespace or "default", obj.metadata.name): obj
             for kind in (kinds.POD_TEMPLATES, *SCALABLE.values())
@@ -104,8 +110,11 @@ class BufferTranslator:
         _check(spec)
         namespace = metadata.namespace or "default"
         template, field, size = self._template(spec, namespace)
+        admitted = self._admission.admit(namespace, template.spec)
+        if admitted.refusal is not None:
+            raise NotForUsError(f"no such pod would be created: {admitted.refusal}", field=field)
         shape = msgspec.structs.replace(
-            self._pods.spec(template.spec, field=field), volumes=(), priority=VIRTUAL_PRIORITY
+            self._pods.spec(admitted.spec, field=field), volumes=(), priority=VIRTUAL_PRIORITY
         )
         wanted = _wanted(spec, size)
         room = _room(spec, shape)
@@ -299,14 +308,15 @@ class _Translation:
         self._specs: dict[int, PodSpec] = {}
 
     def snapshot(self, snapshot: Snapshot) -> Snapshot:
-        owners: tuple[Any, ...] = (*snapshot.pods, *snapshot.daemon_sets, *snapshot.buffers)
+        coming = tuple(pod.successor for pod in snapshot.pods if pod.successor is not None)
+        owners: tuple[Any, ...] = (*snapshot.pods, *snapshot.daemon_sets, *snapshot.buffers, *coming)
         specs = {id(owner.spec): owner.spec for owner in owners}
         changed = {identity: self._spec(spec) for identity, spec in specs.items()}
         self._specs = {identity: spec for identity, spec in changed.items() if spec != specs[identity]}
         return replace(
             snapshot,
             options=_changed(snapshot.options, default_spreads=_spread(snapshot.options.default_spreads)),
-            pods=self._owners(snapshot.pods),
+            pods=self._with_successors(self._owners(snapshot.pods)),
             daemon_sets=self._owners(snapshot.daemon_sets),
             buffers=self._owners(snapshot.buffers),
             node_pools=tuple(_changed(p, requirements=self.all_of(p.requirements)) for p in snapshot.node_pools),
@@ -321,6 +331,13 @@ class _Translation:
         if not self._specs:
             return owners
         return tuple(replace(o, spec=self._specs[id(o.spec)]) if id(o.spec) in self._specs else o for o in owners)
+
+    def _with_successors(self, pods: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not self._specs or not any(pod.successor is not None for pod in pods):
+            return pods
+        return tuple(
+            pod if pod.successor is None else replace(pod, successor=self._owners((pod.successor,))[0]) for pod in pods
+        )
 
     def _spec(self, spec: PodSpec) -> PodSpec:
         return _changed(
@@ -453,12 +470,14 @@ class _Assembly:
         self._readers = readers
         self._problems: list[ObjectProblem] = []
         self._pods = self._translator()
+        self._admission = PodAdmission(self._objects)
+        self._successors = Successors(self._objects, self._admission, self._pods)
 
     def snapshot(
         self, *, now: datetime, catalogue: Catalogue, options: Options, cluster: str
     ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
         read = self._readers or _models()
-        pods = self._each(resources.PODS, self._pods.pod, self._pods.unreadable)
+        pods = self._each(resources.PODS, self._pod, self._pods.unreadable)
         node_classes = self._each(resources.EC2_NODE_CLASSES, read.node_class, _unusable_class)
         node_pools = self._each(resources.NODE_POOLS, read.node_pool, _unusable_pool)
         classes = self._each(resources.STORAGE_CLASSES, storage.storage_class)
@@ -518,9 +537,16 @@ class _Assembly:
                     found.append(unusable(obj, error))
         return tuple(found)
 
+    def _pod(self, written: WirePod) -> Pod:
+        pod = self._pods.pod(written)
+        coming = self._successors.of(written, pod) if pod.node_name else None
+        return pod if coming is None else msgspec.structs.replace(pod, successor=coming)
+
     def _buffers(self) -> tuple[CapacityBuffer, ...]:
         """Return the buffers whose references can be resolved."""
-        return self._each(resources.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods).buffer)
+        return self._each(
+            resources.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods, self._admission).buffer
+        )
 
     def _nodes(self) -> tuple[Node, ...]:
         csi_nodes = self._objects.get(resources.CSI_NODES, ())
@@ -547,12 +573,20 @@ class _Assembly:
             )
             return msgspec.structs.replace(daemon, spec=spec)
 
-        templates = self._each(
-            resources.DAEMON_SETS,
-            lambda written: policies.daemon_set(written, self._pods),
-            policies.unreadable_daemon_set,
+        templates: tuple[DaemonSet | None, ...] = self._each(
+            resources.DAEMON_SETS, self._daemon_set, policies.unreadable_daemon_set
         )
-        return tuple(live(daemon) for daemon in templates)
+        return tuple(live(daemon) for daemon in templates if daemon is not None)
+
+    def _daemon_set(self, written: WireWorkload) -> DaemonSet | None:
+        """Return a DaemonSet with the pod that the API server would store; None if new nodes get none."""
+        if written.unreadable:
+            raise InvalidInputError(written.unreadable)
+        namespace = written.metadata.namespace or "default"
+        admitted = self._admission.admit(namespace, written.spec.template.spec)
+        if admitted.refusal is not None or written.metadata.deletion_timestamp is not None:
+            return None
+        return policies.daemon_set(written, self._pods, admitted.spec)
 
     def _selectors(self) -> tuple[WorkloadSelector, ...]:
         return (

@@ -535,6 +535,8 @@ def pod_disruption_budget(written: objects.WirePodDisruptionBudget) -> PodDisrup
         max_unavailable=_text(spec.max_unavailable),
         disruptions_allowed=None if is_stale else status.disruptions_allowed,
         expected_pods=None if is_stale else status.expected_pods,
+        current_healthy=None if is_stale else status.current_healthy,
+        desired_healthy=None if is_stale else status.desired_healthy,
         unhealthy_pod_eviction_policy=spec.unhealthy_pod_eviction_policy,
     )
 
@@ -554,20 +556,26 @@ def unreadable_budget(written: objects.WirePodDisruptionBudget) -> PodDisruption
     )
 
 
-def daemon_set(written: pod.WireWorkload, translator: PodTranslator) -> DaemonSet:
-    """Translate a DaemonSet: the pod of its template.
+def daemon_set(
+    written: pod.WireWorkload, translator: PodTranslator, stored: pod.WirePodSpec | None = None
+) -> DaemonSet:
+    """Translate a DaemonSet.
+
+    Args:
+        written: The DaemonSet.
+        translator: Translates the pod.
+        stored: The pod as the API server would store it, None for that of the template as it is.
 
     Raises:
         InvalidInputError: If the template cannot be understood.
     """
     if written.unreadable:
         raise InvalidInputError(written.unreadable)
-    template = written.spec.template
     return DaemonSet(
         namespace=written.metadata.namespace or "default",
         name=written.metadata.name,
-        labels=template.metadata.labels,
-        spec=translator.spec(template.spec, field="spec.template.spec"),
+        labels=written.spec.template.metadata.labels,
+        spec=translator.spec(stored or written.spec.template.spec, field="spec.template.spec"),
     )
 
 
@@ -579,7 +587,7 @@ def unreadable_daemon_set(written: pod.WireWorkload, error: InvalidInputError) -
     return DaemonSet(namespace=metadata.namespace or "default", name=metadata.name, spec=spec)
 
 
-def namespace(written: objects.Labelled) -> Namespace:
+def namespace(written: objects.WireNamespace) -> Namespace:
     """Translate a namespace. Kubernetes labels each with its own name."""
     own = {"kubernetes.io/metadata.name": written.metadata.name}
     return Namespace(name=written.metadata.name, labels=own | written.metadata.labels)

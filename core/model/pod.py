@@ -168,6 +168,13 @@ class Owner(msgspec.Struct, frozen=True, order=True):
     is_controller: bool = False
 
 
+class Successor(msgspec.Struct, frozen=True, kw_only=True):
+    """The pod that its controller makes when a pod goes, where it differs from that pod."""
+
+    labels: dict[str, str] = {}
+    spec: PodSpec
+
+
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
     """One pod. `key` (`namespace/name`) identifies it in plans and messages.
 
@@ -177,6 +184,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
         is_gated: Whether it still has scheduling gates.
         is_ready: Condition Ready, None where unknown.
         unreadable: Field and problem if it cannot be read as a whole; its requests and tolerations are then unknown.
+        successor: What comes when it goes, None for a pod like it; `core.pods.successor` reads it.
     """
 
     namespace: str
@@ -197,6 +205,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     unschedulable_since: datetime | None = None
     is_gated: bool = False
     unreadable: str = ""
+    successor: Successor | None = None
 
     @property
     def key(self) -> str:

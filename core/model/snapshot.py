@@ -235,6 +235,7 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
         min_available, max_unavailable: As written, a number or a percentage; at most one is set.
         disruptions_allowed: The value in its status, None if it has no status yet or one of an earlier generation.
         expected_pods: The number of expected pods in its status, None likewise.
+        current_healthy, desired_healthy: How many ready pods it counts and wants by its status, None likewise.
     """
 
     namespace: str
@@ -244,16 +245,14 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     max_unavailable: str | None = None
     disruptions_allowed: int | None = None
     expected_pods: int | None = None
+    current_healthy: int | None = None
+    desired_healthy: int | None = None
     unhealthy_pod_eviction_policy: str = ""
 
     def selects(self, pod: Pod) -> bool:
         """Whether the budget selects the pod, which is of the same namespace."""
         same = pod.namespace == self.namespace
         return same and self.selector is not None and self.selector.matches(pod.labels)
-
-    def exempts(self, pod: Pod) -> bool:
-        """Whether the budget exempts a selected pod: it is not ready, and the budget always lets such pods go."""
-        return self.unhealthy_pod_eviction_policy == ALWAYS_ALLOW and pod.is_ready is False
 
 
 class DaemonSet(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from core.model.state_node import KnownStateNodes, StateNode, state_nodes
 from core.model.values.requirements import Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration, first_untolerated
 from core.pod_disruption_budgets import DisruptionBudgets
-from core.pods import is_pending, mark_untried_pods, reschedulable
+from core.pods import is_pending, mark_untried_pods, reschedulable, successor
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
@@ -71,8 +71,10 @@ class PodGroups:
         topology: Topology,
         table: RequirementTable,
         constraints: Sequence[type[Constraint]],
+        successors: Mapping[int, Pod] = MappingProxyType({}),
     ) -> None:
         self._signatures = signatures
+        self._successors = successors
         self._volumes = volumes
         self._pins: Mapping[str, Requirements] = {}
         builder = _StepBuilder(snapshot, topology, table, constraints)
@@ -89,16 +91,20 @@ class PodGroups:
         return pinned
 
     def of(self, pod: Pod) -> PodGroup:
-        """Return the group of a pod that needs a place."""
-        sized = self._signatures.of(pod)
+        """Return the group of a pod that needs a place; that of its successor if it has a node and must leave it."""
+        coming = self._successors.get(id(pod), pod) if self._successors else pod
+        sized = self._signatures.of(coming)
         pin = self._pins.get(pod.key) if self._pins else None
         if pin is not None:
-            return self._group(sized.signature, sized.requests, self._volumes.needs(pod).restricted_to(pin))
-        if pod.spec.volumes:
-            return self._group(sized.signature, sized.requests, self._volumes.needs(pod))
+            return self._group(sized.signature, sized.requests, self._needs(coming).restricted_to(pin))
+        if coming.spec.volumes:
+            return self._group(sized.signature, sized.requests, self._needs(coming))
         if sized.group is None:
             sized.group = self._group(sized.signature, sized.requests, NO_VOLUMES)
         return sized.group
+
+    def _needs(self, pod: Pod) -> VolumeNeeds:
+        return self._volumes.needs(pod, is_moved=bool(pod.node_name))
 
 
 def _group(
@@ -259,14 +265,15 @@ class SchedulingContext:
         self.pending = pending_pods(snapshot)
         self.released: frozenset[str] = frozenset()
         bound = [pod for state in self.states for pod in state.pods]
-        self.axis = ResourceAxis(_requested(snapshot, (*self.pending, *bound)))
+        successors = {id(pod): successor(pod) for pod in bound if pod.successor is not None}
+        concerned = (*self.pending, *bound, *successors.values())
+        self.axis = ResourceAxis(_requested(snapshot, concerned))
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
         self.volumes = volumes = VolumeIndex(snapshot)
         daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         reads, questions = reads_of(constraints), known.questions if known is not None else None
-        everyone = (*self.pending, *bound)
-        shared_claims = volumes.binding.shared_claims(everyone)
-        signatures = PodSignatures(snapshot, everyone, self.axis, reads, questions, shared_claims)
+        shared_claims = volumes.binding.shared_claims(concerned)
+        signatures = PodSignatures(snapshot, concerned, self.axis, reads, questions, shared_claims)
         self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(
             self.states, known.rooms if known is not None else None
         )
@@ -286,7 +293,7 @@ class SchedulingContext:
         of_daemons = tuple(daemon.source for daemon in daemons)
         self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table, of_daemons)
         self._signatures = signatures
-        self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table, constraints)
+        self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table, constraints, successors)
         self._tolerated: Callable[[tuple[Toleration, ...]], tuple[bool, ...]] = memo(
             partial(_tolerated, self.templates)
         )

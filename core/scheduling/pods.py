@@ -270,14 +270,17 @@ class VolumeIndex:
         volume = self._volumes.get(volume_name)
         return volume.driver if volume is not None else ""
 
-    def needs(self, pod: Pod) -> VolumeNeeds:
-        """Return the needs of the pod's volumes."""
+    def needs(self, pod: Pod, *, is_moved: bool = False) -> VolumeNeeds:
+        """Return the needs of the pod's volumes; a moved pod's generic ephemeral ones are new, wherever the old ones are."""
         if not pod.spec.volumes:
             return NO_VOLUMES
         merged: Alternatives = (Requirements(),)
         attachments: set[tuple[str, str]] = set()
         for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
             one = self._needs_of(pod.namespace, name, use)
+            if is_moved and use.ephemeral:
+                new = self._unbound(pod.namespace, name, use.storage_class)
+                one = one if new.reason else new  # where an Immediate class makes the next one is not known
             if one.reason:
                 return one
             other = self.binding.other_user((pod.namespace, name), pod)

@@ -37,6 +37,7 @@ from core.api.status import is_stale
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.launch.denials import NO_IMAGE_OR_SUBNET, NOT_RENDERED, OF_CAPACITY, Remembered, rule_of
+from core.launch.refusals import first_certain, launch_problems
 from core.launch.request import RenderedLaunch, may_exceed, render_launch, user_data_problem
 from core.model.catalogue import Offering, OfferingKey
 from core.model.launch_order import LaunchOrder
@@ -235,6 +236,9 @@ class FleetLauncher:
 
         Raises InsufficientCapacityError, LaunchDeniedError, TransientError, ConflictError.
         """
+        problem = first_certain(launch_problems(node_class, cluster))
+        if problem is not None:
+            raise not_rendered(order, InvalidInputError(problem.problem, field=problem.field))
         try:
             rendered = render_launch(order, node_class, cluster)
         except InvalidInputError as error:

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from core.errors import InvalidInputError
-from core.manifests.wire import objects, pod, resources
+from core.manifests.wire import admission, objects, pod, resources
 from core.manifests.wire.objects import Labelled
 from core.manifests.wire.resources import Resource
 
@@ -134,7 +134,7 @@ T = TypeVar("T")
 _TYPES_BY_RESOURCE: Final[dict[Resource, Any]] = {
     resources.PODS: pod.WirePod,
     resources.NODES: objects.WireNode,
-    resources.NAMESPACES: Labelled,
+    resources.NAMESPACES: objects.WireNamespace,
     resources.SERVICES: objects.WireService,
     resources.PERSISTENT_VOLUMES: objects.WirePersistentVolume,
     resources.PERSISTENT_VOLUME_CLAIMS: objects.WirePersistentVolumeClaim,
@@ -152,6 +152,11 @@ _TYPES_BY_RESOURCE: Final[dict[Resource, Any]] = {
     resources.CRON_JOBS: Labelled,
     resources.POD_TEMPLATES: pod.PodTemplateObject,
     resources.CAPACITY_BUFFERS: objects.WireCapacityBuffer,
+    resources.LIMIT_RANGES: admission.LimitRange,
+    resources.RESOURCE_QUOTAS: admission.ResourceQuota,
+    resources.RUNTIME_CLASSES: admission.RuntimeClass,
+    resources.HORIZONTAL_POD_AUTOSCALERS: admission.HorizontalPodAutoscaler,
+    resources.SCALED_OBJECTS: admission.ScaledObject,
 }
 KEPT_IN_PART: Final = (resources.PODS, resources.NODES, resources.POD_DISRUPTION_BUDGETS, resources.DAEMON_SETS)
 """Kinds whose unreadable objects are kept in part: without them, a node might be disrupted or filled that must not be."""

@@ -86,9 +86,22 @@ class NodeSelector(Wire):
 
 
 class Labelled(Wire):
-    """A kind of which we only read the metadata: Namespace, CronJob."""
+    """A kind of which we only read the metadata: CronJob."""
 
     metadata: WireMetadata
+
+
+class NamespaceStatus(Wire):
+    """`status` of a Namespace."""
+
+    phase: str = ""
+
+
+class WireNamespace(Wire):
+    """A Namespace."""
+
+    metadata: WireMetadata
+    status: NamespaceStatus = field(default_factory=NamespaceStatus)
 
 
 # CapacityBuffers on the wire (`autoscaling.x-k8s.io`, v1alpha1 and v1beta1 alike).
@@ -379,6 +392,8 @@ class PodDisruptionBudgetStatus(Wire):
 
     disruptions_allowed: int | None = None
     expected_pods: int | None = None
+    current_healthy: int | None = None
+    desired_healthy: int | None = None
     observed_generation: int | None = None
 
 

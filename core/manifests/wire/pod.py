@@ -179,6 +179,8 @@ class WirePodSpec(Wire):
     workload_ref: Named | None = None
     termination_grace_period_seconds: int = 30
     host_network: bool = False
+    runtime_class_name: str = ""
+    active_deadline_seconds: int | None = None
 
 
 class ContainerStatus(Wire):
@@ -254,7 +256,13 @@ class PodTemplate(Wire):
     spec: WirePodSpec = field(default_factory=WirePodSpec)
 
 
-_ANNOTATIONS_READ: Final = (labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.STEERED, labels.SURGE)
+_ANNOTATIONS_READ: Final = (
+    labels.DO_NOT_DISRUPT,
+    labels.POD_DELETION_COST,
+    labels.STEERED,
+    labels.SURGE,
+    labels.VPA_UPDATES,
+)
 _CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")
 
 
@@ -312,6 +320,19 @@ class Strategy(Wire):
     rolling_update: RollingUpdate = field(default_factory=RollingUpdate)
 
 
+class PartitionedUpdate(Wire):
+    """`spec.updateStrategy.rollingUpdate` of a StatefulSet: pods below the partition keep the current revision."""
+
+    partition: int = 0
+
+
+class UpdateStrategy(Wire):
+    """`spec.updateStrategy` of a StatefulSet or DaemonSet; the partition is a StatefulSet's."""
+
+    type: str = "RollingUpdate"
+    rolling_update: PartitionedUpdate = field(default_factory=PartitionedUpdate)
+
+
 class WorkloadSpec(Wire):
     """`spec` of a Deployment, ReplicaSet, DaemonSet or StatefulSet; only Deployments have a strategy and can be paused."""
 
@@ -321,6 +342,7 @@ class WorkloadSpec(Wire):
     volume_claim_templates: tuple[WireClaimTemplate, ...] = ()
     ordinals: Ordinals = field(default_factory=Ordinals)
     strategy: Strategy = field(default_factory=Strategy)
+    update_strategy: UpdateStrategy = field(default_factory=UpdateStrategy)
     paused: bool = False
 
 
@@ -330,6 +352,8 @@ class WorkloadStatus(Wire):
     observed_generation: int = 0
     replicas: int = 0
     updated_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
 
 
 class WireWorkload(Wire):
@@ -366,6 +390,7 @@ class JobSpec(Wire):
     parallelism: int | None = None
     completions: int | None = None
     suspend: bool = False
+    managed_by: str = ""
     template: PodTemplate = field(default_factory=PodTemplate)
 
 

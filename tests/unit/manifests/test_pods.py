@@ -660,7 +660,7 @@ def test_every_field_of_a_pod_is_read() -> None:
     }
     pod, bare = translated(status=status, meta=meta, **WHOLE), translated()
     lost = [name for name in Pod.__struct_fields__ if getattr(pod, name) == getattr(bare, name)]
-    assert lost == ["unschedulable_since", "unreadable"]  # a bound pod keeps no times, and everything could be read
+    assert lost == ["unschedulable_since", "unreadable", "successor"]  # it keeps no times, and all could be read
 
 
 @pytest.mark.parametrize(

@@ -252,3 +252,47 @@ def test_the_region_is_the_one_that_the_input_names(documents: list[Document], e
 def test_objects_that_are_not_well_formed_name_no_region(spec: Any) -> None:
     """`validate` reports them, so it must come that far."""
     assert named_region([Document("-", 0, {"kind": "NodePool", "spec": spec})]) is None
+
+
+BOUNDED = """
+apiVersion: v1
+kind: LimitRange
+metadata: {name: bounds, namespace: shop}
+spec: {limits: [{type: Container, max: {cpu: "1"}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: big, namespace: shop}
+spec: {containers: [{name: c, resources: {limits: {cpu: "2"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: open, namespace: shop}
+spec: {containers: [{name: c}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: stored, namespace: shop, uid: "1"}
+spec: {containers: [{name: c, resources: {limits: {cpu: "2"}}}]}
+"""
+
+
+def test_pods_of_a_manifest_go_through_admission() -> None:
+    """The API server refuses one and gives the other a limit; it has stored the third."""
+    found = inventory(BOUNDED)
+    pods = {pod.metadata.name: pod.spec.containers[0].resources.limits for pod in found.objects[resources.PODS]}
+    assert pods == {"open": {"cpu": "1"}, "stored": {"cpu": "2"}}
+    assert len(found.documents[resources.PODS]) == len(found.objects[resources.PODS])
+    assert list(found.warnings()) == [
+        "Pod shop/big would not be created: LimitRange bounds refuses the pod: container's limit of cpu is 2, at most 1"
+    ]
+
+
+def test_a_workload_whose_pods_are_refused_says_how_many() -> None:
+    """No node is planned for them, and nobody else says so."""
+    quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: team}\nspec: {hard: {pods: 2}}"
+    workload = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 5}"
+    found = inventory(f"{quota}\n---\n{workload}")
+    assert len(found.objects[resources.PODS]) == 2
+    said = "ResourceQuota team refuses the pod: 2 of 2 pods are used, and the pod needs 1"
+    assert list(found.warnings()) == [f"Deployment default/web: 3 of 5 pods would not be created: {said}"]
