@@ -27,6 +27,7 @@ from core.model.pod import (
     SCHEDULE_ANYWAY,
     HostPort,
     LabelSelector,
+    NodeSelectorTerm,
     Owner,
     Pod,
     PodAffinityTerm,
@@ -289,27 +290,25 @@ def topology_spread(written: pod.TopologySpreadConstraint, *, field: str) -> Top
 
 
 def _preferred(terms: tuple[PreferredSchedulingTerm, ...], *, field: str) -> tuple[PreferredTerm, ...]:
-    return tuple(
-        PreferredTerm(term.weight, node_term(term.preference, field=f"{field}[{i}].preference"))
-        for i, term in enumerate(terms)
-    )
+    """Return the preferences of a node affinity. One that no label can satisfy matches nothing, so it is empty.
+
+    The API server does not check the values of preferences.
+    """
+    found = []
+    for i, term in enumerate(terms):
+        where = f"{field}[{i}].preference"
+        read = node_term(term.preference, field=where)
+        found.append(PreferredTerm(term.weight, NodeSelectorTerm() if term_fault(term.preference, field=where) else read))
+    return tuple(found)
 
 
 def _selection_fault(written: pod.WirePodSpec, node: NodeAffinity, field: str) -> str:
-    """Return the first label in the pod's node selection that no node can carry.
-
-    The API server does not check values of preferred terms, and older versions check no values. A claim for such a pod would
-    carry the text into its node's user data.
-    """
+    """Return the first label that the pod requires of its node and that no node can carry; older API servers check no values."""
     where = f"{field}.affinity.nodeAffinity"
     required = node.required.node_selector_terms if node.required is not None else ()
     named = [
         (f"{where}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]", term)
         for i, term in enumerate(required)
-    ]
-    named += [
-        (f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference", entry.preference)
-        for i, entry in enumerate(node.preferred)
     ]
     faults = (term_fault(term, field=place) for place, term in named)
     return selector_fault(written.node_selector, field=f"{field}.nodeSelector") or next(filter(None, faults), "")

@@ -76,7 +76,9 @@ def node_terms(written: objects.NodeSelector | None, *, field: str) -> tuple[Nod
 
 
 def node_term(written: objects.WireNodeSelectorTerm, *, field: str) -> NodeSelectorTerm:
-    """Translate one alternative. If Gt or Lt names no number, which the API server allows, it is empty: no node meets it.
+    """Translate one alternative. If Gt or Lt names no number, or one beyond which there is none, it is empty: no node meets it.
+
+    The API server allows both.
 
     Raises:
         InvalidInputError: If an expression has an unknown operator or lacks its values.
@@ -85,6 +87,8 @@ def node_term(written: objects.WireNodeSelectorTerm, *, field: str) -> NodeSelec
     if any(e.operator in INTEGER_OPERATORS and len(e.values) == 1 and not is_integer(e.values[0]) for e in expressions):
         return NodeSelectorTerm(uses_fields=bool(written.match_fields))
     requirements = ordered(_requirements(expressions, _NODE_OPERATORS, f"{field}.matchExpressions"))
+    if any(r.gte is not None and r.lte is not None and r.gte > r.lte for r in requirements):
+        return NodeSelectorTerm(uses_fields=bool(written.match_fields))
     return NodeSelectorTerm(requirements, uses_fields=bool(written.match_fields))
 
 
