@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from core import labels
+from core.containment import SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests.storage import equality_selector, label_selector, node_term, node_terms, selector_fault, term_fault
 from core.manifests.wire import objects, pod
@@ -41,6 +43,7 @@ from core.model.snapshot import DaemonSet, Namespace, PodDisruptionBudget, Servi
 from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.model.values.taints import EFFECTS, TOLERATION_OPERATORS, Toleration
+from core.reasons.pods import PodReason
 
 # Computes what a pod requests of a node by Kubernetes' rules, including in-place resize.
 
@@ -379,13 +382,14 @@ class PodTranslator:
             return self.pod(written)
         except InvalidInputError as error:
             return self.unreadable(written, error)
+        except Exception as error:  # noqa: BLE001 - whatever one pod causes costs only that pod
+            return self.unreadable(written, SetAsideError(internal_error(written.metadata.name, error).message))
 
     def unreadable(self, written: wire_pod.WirePod, error: InvalidInputError) -> Pod:
         """Translate a pod for which `pod` raised: its identity and place without its needs. No node is planned for it."""
         fault = ": ".join(part for part in (error.field, error.problem) if part)
-        return msgspec.structs.replace(
-            self._pod(written, PodSpec(requests={"pods": 1}, problem=fault)), unreadable=fault
-        )
+        spec = PodSpec(requests={"pods": 1}, problem=fault, problem_reason=_reason_of(error))
+        return msgspec.structs.replace(self._pod(written, spec), unreadable=fault)
 
     def spec(self, written: wire_pod.WirePodSpec, *, field: str = "spec") -> PodSpec:
         """Translate the spec of a pod or of a template; `field` is its path in the object. Raises InvalidInputError."""
@@ -400,18 +404,18 @@ class PodTranslator:
             name=metadata.name,
             spec=spec,
             uid=metadata.uid,
-            created_at=metadata.creation_timestamp,
+            created_at=_moment(metadata.creation_timestamp),
             labels=metadata.labels,
             annotations=metadata.annotations,
             owners=self._owners_of(metadata),
             node_name=written.node_name,
             nominated_node_name=status.nominated_node_name,
             phase=status.phase or "Pending",
-            deleted_at=metadata.deletion_timestamp,
-            started_at=status.start_time,
+            deleted_at=_moment(metadata.deletion_timestamp),
+            started_at=_moment(status.start_time),
             is_ready=None if ready is None or ready.status == "Unknown" else ready.status == "True",
             is_marked_unschedulable=marked is not None,
-            unschedulable_since=marked.last_transition_time if marked is not None else None,
+            unschedulable_since=_moment(marked.last_transition_time) if marked is not None else None,
             is_gated=bool(written.spec.scheduling_gates),
         )
 
@@ -440,6 +444,14 @@ class PodTranslator:
             known = spec if requests == spec.requests else msgspec.structs.replace(spec, requests=requests)
             self._resized[key] = known
         return known
+
+
+def _reason_of(error: InvalidInputError) -> str:
+    return PodReason.SET_ASIDE if isinstance(error, SetAsideError) else ""
+
+
+def _moment(written: datetime | None) -> datetime | None:
+    return None if written is None else quantity.in_calendar(written)
 
 
 def owners(metadata: objects.WireMetadata) -> tuple[Owner, ...]:

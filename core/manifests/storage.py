@@ -21,6 +21,7 @@ from core.model.pod import (
     VolumeAttachment,
     default_class,
 )
+from core.model.values.quantity import in_calendar
 from core.model.values.requirements import (
     INTEGER_OPERATORS,
     Requirement,
@@ -192,7 +193,7 @@ def storage_class(written: objects.WireStorageClass) -> StorageClass:
     Raises:
         InvalidInputError: If an allowed topology names no value.
     """
-    annotations = written.metadata.annotations
+    annotations, born = written.metadata.annotations, written.metadata.creation_timestamp
     return StorageClass(
         name=written.metadata.name,
         provisioner=EBS_DRIVER if written.provisioner == _IN_TREE_EBS else written.provisioner,
@@ -201,7 +202,7 @@ def storage_class(written: objects.WireStorageClass) -> StorageClass:
             _allowed(topology, field=f"allowedTopologies[{i}]") for i, topology in enumerate(written.allowed_topologies)
         ),
         is_default=any(annotations.get(key) == "true" for key in _DEFAULT_ANNOTATIONS),
-        created_at=written.metadata.creation_timestamp,
+        created_at=None if born is None else in_calendar(born),
     )
 
 

@@ -121,6 +121,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
             expressions matches no node.
         workload: The Workload whose pods start together (`workloadRef`, Kubernetes 1.35), empty for none.
         problem: Field and problem if no node can be planned for such pods, else empty.
+        problem_reason: The code of `core.reasons.pods` for that problem, empty for InvalidPod.
     """
 
     requests: dict[str, int]
@@ -142,6 +143,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
     workload: str = ""
     termination_grace_seconds: int = 30
     problem: str = ""
+    problem_reason: str = ""
 
 
 class Owner(msgspec.Struct, frozen=True, order=True):

@@ -13,7 +13,7 @@ from core import labels
 from core.commitments import coverage_of
 from core.model.plan import PlannedClaim
 from core.model.pod import Pod, PodSpec
-from core.model.snapshot import CapacityBuffer, Snapshot
+from core.model.snapshot import CapacityBuffer, DaemonSet, Snapshot
 from core.model.state_node import KnownStateNodes, StateNode, state_nodes
 from core.model.values.requirements import Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration, first_untolerated
@@ -23,7 +23,8 @@ from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
 from core.scheduling.constraints.registry import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
-from core.scheduling.existing_node import ExistingNodes, KnownRooms, NodeIndex, daemon_pods
+from core.scheduling.existing_node import ExistingNodes, KnownRooms, NodeIndex, daemon_pods, fits_nowhere
+from core.scheduling.instance_types import index_of
 from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, templates_of
 from core.scheduling.pods import (
     NO_VOLUMES,
@@ -255,10 +256,10 @@ class SchedulingContext:
         self.pending = pending_pods(snapshot)
         self.released: frozenset[str] = frozenset()
         bound = [pod for state in self.states for pod in state.pods]
-        self.axis = ResourceAxis(_requested(snapshot, (*self.pending, *bound)))
+        self.axis = ResourceAxis(_requested(snapshot, (*self.pending, *bound)), _offered(snapshot, self.states))
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
         self.volumes = volumes = VolumeIndex(snapshot)
-        daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
+        self._daemons = daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         reads, questions = reads_of(constraints), known.questions if known is not None else None
         signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis, reads, questions)
         self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(
@@ -282,6 +283,12 @@ class SchedulingContext:
         self._tolerated: Callable[[tuple[Toleration, ...]], tuple[bool, ...]] = memo(
             partial(_tolerated, self.templates)
         )
+
+    def oversized_daemons(self) -> tuple[DaemonSet, ...]:
+        """Return the DaemonSets whose pod is too large for every node; no room is kept for them."""
+        pools = [(template.types, template.offered, template.taints) for template in self.templates]
+        rooms = [self.axis.vector(state.allocatable) for state in self.states]
+        return tuple(d.source for d in self._daemons if fits_nowhere(d, pools, self.axis, rooms))
 
     def pinned(
         self,
@@ -394,6 +401,14 @@ class SchedulingContext:
 
 def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Toleration, ...]) -> tuple[bool, ...]:
     return tuple(first_untolerated(template.taints, tolerations) is None for template in templates)
+
+
+def _offered(snapshot: Snapshot, states: Iterable[StateNode]) -> set[str]:
+    """Return the names of the resources that any instance type, overlay or node has."""
+    lists = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
+    found = set().union(*(index_of(types).resources for types in lists))
+    found.update(*(overlay.capacity for overlay in snapshot.overlays))
+    return found.union(*(state.allocatable for state in states))
 
 
 def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:

@@ -718,7 +718,7 @@ def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str
         well_known: Labels that every cloud node gets automatically.
     """
     if spec.problem:
-        return PodReason.INVALID_POD, spec.problem
+        return spec.problem_reason or PodReason.INVALID_POD, spec.problem
     if spec.resource_claims:
         return PodReason.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {', '.join(spec.resource_claims)}"
     if any(term.uses_fields for term in spec.required_terms):
