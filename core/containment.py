@@ -2,14 +2,14 @@
 
 Every object of a snapshot is written by somebody. If a decision about a snapshot raises, some object of it is the cause, or
 several together: they are found by planning without the newest objects, and the decision is made as if they were not there.
-Where leaving an object out would be unsafe, it stays in a form that protects: a bound pod keeps its node and its requests, a node
-takes no pods, a budget protects its namespace, a NodePool or EC2NodeClass launches nothing. A node without its claim, or with
-such a pod, is not disrupted.
+Where leaving an object out would be unsafe, it stays in a form that protects: a bound pod keeps its node and its requests, a
+node takes no pods, a budget protects its namespace, a NodePool or EC2NodeClass launches nothing. A node without its claim, or
+with such a pod, is not disrupted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
@@ -81,7 +81,7 @@ class Contained(msgspec.Struct, Generic[Result], frozen=True):
 
 
 def internal_error(name: str, error: BaseException) -> SetAside:
-    """Return an object as set aside because of an exception, of which only the class is shown: its text may quote the object."""
+    """Return an object as set aside because of an exception. Only its class is shown: its text may quote the object."""
     return SetAside(name, RunReason.INTERNAL_ERROR, f"it caused {type(error).__name__}, so it is ignored")
 
 
@@ -120,7 +120,9 @@ def _without_culprits(
     is_out_of_time: Callable[[], bool],
 ) -> Contained[Result]:
     suspects = _suspects(snapshot)
-    form = next((form for form in (_protective, _bare) if _raised(probe, form(snapshot, suspects, first)) is None), None)
+    form = next(
+        (form for form in (_protective, _bare) if _raised(probe, form(snapshot, suspects, first)) is None), None
+    )
     if form is None:
         raise first
     culprits: list[_Suspect] = []
@@ -177,7 +179,12 @@ class _Suspect(msgspec.Struct, frozen=True):
 def _suspects(snapshot: Snapshot) -> list[_Suspect]:
     """Return everything that may be set aside, the oldest first."""
     found = [*_pod_groups(snapshot.pods)]
-    kinds = {"nodes": "Node", "node_pools": "NodePool", "node_classes": "EC2NodeClass", "budgets": "PodDisruptionBudget"}
+    kinds = {
+        "nodes": "Node",
+        "node_pools": "NodePool",
+        "node_classes": "EC2NodeClass",
+        "budgets": "PodDisruptionBudget",
+    }
     for field, kind in {**kinds, **_DROPPED}.items():
         for position, obj in enumerate(getattr(snapshot, field)):
             born = getattr(obj, "created_at", None) or _ALWAYS_THERE
@@ -284,3 +291,53 @@ _BARE_FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "node_classes": lambda node_class, problem: NodeClass(name=node_class.name, problem=problem),
     "budgets": protecting_budget,
 }
+
+
+# Chooses which pods a plan is for when there is no time for all.
+
+
+def fair_slice(pods: Iterable[Pod], size: int, tried: Collection[str] = ()) -> frozenset[str]:
+    """Return the keys of so many pods: the oldest of each namespace, namespaces in turn, so that none waits for another's.
+
+    Args:
+        pods: Pods that need a place.
+        size: The most pods.
+        tried: Keys of pods that an earlier slice had and that got no place: they come after all others of their namespace.
+    """
+    by_namespace: dict[str, list[Pod]] = {}
+    for pod in pods:
+        by_namespace.setdefault(pod.namespace, []).append(pod)
+    queues = [
+        sorted(members, key=lambda pod: (pod.key in tried, pod.created_at or _ALWAYS_THERE, pod.key))
+        for _, members in sorted(by_namespace.items())
+    ]
+    chosen: list[str] = []
+    for turn in range(max(map(len, queues), default=0)):
+        in_turn = [queue[turn] for queue in queues if turn < len(queue)]
+        chosen += [pod.key for pod in sorted(in_turn, key=lambda pod: (pod.created_at or _ALWAYS_THERE, pod.key))]
+        if len(chosen) >= size:
+            break
+    return frozenset(chosen[:size])
+
+
+def without_time_for(snapshot: Snapshot, waiting: Collection[str]) -> Snapshot:
+    """Return the snapshot in which these pods wait for the next run (DeadlineReached): their rules are not even read."""
+    if not waiting:
+        return snapshot
+    known: dict[tuple[str, int], PodSpec] = {}
+    pods = []
+    for pod in snapshot.pods:
+        if pod.key in waiting:
+            question = pod.spec.scheduler_name, pod.spec.priority
+            if question not in known:
+                known[question] = PodSpec(
+                    requests={"pods": 1},
+                    scheduler_name=pod.spec.scheduler_name,
+                    priority=pod.spec.priority,
+                    problem="the run had no time for it, and the next one begins with the oldest pods",
+                    problem_reason=PodReason.DEADLINE_REACHED,
+                )
+            pods.append(msgspec.structs.replace(pod, spec=known[question]))
+        else:
+            pods.append(pod)
+    return msgspec.structs.replace(snapshot, pods=tuple(pods))

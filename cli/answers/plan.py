@@ -113,7 +113,9 @@ def set_aside_fields(set_aside: Iterable[SetAside]) -> JsonObject:
 
 
 def _set_aside(document: JsonObject) -> str:
-    lines = [f"set aside {found['object']} [{found['reason']}]: {found['message']}" for found in document.get("setAside", ())]
+    lines = [
+        f"set aside {found['object']} [{found['reason']}]: {found['message']}" for found in document.get("setAside", ())
+    ]
     return "\n".join(output.wrapped(line) for line in lines)
 
 

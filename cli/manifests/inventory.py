@@ -152,7 +152,8 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
         try:
             inventory.add(resource, decoding.from_object(resource, document.object), document)
         except SetAsideError as error:
-            inventory.set_aside.append(internal_error(f"{resource.kind}/{document.path_name(resource)}", error.__cause__ or error))
+            name = f"{resource.kind}/{document.path_name(resource)}"
+            inventory.set_aside.append(internal_error(name, error.__cause__ or error))
             rest = decoding.rest_of(resource, document.object)
             if rest is not None:
                 inventory.add(resource, rest, document)

@@ -54,7 +54,7 @@ class PodReason(ReasonCode):
     )
     TOO_COMPLEX = (
         "TooComplex",
-        "The pod has more terms, expressions, tolerations, constraints or resources than are planned for; the message names them.",
+        "The pod has more terms, expressions, tolerations or resources than a plan takes from one pod; the message names them.",
         "Write fewer of them: the bounds are in docs/explanation/failure-model.md.",
     )
     SET_ASIDE = (

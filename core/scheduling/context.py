@@ -70,11 +70,12 @@ class PodGroups:
         topology: Topology,
         table: RequirementTable,
         constraints: Sequence[type[Constraint]],
+        watch: Callable[[], None],
     ) -> None:
         self._signatures = signatures
         self._volumes = volumes
         self._pins: Mapping[str, Requirements] = {}
-        builder = _StepBuilder(snapshot, topology, table, constraints)
+        builder = _StepBuilder(snapshot, topology, table, constraints, watch)
         steps: Callable[[PodSignature, VolumeNeeds], Steps] = memo(builder.steps)
         self._group: Callable[[PodSignature, Vector, VolumeNeeds], PodGroup] = memo(partial(_group, count(), steps))
 
@@ -119,8 +120,10 @@ class _StepBuilder:
         topology: Topology,
         table: RequirementTable,
         constraints: Sequence[type[Constraint]],
+        watch: Callable[[], None],
     ) -> None:
         self._constraints = constraints
+        self._watch = watch
         self._topology = topology
         self._table = table
         self._respects_preferences = snapshot.options.preference_policy != "Ignore"
@@ -131,6 +134,7 @@ class _StepBuilder:
 
     def steps(self, signature: PodSignature, needs: VolumeNeeds) -> Steps:
         """Return the relaxation steps of a signature's pods."""
+        self._watch()
         reason, message = why_unsupported(signature.spec, needs, self._table.well_known)
         is_plain = not any(constraint.concerns(signature, needs) for constraint in self._constraints)
         return () if reason else tuple(self._built(signature, needs)), reason, message, is_plain
@@ -239,6 +243,7 @@ class SchedulingContext:
         volumes: The requirements of pods' volumes.
         positions: Names of nodes and of their claims → position.
         remaining: What running nodes and claims leave of limits, quotas, addresses and commitments.
+        watch: Ends the decision when its time is over.
         released: Keys of the pods that a pinned context lets leave a domain which has too many of them.
     """
 
@@ -247,9 +252,18 @@ class SchedulingContext:
         snapshot: Snapshot,
         constraints: ConstraintTypes = CONSTRAINTS,
         known: KnownParts | None = None,
+        watch: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare the snapshot; `known` keeps parts of it for the next."""
+        """Prepare the snapshot.
+
+        Args:
+            snapshot: The cluster.
+            constraints: The constraints to plan by.
+            known: Keeps parts of it for the next.
+            watch: Called often; raises OutOfTimeError when the time for the decision is over.
+        """
         self.snapshot = snapshot
+        self.watch = watch
         self.coverage = coverage_of(snapshot)
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
@@ -279,7 +293,7 @@ class SchedulingContext:
         namespaces = Namespaces.of(snapshot)
         self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table)
         self._signatures = signatures
-        self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table, constraints)
+        self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table, constraints, watch)
         self._tolerated: Callable[[tuple[Toleration, ...]], tuple[bool, ...]] = memo(
             partial(_tolerated, self.templates)
         )

@@ -313,9 +313,7 @@ class ExistingNodes:
         room = axis.vector(state.allocatable)
         left = minus(room, used)
         due = axis.total(
-            d.requests
-            for d in self._daemons
-            if within(d.requests, room) and d.runs_on(offered, taints, self._table)
+            d.requests for d in self._daemons if within(d.requests, room) and d.runs_on(offered, taints, self._table)
         )
         if due == axis.zero:
             return left

@@ -498,6 +498,7 @@ class GreedyScheduler:
         steps = group.pod_group.steps
         alternatives = self._alternatives_of_moved(group)
         for pod in group.pods[group.placed :]:
+            self.context.watch()
             if alternatives and any(self._joins(pod, group, step) for step in alternatives):
                 group.placed += 1
                 continue

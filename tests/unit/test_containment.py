@@ -21,7 +21,11 @@ def _raising_for(*names: str) -> Callable[[Snapshot], Snapshot]:
     """Return a decision that raises while an object of any of these names is in its original form."""
 
     def decide(snapshot: Snapshot) -> Snapshot:
-        readable = [*(pod for pod in snapshot.pods if not pod.unreadable), *snapshot.daemon_sets, *snapshot.volume_claims]
+        readable = [
+            *(pod for pod in snapshot.pods if not pod.unreadable),
+            *snapshot.daemon_sets,
+            *snapshot.volume_claims,
+        ]
         readable += [node for node in snapshot.nodes if not node.unreadable]
         readable += [pool for pool in snapshot.node_pools if not pool.problem]
         if any(found.name in names for found in readable):

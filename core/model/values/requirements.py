@@ -60,7 +60,9 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
         if operator in INTEGER_OPERATORS:
             bound = _bound(key, operator, ordered)
             if (operator, bound) in (("Gt", BOUND_MAX), ("Lt", BOUND_MIN)):
-                return cls(key, gte=BOUND_MAX, lte=BOUND_MIN, min_values=min_values)  # no number is beyond: an empty set
+                return cls(
+                    key, gte=BOUND_MAX, lte=BOUND_MIN, min_values=min_values
+                )  # no number is beyond: an empty set
             if operator in ("Gt", "Gte"):
                 return cls(key, gte=bound + (operator == "Gt"), min_values=min_values)
             return cls(key, lte=bound - (operator == "Lt"), min_values=min_values)
