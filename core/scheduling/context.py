@@ -39,6 +39,7 @@ from core.scheduling.pods import (
     VolumeNeeds,
     relaxation_steps,
     why_unsupported,
+    within_preferences,
 )
 from core.scheduling.primitives import (
     IMPOSSIBLE,
@@ -267,7 +268,7 @@ class SchedulingContext:
         self.coverage = coverage_of(snapshot)
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
-        self.pending = pending_pods(snapshot)
+        self.pending = within_preferences(pending_pods(snapshot))
         self.released: frozenset[str] = frozenset()
         bound = [pod for state in self.states for pod in state.pods]
         self.axis = ResourceAxis(_requested(snapshot, (*self.pending, *bound)), _offered(snapshot, self.states))
