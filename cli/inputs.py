@@ -26,6 +26,7 @@ from core.api.objects import JsonObject, name_of
 from core.catalogue import document
 from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import with_reservations
+from core.containment import SetAside
 from core.errors import InvalidInputError
 from core.interpreter import collector_paused
 from core.manifests.assemble import assemble
@@ -47,6 +48,7 @@ class DecisionInputs(msgspec.Struct, frozen=True):
         prices: The source of prices, with region and date, which are empty if the catalogue does not state them.
         own: The functions' view, under `--cluster`.
         creations: What the API server would make of Pods and workloads from files.
+        set_aside: Objects that are left out because reading them raised.
     """
 
     snapshot: Snapshot
@@ -54,6 +56,7 @@ class DecisionInputs(msgspec.Struct, frozen=True):
     prices: JsonObject
     own: OwnState | None = None
     creations: Creations = Creations()
+    set_aside: tuple[SetAside, ...] = ()
 
 
 def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> DecisionInputs:
@@ -74,7 +77,7 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         inventory = take_inventory(given)
         refuse_empty(arguments, inventory.total)
         region = region_of(arguments, given)
-        snapshot = _assembled(inventory, arguments, region)
+        snapshot, set_aside = _assembled(inventory, arguments, region)
     gc.freeze()  # everything lives as long as the command, so the collector need not visit it
     for warning in inventory.warnings():
         warn(warning)
@@ -84,8 +87,10 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         warn(lacking)
     if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    seconds, prices = time.perf_counter() - started, _prices_of(arguments, region)
-    return DecisionInputs(snapshot, seconds, prices, creations=inventory.creations)
+    seconds = time.perf_counter() - started
+    return DecisionInputs(
+        snapshot, seconds, _prices_of(arguments, region), creations=inventory.creations, set_aside=set_aside
+    )
 
 
 def _observe_own(arguments: argparse.Namespace, started: float) -> DecisionInputs:
@@ -125,7 +130,8 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
         "region": str(installation.session.region_name),
         "date": f"{read_at:%Y-%m-%d}" if read_at is not None else "",
     }
-    return DecisionInputs(snapshot, time.perf_counter() - started, prices, own)
+    set_aside = tuple(problem.set_aside for problem in own.view.problems if problem.set_aside is not None)
+    return DecisionInputs(snapshot, time.perf_counter() - started, prices, own, set_aside=set_aside)
 
 
 def _given(arguments: argparse.Namespace) -> Sequence[Document]:
@@ -183,7 +189,9 @@ def with_price_terms(snapshot: Snapshot, path: str | None, node_classes: Sequenc
     )
 
 
-def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str) -> Snapshot:
+def _assembled(
+    inventory: Inventory, arguments: argparse.Namespace, region: str
+) -> tuple[Snapshot, tuple[SetAside, ...]]:
     classes = inventory.objects.get(resources.EC2_NODE_CLASSES, [])
     readers = KeptReaders(user_store(), inventory.objects)
     snapshot, problems = assemble(
@@ -194,6 +202,7 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str)
         readers=readers,
     )
     readers.keep()
+    set_aside = (*inventory.set_aside, *(found.set_aside for found in problems if found.set_aside is not None))
     for problem in problems:
         origin = inventory.documents[problem.resource][problem.position]
         if not problem.is_warning:
@@ -207,10 +216,11 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str)
     quotas = _from_file(arguments.catalog, document.vcpu_quotas) if arguments.catalog else {}
     snapshot = msgspec.structs.replace(snapshot, catalogue=catalogue, vcpu_quotas=quotas)
     if not any(map(has_address_reading, classes)):
-        return snapshot
+        return snapshot, set_aside
     from core.lifecycle.claims import addresses_left  # most clusters have plenty
 
-    return msgspec.structs.replace(snapshot, subnet_addresses=addresses_left(classes, (), snapshot.now))
+    addresses = addresses_left(classes, (), snapshot.now)
+    return msgspec.structs.replace(snapshot, subnet_addresses=addresses), set_aside
 
 
 def _without_refused_classes(snapshot: Snapshot, manifests: Sequence[JsonObject]) -> Snapshot:

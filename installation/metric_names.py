@@ -72,6 +72,9 @@ STALE_MARKET: Final = "staleMarket"
 UNREADABLE_ROWS: Final = "unreadableRows"
 """Rows of the table that are left out because they cannot be read; counted by each round of `reconcile`."""
 
+SET_ASIDE: Final = "setAsideObjects"
+"""Objects, and audit log lines, that cause an error of ours and are left out; counted by each run that meets them."""
+
 LAUNCH_DENIALS: Final = "launchDenials"
 """Causes for which EC2 currently launches nothing from an EC2NodeClass, a lack of capacity left out: no person need act on it.
 Written by each run of `provision` that plans."""
@@ -129,7 +132,7 @@ ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
         stopped_by(BrakeKind.ZONAL_SHIFT),
         BUDGETS_CLOSED_FOR_A_WEEK,
     ),
-    "nodes-stay": (DRAINS_BLOCKED_FOR_A_DAY, ROLLOUTS_STOPPED, REFUSED_COMMANDS),
+    "nodes-stay": (DRAINS_BLOCKED_FOR_A_DAY, ROLLOUTS_STOPPED, REFUSED_COMMANDS, SET_ASIDE),
 }
 """Alarm → the counts that trigger it. No count is in two alarms. `DENIED_CALLS` and `UNPERMITTED_CALLS` have their own."""
 

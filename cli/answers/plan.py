@@ -13,6 +13,7 @@ from cli.terminal.output import counted
 from cli.terminal.style import style
 from core import labels
 from core.api.objects import JsonObject
+from core.containment import SetAside
 from core.counterfactual.overrides import ProvenMinimum
 from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim
 from core.model.values import quantity
@@ -102,6 +103,20 @@ def plan_document(plan: Plan) -> JsonObject:
         "cost": _cost_fields(plan.cost) | {"spotHourly": dollars(_spot_price(plan.claims))},
     }
     return document | ({"buffers": [_room(room) for room in plan.buffers]} if plan.buffers else {})
+
+
+def set_aside_fields(set_aside: Iterable[SetAside]) -> JsonObject:
+    """Return `setAside`, only if something is: objects that cause an error of ours, without which all others are decided."""
+    found = sorted(set(set_aside))
+    fields = [{"object": aside.object, "reason": aside.reason, "message": aside.message} for aside in found]
+    return {"setAside": fields} if fields else {}
+
+
+def _set_aside(document: JsonObject) -> str:
+    lines = [
+        f"set aside {found['object']} [{found['reason']}]: {found['message']}" for found in document.get("setAside", ())
+    ]
+    return "\n".join(output.wrapped(line) for line in lines)
 
 
 def disruption_document(plan: DisruptionPlan) -> JsonObject:
@@ -230,6 +245,7 @@ def _answer(document: JsonObject, new_nodes: str, *, shows_all: bool) -> str:
         _existing(document, shows_all=shows_all),
         _buffers(document),
         _unplaced(document, shows_all=shows_all),
+        _set_aside(document),
         time_limit_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),
     ]
@@ -409,6 +425,7 @@ def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _summary(document),
         _commands(document["commands"]),
         _blocked(document["blocked"], shows_all=shows_all),
+        _set_aside(document),
         _budgets(document["budgets"], has_commands=bool(document["commands"])),
         time_limit_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),

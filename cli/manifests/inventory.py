@@ -13,6 +13,7 @@ from cli.errors import InputError
 from cli.terminal.output import counted
 from core import labels
 from core.api.objects import identity_problems
+from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import workloads
 from core.manifests.admission import Admitted, PodAdmission, PodQuotas, admitted_pods
@@ -68,6 +69,10 @@ class Document:
         namespace, name = self._of_metadata("namespace"), self.name or "without a name"
         return f"{self.kind or 'object'} {f'{namespace}/{name}' if namespace else name}"
 
+    def path_name(self, resource: Resource) -> str:
+        """The name with which an object that is set aside is listed: `shop/cart-0`."""
+        return f"{self.namespace}/{self.name}" if resource.namespaced else self.name
+
     def error(self, problem: str) -> InputError:
         """Return an error that names this document and, unless `problem` already does, this object."""
         named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
@@ -121,6 +126,7 @@ class Inventory:
         skipped: Kind that we do not read → how many of its objects were ignored.
         repeated: Objects that were given more than once; the last one counts.
         creations: What the API server would make of Pods and workloads from files.
+        set_aside: Objects whose reading raised; they are left out, or kept in the form that protects.
     """
 
     def __init__(self) -> None:
@@ -130,6 +136,7 @@ class Inventory:
         self.skipped: dict[str, int] = {}
         self.repeated: list[str] = []
         self.creations = Creations()
+        self.set_aside: list[SetAside] = []
 
     def add(self, resource: Resource, obj: Any, document: Document) -> None:
         """Add one object."""
@@ -177,6 +184,12 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
     for (resource, _, _), document in _distinct(given, inventory).items():
         try:
             inventory.add(resource, decoding.from_object(resource, document.object), document)
+        except SetAsideError as error:
+            name = f"{resource.kind}/{document.path_name(resource)}"
+            inventory.set_aside.append(internal_error(name, error.__cause__ or error))
+            rest = decoding.rest_of(resource, document.object)
+            if rest is not None:
+                inventory.add(resource, rest, document)
         except InvalidInputError as error:
             raise document.error(str(error)) from error
     _expand(inventory)

@@ -11,6 +11,7 @@ import msgspec
 
 from core.api.objects import JsonObject, generation_of, kind_of, mapping, name_of, sequence
 from core.model.plan import READY, Condition
+from core.model.values.quantity import in_calendar
 
 # Problems of a user's object, in one line that names the field.
 
@@ -120,7 +121,7 @@ def moment(value: object) -> datetime | None:
         found = datetime.fromisoformat(value)
     except ValueError:
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return in_calendar(found.replace(tzinfo=UTC) if found.tzinfo is None else found).astimezone(UTC)
 
 
 def _texts(value: object) -> dict[str, str]:

@@ -15,6 +15,7 @@ from core.catalogue.node_memory import discovered_memory, placement_group_of
 from core.errors import InvalidInputError
 from core.model.values import quantity
 from core.model.values.quotas import SizingSettings
+from core.model.values.requirements import shown
 
 RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
@@ -114,15 +115,18 @@ def _reserved(block: Mapping[str, Any], name: str) -> tuple[tuple[str, int], ...
 
 
 def _threshold(hard: Mapping[str, str], signal: str, resource: str) -> Threshold | None:
-    text = hard.get(signal)
+    text, field = hard.get(signal), f"spec.kubelet.evictionHard.{signal}"
     if text is None:
         return None
     if not text.endswith("%"):
         return Threshold(quantity.parse(text, resource))
     try:
-        return Threshold(share_ppm=int(Decimal(text[:-1]) * 10_000))
-    except (InvalidOperation, ValueError) as error:
-        raise InvalidInputError(f"{text!r} is not a percentage", field=f"spec.kubelet.evictionHard.{signal}") from error
+        percent = Decimal(text[:-1])
+    except InvalidOperation as error:
+        raise InvalidInputError(f"{shown(text)} is not a percentage", field=field) from error
+    if not percent.is_finite() or not 0 <= percent <= 100:  # the kubelet does not start with others
+        raise InvalidInputError(f"{shown(text)} is not between 0% and 100%", field=field)
+    return Threshold(share_ppm=int(percent * 10_000))
 
 
 # Everything besides the shape itself that determines how large a node is: settings and one EC2NodeClass.

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from core import labels
+from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import pods as policies
 from core.manifests import storage
@@ -54,6 +55,8 @@ from core.model.snapshot import (
 from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.model.values.taints import EFFECTS, NO_SCHEDULE, Taint
+from core.reasons.pods import PodReason
+from core.reasons.runs import RunReason
 
 # Translates CapacityBuffers from wire to model, with their references resolved (Karpenter 1.14, as in the Cluster Autoscaler).
 #
@@ -236,16 +239,20 @@ def _node(written: WireNode) -> Node:
         provider_id=written.spec.provider_id,
         labels=metadata.labels,
         annotations=metadata.annotations,
-        created_at=metadata.creation_timestamp,
-        deleted_at=metadata.deletion_timestamp,
+        created_at=_moment(metadata.creation_timestamp),
+        deleted_at=_moment(metadata.deletion_timestamp),
         finalizers=metadata.finalizers,
         is_ready=ready is not None and ready.status == "True",
-        ready_changed_at=ready.last_transition_time if ready is not None else None,
+        ready_changed_at=_moment(ready.last_transition_time) if ready is not None else None,
         conditions=tuple(
-            NodeCondition(condition.type, condition.status, condition.last_transition_time)
+            NodeCondition(condition.type, condition.status, _moment(condition.last_transition_time))
             for condition in sorted(written.status.conditions, key=lambda condition: condition.type)
         ),
     )
+
+
+def _moment(written: datetime | None) -> datetime | None:
+    return None if written is None else quantity.in_calendar(written)
 
 
 def attach_limits(written: CsiNode) -> dict[str, int]:
@@ -423,6 +430,7 @@ class ObjectProblem(msgspec.Struct, frozen=True, kw_only=True):
         field: Path of the field, empty for the object as a whole.
         problem: What is wrong, as the end of a sentence.
         is_warning: Whether the other objects may be used regardless, and this one too if possible.
+        set_aside: Set if reading the object raised: it is set aside, and everything else is decided as if it were not there.
     """
 
     resource: Resource
@@ -431,6 +439,7 @@ class ObjectProblem(msgspec.Struct, frozen=True, kw_only=True):
     field: str
     problem: str
     is_warning: bool = False
+    set_aside: SetAside | None = None
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.subject, self.field, self.problem) if part)
@@ -522,12 +531,11 @@ class _Assembly:
             try:
                 found.append(translate(obj))
             except InvalidInputError as error:
-                subject = _subject(resource, obj)
                 self._problems.append(
                     ObjectProblem(
                         resource=resource,
                         position=position,
-                        subject=subject,
+                        subject=_subject(resource, obj),
                         field=error.field,
                         problem=error.problem,
                         is_warning=isinstance(error, NotForUsError),
@@ -535,12 +543,51 @@ class _Assembly:
                 )
                 if unusable is not None:
                     found.append(unusable(obj, error))
+            except Exception as error:  # noqa: BLE001 - whatever one object causes costs only that object
+                found += self._set_aside(resource, position, obj, error, unusable)
         return tuple(found)
 
     def _pod(self, written: WirePod) -> Pod:
         pod = self._pods.pod(written)
         coming = self._successors.of(written, pod) if pod.node_name else None
         return pod if coming is None else msgspec.structs.replace(pod, successor=coming)
+
+    def _set_aside(
+        self,
+        resource: Resource,
+        position: int,
+        obj: Any,
+        error: Exception,
+        unusable: Callable[[Any, InvalidInputError], T] | None,
+    ) -> tuple[T, ...]:
+        """Note that an object is set aside; return its form that protects, none for kinds that are left out.
+
+        Raises:
+            Exception: The given one, if the object has not even a form that protects: leaving it out would be unsafe.
+        """
+        subject = _subject(resource, obj)
+        kind, _, name = subject.partition(" ")
+        aside = internal_error(f"{kind}/{name}", error)
+        self._problems.append(
+            ObjectProblem(
+                resource=resource,
+                position=position,
+                subject=subject,
+                field="",
+                problem=f"{RunReason.INTERNAL_ERROR}: {aside.message}",
+                is_warning=True,
+                set_aside=aside,
+            )
+        )
+        if unusable is None:
+            return ()
+        try:
+            return (unusable(obj, SetAsideError(aside.message)),)
+        except Exception:  # noqa: BLE001 - what is unreadable may be what even this form reads
+            bare = _BARE.get(resource)
+            if bare is None:
+                raise error from None
+            return (bare(obj, aside.message),)
 
     def _buffers(self) -> tuple[CapacityBuffer, ...]:
         """Return the buffers whose references can be resolved."""
@@ -617,6 +664,34 @@ class _Assembly:
             )
             ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live else pool)
         return tuple(ready)
+
+
+def _bare_pod(written: Any, problem: str) -> Pod:
+    """Return a pod of which only the place is read."""
+    spec = PodSpec(requests={"pods": 1}, problem=problem, problem_reason=PodReason.SET_ASIDE)
+    metadata = written.metadata
+    return Pod(
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        spec=spec,
+        node_name=written.node_name,
+        phase=str(written.status.phase or "Pending"),
+        unreadable=problem,
+    )
+
+
+def _bare_node(written: Any, problem: str) -> Node:
+    """Return a node of which only the instance is read: it takes no pods, and stays."""
+    provider_id = written.spec.provider_id
+    return Node(name=written.metadata.name, provider_id=provider_id, taints=(_CORDONED,), unreadable=problem)
+
+
+_BARE: Final[Mapping[Resource, Callable[[Any, str], Any]]] = {
+    resources.PODS: _bare_pod,
+    resources.NODES: _bare_node,
+    resources.NODE_POOLS: lambda obj, problem: NodePool(name=_name(obj), problem=problem),
+    resources.EC2_NODE_CLASSES: lambda obj, problem: NodeClass(name=_name(obj), problem=problem),
+}
 
 
 def _models() -> ObjectReaders:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from core import labels
+from core.containment import SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests.storage import (
     equality_selector,
@@ -36,6 +38,7 @@ from core.model.pod import (
     SCHEDULE_ANYWAY,
     HostPort,
     LabelSelector,
+    NodeSelectorTerm,
     Owner,
     Pod,
     PodAffinityTerm,
@@ -49,6 +52,7 @@ from core.model.snapshot import DaemonSet, Namespace, PodDisruptionBudget, Servi
 from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.model.values.taints import EFFECTS, TOLERATION_OPERATORS, Toleration
+from core.reasons.pods import PodReason
 
 # Computes what a pod requests of a node by Kubernetes' rules, including in-place resize.
 
@@ -272,6 +276,9 @@ class PodSpecTranslator:
         return spec
 
     def _translated(self, written: pod.WirePodSpec, field: str) -> PodSpec:
+        excess = excess_of(written)
+        if excess:
+            return self._too_complex(written, field, excess)
         affinity = written.affinity or Affinity()
         node = affinity.node_affinity or NodeAffinity()
         together = affinity.pod_affinity or PodAffinity()
@@ -309,12 +316,91 @@ class PodSpecTranslator:
             unscorable=_scoring_fault(node, field),
         )
 
+    def _too_complex(self, written: pod.WirePodSpec, field: str, excess: str) -> PodSpec:
+        """Translate a spec with more rules than a plan takes from one pod: its room, and what it takes of a node it runs on."""
+        return PodSpec(
+            requests=dict(list(of_spec(written, field=field).items())[:RESOURCES_MAX]) | {quantity.PODS: 1},
+            tolerations=tuple(
+                _toleration(t, field=f"{field}.tolerations[{i}]")
+                for i, t in enumerate(written.tolerations[:TOLERATIONS_MAX])
+            ),
+            host_ports=_host_ports(written),
+            volumes=tuple(use for volume in written.volumes if (use := _volume_use(volume)) is not None),
+            priority=self._priority(written),
+            priority_class=written.priority_class_name,
+            scheduler_name=written.scheduler_name or DEFAULT_SCHEDULER,
+            termination_grace_seconds=min(GRACE_SECONDS_MAX, max(0, written.termination_grace_period_seconds)),
+            problem=f"{field}: {excess}",
+            problem_reason=PodReason.TOO_COMPLEX,
+        )
+
     def _priority(self, written: pod.WirePodSpec) -> int:
         if written.priority is not None:
             return written.priority
         if not written.priority_class_name:
             return self._default_priority
         return self._priorities.get(written.priority_class_name, 0)
+
+
+TERMS_MAX: Final = 32
+"""The most alternatives of one pod's required node affinity, the most terms of its pod affinity and anti-affinity together, and
+the most of its preferences together: each preference may be given up by itself, with a search of its own."""
+
+EXPRESSIONS_MAX: Final = 256
+"""The most expressions and labels in all selectors of one pod."""
+
+VALUES_MAX: Final = 4_096
+"""The most values in all of them, such as names of instance types."""
+
+TOLERATIONS_MAX: Final = 256
+SPREADS_MAX: Final = 16
+RESOURCES_MAX: Final = 64
+
+
+def excess_of(written: pod.WirePodSpec) -> str:
+    """Return what a pod has more of than a plan takes from one pod, empty for nearly all: its author alone pays for its rules.
+
+    The bounds are far above what people write; an API server takes thousands of each.
+    """
+    resources = {name for c in (*written.containers, *written.init_containers) for name in c.resources.requests}
+    counts = [
+        (len(written.tolerations), TOLERATIONS_MAX, "tolerations"),
+        (len(written.topology_spread_constraints), SPREADS_MAX, "topology spread constraints"),
+        (len(resources), RESOURCES_MAX, "resources"),
+    ]
+    if written.affinity is not None or written.topology_spread_constraints or written.node_selector:
+        counts += _selector_counts(written)
+    excesses = (
+        f"{count} {what} are more than the {most} that a plan takes from one pod"
+        for count, most, what in counts
+        if count > most
+    )
+    return next(excesses, "")
+
+
+def _selector_counts(written: pod.WirePodSpec) -> list[tuple[int, int, str]]:
+    """Return how many terms, expressions and values a pod has, each with the most that a plan takes."""
+    affinity = written.affinity or Affinity()
+    node = affinity.node_affinity or NodeAffinity()
+    together, apart = affinity.pod_affinity or PodAffinity(), affinity.pod_anti_affinity or PodAffinity()
+    alternatives = node.required.node_selector_terms if node.required is not None else ()
+    required, preferred = (*together.required, *apart.required), (*together.preferred, *apart.preferred)
+    terms = [*required, *(entry.pod_affinity_term for entry in preferred)]
+    selectors = [selector for term in terms for selector in (term.label_selector, term.namespace_selector)]
+    selectors += [spread.label_selector for spread in written.topology_spread_constraints]
+    given = [selector for selector in selectors if selector is not None]
+    of_nodes = (*alternatives, *(entry.preference for entry in node.preferred))
+    expressions = [e for term in of_nodes for e in term.match_expressions]
+    expressions += [e for selector in given for e in selector.match_expressions]
+    equal = sum(len(selector.match_labels) for selector in given) + len(written.node_selector)
+    values = sum(len(expression.values) for expression in expressions) + sum(len(term.namespaces) for term in terms)
+    return [
+        (len(alternatives), TERMS_MAX, "alternatives of the required node affinity"),
+        (len(required), TERMS_MAX, "terms of pod affinity and anti-affinity"),
+        (len(node.preferred) + len(preferred), TERMS_MAX, "preferences"),
+        (len(expressions) + equal, EXPRESSIONS_MAX, "expressions"),
+        (values, VALUES_MAX, "values of expressions"),
+    ]
 
 
 def topology_spread(written: pod.TopologySpreadConstraint, *, field: str) -> TopologySpread:
@@ -341,10 +427,18 @@ def topology_spread(written: pod.TopologySpreadConstraint, *, field: str) -> Top
 
 
 def _preferred(terms: tuple[PreferredSchedulingTerm, ...], *, field: str) -> tuple[PreferredTerm, ...]:
-    return tuple(
-        PreferredTerm(term.weight, node_term(term.preference, field=f"{field}[{i}].preference"))
-        for i, term in enumerate(terms)
-    )
+    """Return the preferences of a node affinity. One that no label can satisfy matches nothing, so it is empty.
+
+    The API server does not check the values of preferences.
+    """
+    found = []
+    for i, term in enumerate(terms):
+        where = f"{field}[{i}].preference"
+        read = node_term(term.preference, field=where)
+        found.append(
+            PreferredTerm(term.weight, NodeSelectorTerm() if term_fault(term.preference, field=where) else read)
+        )
+    return tuple(found)
 
 
 def _selection_fault(written: pod.WirePodSpec, node: NodeAffinity, field: str) -> str:
@@ -438,13 +532,14 @@ class PodTranslator:
             return self.pod(written)
         except InvalidInputError as error:
             return self.unreadable(written, error)
+        except Exception as error:  # noqa: BLE001 - whatever one pod causes costs only that pod
+            return self.unreadable(written, SetAsideError(internal_error(written.metadata.name, error).message))
 
     def unreadable(self, written: wire_pod.WirePod, error: InvalidInputError) -> Pod:
         """Translate a pod for which `pod` raised: its identity and place without its needs. No node is planned for it."""
         fault = ": ".join(part for part in (error.field, error.problem) if part)
-        return msgspec.structs.replace(
-            self._pod(written, PodSpec(requests={"pods": 1}, problem=fault)), unreadable=fault
-        )
+        spec = PodSpec(requests={"pods": 1}, problem=fault, problem_reason=_reason_of(error))
+        return msgspec.structs.replace(self._pod(written, spec), unreadable=fault)
 
     def spec(self, written: wire_pod.WirePodSpec, *, field: str = "spec") -> PodSpec:
         """Translate the spec of a pod or of a template; `field` is its path in the object. Raises InvalidInputError."""
@@ -459,18 +554,18 @@ class PodTranslator:
             name=metadata.name,
             spec=spec,
             uid=metadata.uid,
-            created_at=metadata.creation_timestamp,
+            created_at=_moment(metadata.creation_timestamp),
             labels=metadata.labels,
             annotations=metadata.annotations,
             owners=self._owners_of(metadata),
             node_name=written.node_name,
             nominated_node_name=status.nominated_node_name,
             phase=status.phase or "Pending",
-            deleted_at=metadata.deletion_timestamp,
-            started_at=status.start_time,
+            deleted_at=_moment(metadata.deletion_timestamp),
+            started_at=_moment(status.start_time),
             is_ready=None if ready is None or ready.status == "Unknown" else ready.status == "True",
             is_marked_unschedulable=marked is not None,
-            unschedulable_since=marked.last_transition_time if marked is not None else None,
+            unschedulable_since=_moment(marked.last_transition_time) if marked is not None else None,
             is_gated=bool(written.spec.scheduling_gates),
         )
 
@@ -505,6 +600,14 @@ class PodTranslator:
             known = spec if requests == spec.requests else msgspec.structs.replace(spec, requests=requests)
             self._resized[key] = known
         return known
+
+
+def _reason_of(error: InvalidInputError) -> str:
+    return PodReason.SET_ASIDE if isinstance(error, SetAsideError) else ""
+
+
+def _moment(written: datetime | None) -> datetime | None:
+    return None if written is None else quantity.in_calendar(written)
 
 
 def owners(metadata: objects.WireMetadata) -> tuple[Owner, ...]:

@@ -23,6 +23,7 @@ from core.model.pod import (
     default_class,
 )
 from core.model.values import quantity
+from core.model.values.quantity import in_calendar
 from core.model.values.requirements import (
     INTEGER_OPERATORS,
     Requirement,
@@ -88,10 +89,15 @@ def node_term(written: objects.WireNodeSelectorTerm, *, field: str) -> NodeSelec
         return NodeSelectorTerm(uses_fields=bool(written.match_fields))
     requirements = _requirements(expressions, _NODE_OPERATORS, f"{field}.matchExpressions")
     names = [_node_name(expression) for expression in written.match_fields]
-    if term_fault(written, field=field):
+    if term_fault(written, field=field) or any(_admits_no_number(requirement) for requirement in requirements):
         return NodeSelectorTerm()
     known = (name for name in names if name is not None)
     return NodeSelectorTerm(ordered((*requirements, *known)), uses_fields=None in names)
+
+
+def _admits_no_number(requirement: Requirement) -> bool:
+    """Return whether its bound lies beyond the last number: the API server accepts one that no label exceeds."""
+    return requirement.gte is not None and requirement.lte is not None and requirement.gte > requirement.lte
 
 
 def _node_name(written: objects.SelectorExpression) -> Requirement | None:
@@ -242,7 +248,7 @@ def storage_class(written: objects.WireStorageClass) -> StorageClass:
     Raises:
         InvalidInputError: If an allowed topology names no value.
     """
-    annotations = written.metadata.annotations
+    annotations, born = written.metadata.annotations, written.metadata.creation_timestamp
     return StorageClass(
         name=written.metadata.name,
         provisioner=EBS_DRIVER if written.provisioner == _IN_TREE_EBS else written.provisioner,
@@ -251,7 +257,7 @@ def storage_class(written: objects.WireStorageClass) -> StorageClass:
             _allowed(topology, field=f"allowedTopologies[{i}]") for i, topology in enumerate(written.allowed_topologies)
         ),
         is_default=any(annotations.get(key) == "true" for key in _DEFAULT_ANNOTATIONS),
-        created_at=written.metadata.creation_timestamp,
+        created_at=None if born is None else in_calendar(born),
     )
 
 

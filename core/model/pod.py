@@ -134,6 +134,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
         problem: Field and problem if no node can be planned for such pods, else empty.
         unscorable: Field and problem of a preferred term that kube-scheduler cannot parse: it binds such a pod only while one
             node alone passes its filters.
+        problem_reason: The code of `core.reasons.pods` for that problem, empty for InvalidPod.
     """
 
     requests: dict[str, int]
@@ -156,6 +157,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
     termination_grace_seconds: int = 30
     problem: str = ""
     unscorable: str = ""
+    problem_reason: str = ""
 
 
 class Owner(msgspec.Struct, frozen=True, order=True):

@@ -66,6 +66,9 @@ class ArithmeticBoundSettings(msgspec.Struct, frozen=True):
 
     # Weights of two resources are multiples of 1 / weight_steps: finer ones take time in Python and raise the bound little.
     weight_steps: int = 4
+    # Only so many resources are weighed against each other: the work grows with the cube of their number, which an author of
+    # a pod chooses. Each weighting by itself gives a bound, so fewer of them only give a lower one.
+    paired_resources_max: int = 12
 
 
 class WholeMachineBoundSettings(msgspec.Struct, frozen=True):
@@ -203,18 +206,35 @@ def arithmetic_bound(items: Iterable[OfferedItem], settings: ArithmeticBoundSett
     every machine's price is spread over its resources by fixed weights w, each pod takes at least the part
     min over offers of Σ_r w_r · price · requests_r / capacity_r, and the parts of a machine's pods add up to at most its price.
     """
-    known = list(items)
+    known = _with_requested_only(items)
     largest = max((min(price for price, _ in item.offers) for item in known), default=0)
     totals: list[int] = []
     for item in known:
-        least = _least_parts(item.requests, item.offers, settings.weight_steps)
+        least = _least_parts(item.requests, item.offers, settings)
         totals = [total + item.count * part for total, part in zip(totals or [0] * len(least), least, strict=True)]
     return max([largest, *totals])
 
 
-def _least_parts(requests: Sequence[int], offers: Sequence[Offer], steps: int) -> list[int]:
+def _with_requested_only(items: Iterable[OfferedItem]) -> list[OfferedItem]:
+    """Return the items without the resources that none of them requests: their parts are zero."""
+    known = list(items)
+    places = [r for r, column in enumerate(zip(*(item.requests for item in known), strict=True)) if any(column)]
+    if known and len(places) == len(known[0].requests):
+        return known
+    return [
+        OfferedItem(
+            [item.requests[r] for r in places],
+            item.count,
+            [(price, [capacity[r] for r in places]) for price, capacity in item.offers],
+        )
+        for item in known
+    ]
+
+
+def _least_parts(requests: Sequence[int], offers: Sequence[Offer], settings: ArithmeticBoundSettings) -> list[int]:
     """Return for each weighting the smallest part of an offer's price that the pod takes, rounded down."""
-    weightings = _weightings(len(requests), steps)
+    steps = settings.weight_steps
+    weightings = _weightings(len(requests), steps, settings.paired_resources_max)
     least: list[int] = []
     for price, capacity in offers:
         shares = [
@@ -225,10 +245,10 @@ def _least_parts(requests: Sequence[int], offers: Sequence[Offer], steps: int) -
     return least
 
 
-def _weightings(resources: int, steps: int) -> list[tuple[int, ...]]:
-    """Return weights of resources in multiples of 1 / `steps`: all on one, or divided between two of them."""
+def _weightings(resources: int, steps: int, paired: int) -> list[tuple[int, ...]]:
+    """Return weights of resources in multiples of 1 / `steps`: all on one, or divided between two of the first `paired`."""
     found = [_weights(resources, {one: steps}) for one in range(resources)]
-    for one, other in combinations(range(resources), 2):
+    for one, other in combinations(range(min(resources, paired)), 2):
         found += [_weights(resources, {one: part, other: steps - part}) for part in range(1, steps)]
     return found
 

@@ -52,6 +52,16 @@ class PodReason(ReasonCode):
         "A field of the pod is unreadable, or selects nodes by an impossible label; the message names the field.",
         "Correct the field in the pod's template.",
     )
+    TOO_COMPLEX = (
+        "TooComplex",
+        "The pod has more terms, expressions, tolerations or resources than a plan takes from one pod; the message names them.",
+        "Write fewer of them: the bounds are in docs/explanation/failure-model.md.",
+    )
+    SET_ASIDE = (
+        "SetAside",
+        "Something about the pod causes an error of ours, so it is left out of every plan; the others are not affected.",
+        "Report it with the pod's manifest: it is a defect. The log has the traceback.",
+    )
     OPTED_OUT = (
         "OptedOut",
         "The pod requires nodes without the label karpenter.sh/nodepool, which no NodePool launches.",
@@ -161,6 +171,11 @@ class PodReason(ReasonCode):
         "NoFreeAddress",
         "A new node could run the pod, but no subnet of the EC2NodeClass has a free address where the pod may run.",
         "Free addresses in the subnets that the message names, or let subnetSelectorTerms find further subnets.",
+    )
+    DEADLINE_REACHED = (
+        "DeadlineReached",
+        "The run had no time for the pod; the next one begins with it.",
+        "Nothing, if it gets a node within minutes; otherwise look for pods with very many rules in its namespace.",
     )
     MIN_VALUES_NOT_MET = (
         "MinValuesNotMet",

@@ -85,6 +85,11 @@ class RunReason(ReasonCode):
         "A field of the object is invalid, so the object is ignored, or its nodes are left unchanged.",
         "Correct the field that the message names.",
     )
+    INTERNAL_ERROR = (
+        "InternalError",
+        "An object causes an error of ours, so it is set aside; everything else is decided as if it were not there.",
+        "Report it with the object's manifest: it is a defect. Nodes that the object concerns are not disrupted.",
+    )
     READ_WITH_RESERVATION = (
         "Warning",
         "An object is used although a part of it is not understood.",

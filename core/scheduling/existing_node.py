@@ -33,6 +33,7 @@ from core.scheduling.primitives import (
     minus,
     plus,
     positions,
+    within,
 )
 
 # Daemon overhead: the DaemonSet pods that every matching node gets, and the room that they leave.
@@ -84,7 +85,8 @@ def without_overhead(
 ) -> TypeFilter:
     """Return the types of a NodePool less the requests of the DaemonSets' pods.
 
-    A daemon counts on every type that could run it, even if a claim is later narrowed so that it does not (Karpenter).
+    A daemon counts on every type that could run it, even if a claim is later narrowed so that it does not (Karpenter). It does
+    not count on a type that is too small for it alone: its pod waits there, and those of others run (kube-scheduler).
     """
     if not daemons:
         return types
@@ -118,6 +120,11 @@ def _loads(
 
 
 def _carriers(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:
+    return types.room.fitting(_admitting(daemon, types, offered, taints), daemon.requests)
+
+
+def _admitting(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:
+    """Return the types whose labels and taints admit the daemon."""
     mask = TypeMask(0)
     for alternative in daemon.alternatives if daemon.tolerates(taints) else ():
         narrowed = types.table.narrowed(offered, asked=alternative)
@@ -135,6 +142,29 @@ def carriers_of(
     may = _carriers(daemon, types, offered, taints)
     needed = {key for alternative in daemon.alternatives for key in types.table[alternative]}
     return may, may if not needed & _OPEN_UNTIL_LAUNCH else TypeMask(0)
+
+
+def fits_nowhere(
+    daemon: DaemonPod,
+    pools: Iterable[tuple[TypeFilter, RequirementId, tuple[Taint, ...]]],
+    axis: ResourceAxis,
+    rooms: Iterable[Vector],
+) -> bool:
+    """Whether a DaemonSet's pod is too large for every empty node, an existing one or a new one of a NodePool that admits it.
+
+    Args:
+        daemon: The pod.
+        pools: Types of a NodePool, its labels and taints.
+        axis: The relevant resources.
+        rooms: What pods may request of each existing node in total.
+    """
+    if any(within(daemon.requests, room) for room in rooms):
+        return False
+    for types, offered, taints in pools:
+        vectors, admitting = types.empty_rooms(axis), _admitting(daemon, types, offered, taints)
+        if any(within(daemon.requests, vectors[position]) for position in positions(admitting)):
+            return False
+    return True
 
 
 Attachments = frozenset[tuple[str, str]]
@@ -298,8 +328,11 @@ class ExistingNodes:
         """Return the allocatable resources less its pods and the DaemonSet pods that it has yet to get."""
         requests, axis, taints = self._signatures.requests, self._axis, state.taints
         used = axis.total(requests(pod) for pod in state.pods)
-        left = minus(axis.vector(state.allocatable), used)
-        due = axis.total(d.requests for d in self._daemons if d.runs_on(offered, taints, self._table))
+        room = axis.vector(state.allocatable)
+        left = minus(room, used)
+        due = axis.total(
+            d.requests for d in self._daemons if within(d.requests, room) and d.runs_on(offered, taints, self._table)
+        )
         if due == axis.zero:
             return left
         running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)

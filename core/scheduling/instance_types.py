@@ -83,6 +83,7 @@ class TypeIndex:
     Attributes:
         full: All types.
         names: Their names, by position.
+        resources: Names of everything that any of them has.
         sound: Types without negative allocatable resources.
         by_value: Label → value → types that may have it.
         offered: Offering labels → types with an available offering that has them.
@@ -97,6 +98,7 @@ class TypeIndex:
         self.names = [one.name for one in self.types]
         self.full = TypeMask((1 << len(self.types)) - 1)
         self.allocatable = [t.allocatable() for t in self.types]
+        self.resources: frozenset[str] = frozenset().union(*self.allocatable)
         self.sound = TypeMask(
             bits(i for i, amounts in enumerate(self.allocatable) if all(a >= 0 for a in amounts.values()))
         )
@@ -120,7 +122,7 @@ class TypeIndex:
         """Return the same types with only the offerings that cost less than `price`."""
         cheap = object.__new__(TypeIndex)
         cheap.types, cheap.names, cheap.full = self.types, self.names, self.full
-        cheap.allocatable, cheap.sound = self.allocatable, self.sound
+        cheap.allocatable, cheap.resources, cheap.sound = self.allocatable, self.resources, self.sound
         cheap.by_value, cheap.reservations = self.by_value, self.reservations
         cheap._vectors = self._vectors
         counts = {values: bisect_left(entries, (price,)) for values, entries in self.prices.items()}
@@ -483,6 +485,10 @@ class TypeFilter:
         nothing = [axis.zero] * len(allocatable)
         room = TypeRoom(index.types, allocatable, nothing, [()] * len(allocatable))
         return cls(index, LabelMasks(index, catalogue_keys), TypeOfferings(index, table), room, table)
+
+    def empty_rooms(self, axis: ResourceAxis) -> Sequence[Vector]:
+        """Return [position], what all pods of a node may request together, DaemonSets' included."""
+        return self._index.vectors(axis)
 
     def below(self, price: int) -> TypeFilter:
         """Return the same types with only the offerings that cost less than `price`.

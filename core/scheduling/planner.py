@@ -311,9 +311,11 @@ class Planner:
         *,
         explains: bool = True,
         search: SearchSettings = DEFAULT_SETTINGS,
+        watch: Callable[[], None] = lambda: None,
     ) -> None:
+        """Prepare the snapshot; `watch` is called often, and raises OutOfTimeError when the time for the plan is over."""
         self._search = search
-        self._context = context or SchedulingContext(snapshot)
+        self._context = context or SchedulingContext(snapshot, watch=watch)
         self._explains = explains
 
     @property

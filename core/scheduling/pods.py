@@ -750,6 +750,8 @@ def _terms(spec: PodSpec) -> tuple[object, ...]:
         spec.preferred_anti_affinity,
         spec.host_ports,
         spec.resource_claims,
+        spec.problem,
+        spec.problem_reason,
     )
 
 
@@ -779,6 +781,34 @@ def _selectors(
         yield term.selector, (*term.match_label_keys, *term.mismatch_label_keys)
 
 
+PREFERRED_TERMS_MAX: Final = 2_048
+"""The most terms of preferred pod affinity and anti-affinity in the different specs of one namespace's waiting pods.
+
+Each term counts every pod that it selects, so their work grows with their number times that of the pods. Beyond it, preferences
+between pods are given up at once: a preference never prevents.
+"""
+
+
+def within_preferences(pods: Sequence[Pod]) -> tuple[Pod, ...]:
+    """Return the pods, without preferences between pods where a namespace has more of them than are counted."""
+    terms: dict[str, int] = {}
+    specs: dict[tuple[str, int], PodSpec] = {}
+    found = []
+    for pod in pods:
+        spec = pod.spec
+        if not (spec.preferred_affinity or spec.preferred_anti_affinity):
+            found.append(pod)
+            continue
+        question = pod.namespace, id(spec)
+        if question not in specs:
+            number = len(spec.preferred_affinity) + len(spec.preferred_anti_affinity)
+            total = terms[pod.namespace] = terms.get(pod.namespace, 0) + number
+            plain = msgspec.structs.replace(spec, preferred_affinity=(), preferred_anti_affinity=())
+            specs[question] = spec if total <= PREFERRED_TERMS_MAX else plain
+        found.append(pod if specs[question] is spec else msgspec.structs.replace(pod, spec=specs[question]))
+    return tuple(found)
+
+
 # Recognizes pods that no node could help: Karpenter refuses to plan for them.
 
 
@@ -791,7 +821,7 @@ def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str
         well_known: Labels that every cloud node gets automatically.
     """
     if spec.problem:
-        return PodReason.INVALID_POD, spec.problem
+        return spec.problem_reason or PodReason.INVALID_POD, spec.problem
     if spec.resource_claims:
         return PodReason.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {', '.join(spec.resource_claims)}"
     alternatives = required_alternatives(spec)

@@ -546,6 +546,7 @@ class GreedyScheduler:
         steps = group.pod_group.steps
         alternatives = self._alternatives(group)
         for pod in group.pods[group.placed :]:
+            self.context.watch()
             if alternatives and any(self._joins(pod, group, step) for step in alternatives):
                 group.placed += 1
                 continue

@@ -13,7 +13,7 @@ from lambdas.controllers.disruption import (
     SkipConditions,
 )
 from lambdas.controllers.disruption_state import DeletionCostWriter, RunCoordination, TargetProgress
-from lambdas.controllers.events import DecisionEvents
+from lambdas.controllers.events import DecisionEvents, ObjectWarnings
 from lambdas.controllers.resync import AbsentClaims, BudgetCheck, DisruptionResync
 
 
@@ -40,6 +40,7 @@ def disruption(shared: SharedControllers) -> DisruptionController:
         gate=CommandGate(stores.moves),
         writer=CommandWriter(stores.commands, adapters.ledger, adapters.queues.work, clock),
         only_observed=ObservedCommands(adapters.ledger, clock),
+        warnings=ObjectWarnings(kubernetes, clock),
         clock=clock,
     )
     return DisruptionController(

@@ -14,12 +14,14 @@ import msgspec
 from adapters.brakes import skipped
 from adapters.current_target import current_target
 from adapters.messages import WokenBy, wake_up
+from adapters.observability import logger
 from adapters.observation.observer import ClusterState, Observer
 from adapters.observation.stores import OwnRows, Stores, snapshot_digest
 from adapters.ports import Clock, CloudProvider, Instance, PortError, Queue, reason_of
 from adapters.run_report import RunReport
 from adapters.store import PLANNER, ClaimStore, Lease, Leases, MoveHistoryStore, Requested, Targets
 from core.brakes import Action
+from core.containment import internal_error
 from core.disruption.move_history import LaunchedNode
 from core.disruption.static_capacity import lacks_nodes, static_claims, waiting_for_addresses
 from core.lifecycle.deletion import CONSOLIDATION
@@ -84,7 +86,15 @@ class ClaimRecords:
         for planned in plan.claims:
             named = with_decision(with_class_hash(planned, snapshot.node_classes), decision)
             name = f"{planned.node_pool}-{lease.stamp}-{used + len(records)}"
-            record = self._launcher.record(named, name, snapshot, now)
+            try:
+                record = self._launcher.record(named, name, snapshot, now)
+            except PortError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the other claims of the plan are launched nevertheless
+                logger.exception("claim set aside", extra={"nodePool": planned.node_pool})
+                aside = internal_error(f"NodePool/{planned.node_pool}", error)
+                left_out += [Unschedulable(pod, PodReason.SET_ASIDE, aside.message) for pod in planned.pods]
+                continue
             if isinstance(record, Refusal):
                 left_out += [Unschedulable(pod, record.reason, record.message) for pod in planned.pods]
                 continue
@@ -411,7 +421,7 @@ class Provisioning:
             digest = snapshot_digest(view.snapshot)
             self._record_if_new(digest)
             view = self._with_target(view)
-            plan, draft = self.decision.plan(view, digest, report)
+            plan, draft = self.decision.plan(view, digest, report, deadline)
             report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
             plan = _with_static_claims(plan, view.snapshot, report)
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
@@ -428,6 +438,8 @@ class Provisioning:
                 self.observed.observe(view.snapshot, report)
             if not refused:
                 self.publisher.report(plan, requested.refused, report)
+                if any(found.reason == PodReason.DEADLINE_REACHED for found in plan.unschedulable):
+                    self.next_run.ask("no time for all pods", until, SPACING)
                 return
             if self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds:
                 self.publisher.report(plan, (), report)

@@ -41,6 +41,7 @@ from installation.metric_names import (
     UNREADABLE_ROWS,
 )
 from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.events import ObjectWarnings
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen, Sweep
 
 # Engages a brake for each observed NodePool: functions that do not list NodePools read the brake from the table.
@@ -235,6 +236,7 @@ class Reconciliation:
     sweeps: Sequence[Sweep]
     log: SweepLog
     unreadable: UnreadableRows
+    warnings: ObjectWarnings
     clock: Clock
 
     def run(self, report: RunReport, *, deadline: datetime) -> None:
@@ -273,6 +275,9 @@ class Reconciliation:
         if boundary.failed or report.decisions or any(state.failures for state in states.values()):
             self.resync.end()
         _report(seen, report)
+        if view is not None:
+            aside = [problem.set_aside for problem in view.problems if problem.set_aside is not None]
+            self.warnings.set_aside(aside, report)
 
     def _in_order(self) -> tuple[Sweep, ...]:
         return in_order(self.sweeps, self.clock.now())
@@ -351,6 +356,8 @@ def _report(seen: Seen, report: RunReport) -> None:
     snapshot = seen.view.snapshot
     report.count(BUDGETS_CLOSED_FOR_A_WEEK, len(closed_for_long(snapshot.node_pools, snapshot.now)))
     for problem in seen.view.problems:
+        if problem.set_aside is not None:
+            continue
         report.decide(
             DecisionKind.SKIP,
             problem.subject,

@@ -19,7 +19,7 @@ from core.manifests.storage import equality_selector
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.objects import WireLabelSelector
 from core.manifests.wire.pod import WirePodAffinityTerm, WireWeightedPodAffinityTerm
-from core.model.pod import HostPort, NodeSelectorTerm, Owner, Pod, PodSpec, VolumeUse
+from core.model.pod import HostPort, NodeSelectorTerm, Owner, Pod, PodSpec, PreferredTerm, VolumeUse
 from core.model.snapshot import PodDisruptionBudget, Service, WorkloadSelector
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
@@ -524,6 +524,30 @@ def test_pods_of_a_daemon_set_share_one_spec() -> None:
         return translator.pod(decoding.from_object(resources.PODS, {"metadata": metadata, "spec": spec}))
 
     assert of_daemon("a").spec is of_daemon("b").spec
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        _terms("In", "a\nb"),
+        _terms("Gt", "many"),
+        _terms("Lt", str(-(2**63))),
+        _terms("Gt", str(2**63 - 1)),
+        _terms("Exists", key="a/b/c"),
+    ],
+)
+def test_a_preference_that_no_label_can_satisfy_is_empty(written: dict[str, Any]) -> None:
+    """The API server checks no value of a preference: it matches no node, and the pod runs as if it were not there."""
+    pod = translated(affinity={"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": written}]}})
+    assert pod.spec.preferred_terms == (PreferredTerm(1, NodeSelectorTerm()),)
+    assert not pod.spec.problem
+
+
+@pytest.mark.parametrize(("operator", "bound"), [("Lt", -(2**63)), ("Gt", 2**63 - 1)])
+def test_a_requirement_beyond_the_last_number_is_met_by_no_node(operator: str, bound: int) -> None:
+    """Its bound would leave 64 bits, and no document could store it."""
+    terms = {REQUIRED: {"nodeSelectorTerms": [_terms(operator, str(bound))]}}
+    assert translated(affinity={"nodeAffinity": terms}).spec.required_terms == (NodeSelectorTerm(),)
 
 
 def test_every_field_of_a_spec_is_read() -> None:
