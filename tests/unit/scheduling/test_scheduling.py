@@ -300,6 +300,7 @@ CLASSES = (
     "PodGroup",
     "PodSignature",
     "RelaxationStep",
+    "ReachableDomains",
     "TopologyRule",
     "SizedSignature",
     "VariationSearch",
