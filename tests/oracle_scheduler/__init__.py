@@ -1,0 +1,1 @@
+"""Plans, judged by the plugins of the real kube-scheduler."""
