@@ -1,1 +1,0 @@
-"""Plans, judged by the plugins of the real kube-scheduler."""
