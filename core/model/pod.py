@@ -312,9 +312,9 @@ class PersistentVolume(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_free(self) -> bool:
-        """Whether kube-scheduler may bind it to a claim."""
-        kept = self.claim is not None and self.phase in ("", "Pending", "Available")
-        return not self.is_terminating and (self.phase == "Available" or kept)
+        """Whether kube-scheduler may bind it to a claim; one that was not applied yet has no phase."""
+        is_kept = self.claim is not None and self.phase == "Pending"
+        return not self.is_terminating and (self.phase in ("", "Available") or is_kept)
 
 
 class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):

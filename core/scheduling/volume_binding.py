@@ -98,7 +98,8 @@ class VolumeBinding:
     def _assigned(self) -> Mapping[ClaimKey, PersistentVolume]:
         """Assign free volumes to the unbound claims of waiting pods, in the order of the pods' keys."""
         free = sorted(self._snapshot.volumes, key=lambda volume: (volume.size, volume.name))
-        free = [volume for volume in free if volume.is_free]
+        named = {claim.volume_name for claim in self._claims.values()}
+        free = [volume for volume in free if volume.is_free and volume.name not in named]
         assigned: dict[ClaimKey, PersistentVolume] = {}
         for pod in sorted(self._snapshot.pods, key=lambda pod: pod.key) if free else ():
             if pod.spec.volumes and not pod.node_name and not pod.is_terminal:

@@ -95,6 +95,8 @@ class PodWriter:
             metadata["ownerReferences"] = [_owner(owner) for owner in pod.owners]
         conditions += resized.pop("conditions", ())
         status: JsonObject = {"phase": pod.phase, "conditions": conditions, **resized}
+        if pod.nominated_node_name:
+            status["nominatedNodeName"] = pod.nominated_node_name
         if pod.started_at is not None:
             status["startTime"] = pod.started_at.isoformat()
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}

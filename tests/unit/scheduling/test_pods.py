@@ -508,6 +508,7 @@ def waiting(name: str = "c", **changes: Any) -> PersistentVolumeClaim:
         ({"size": 9}, {}, False),
         ({"storage_class": "other"}, {}, False),
         ({"phase": "Bound"}, {}, False),
+        ({"phase": ""}, {}, True),
         ({"phase": "Bound", "claim": ("default", "other")}, {}, False),
         ({"claim": ("default", "c"), "storage_class": "other"}, {}, True),
         ({"claim": ("default", "other")}, {}, False),
