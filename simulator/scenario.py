@@ -344,8 +344,10 @@ def read_documents(path: Path) -> list[Document]:
         values = list(yaml.load_all(text, Loader=_Loader))
     except OSError as error:
         raise InvalidInputError(f"cannot be read: {error.strerror or error}", subject=str(path)) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInputError(_not_yaml(error), subject=str(path)) from error
+    if _expanded(values, {}) > _VALUES_FREE + len(text):
+        raise InvalidInputError("has aliases that stand for far more than it holds: write it out", subject=str(path))
     found = []
     for index, value in enumerate(values):
         if value is None:
@@ -354,6 +356,20 @@ def read_documents(path: Path) -> list[Document]:
             raise InvalidInputError("is not an object", subject=f"{path}, document {index + 1}")
         found += [Document(path, index, item) for item in _unfolded(value)]
     return found
+
+
+_VALUES_FREE: Final = 1_000_000
+"""Values that aliases may stand for, besides one for each character of the text."""
+
+
+def _expanded(value: Any, known: dict[int, int]) -> int:
+    """Return how many values a value holds, each as often as an alias repeats it."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        inner = [*value, *value.values()] if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_expanded(part, known) for part in inner)
+    return known[id(value)]
 
 
 def _not_yaml(error: Exception) -> str:

@@ -16,6 +16,7 @@ from core.errors import InvalidInputError
 from core.manifests import workloads
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
+from core.manifests.workloads import EXPANDED_MAX, TooManyPodsError
 
 # One object of the input, with the place where it was written.
 
@@ -126,8 +127,8 @@ def _meant(kind: str) -> str:
     return f" (did you mean {near[0]}?)" if near and near[0] != kind else ""
 
 
-def take_inventory(documents: Iterable[Document]) -> Inventory:
-    """Decode the objects and expand the workloads to their pods.
+def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) -> Inventory:
+    """Decode the objects and expand the workloads to their pods, `max_pods` together at most.
 
     Raises:
         InputError: If an object cannot be decoded; the error names file, document, object and field.
@@ -146,7 +147,7 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
             inventory.add(resource, decoding.from_object(resource, document.object), document)
         except InvalidInputError as error:
             raise document.error(str(error)) from error
-    _expand(inventory)
+    _expand(inventory, max_pods)
     return inventory
 
 
@@ -220,9 +221,11 @@ def _group(document: Document) -> str:
     return str(document.object.get("apiVersion")).rpartition("/")[0]
 
 
-def _expand(inventory: Inventory) -> None:
+def _expand(inventory: Inventory, max_pods: int) -> None:
     try:
-        expansions = workloads.expand(inventory.objects)
+        expansions = workloads.expand(inventory.objects, most=max_pods)
+    except TooManyPodsError as error:
+        raise InputError(str(error), hint="--max-pods N raises the bound") from error
     except InvalidInputError as error:
         raise InputError(str(error)) from error
     origin = {

@@ -31,6 +31,9 @@ EXPANDED: Final = (
 REPLICAS_MAX: Final = 200_000
 """The most pods of one workload: a larger number is a typing error."""
 
+EXPANDED_MAX: Final = 200_000
+"""The most pods and volume claims of all workloads of one input."""
+
 _TEMPLATE_HASH: Final = "pod-template-hash"
 
 Owned = tuple[str, str, str]
@@ -45,26 +48,48 @@ class Expansion(msgspec.Struct, frozen=True):
     claims: tuple[WirePersistentVolumeClaim, ...] = ()
 
 
-def expand(objects: Mapping[Resource, Iterable[Any]]) -> tuple[Expansion, ...]:
+def expand(
+    objects: Mapping[Resource, Iterable[Any]], *, most: int = EXPANDED_MAX, each: int = REPLICAS_MAX
+) -> tuple[Expansion, ...]:
     """Return the pods and volume claims of every workload without pods among `objects`; named `<workload>-<n>`.
 
     A Deployment among the objects accounts for its ReplicaSets. CronJobs create Jobs at their time, not now.
 
+    Args:
+        objects: The objects by kind.
+        most: Pods and claims of all workloads together: a few lines of text can ask for millions.
+        each: Return no more pods of one workload; the others do not count.
+
     Raises:
+        TooManyPodsError: If the workloads together have more than `most` pods and claims. Nothing is expanded then.
         InvalidInputError: If a number of replicas is negative or above `REPLICAS_MAX`.
     """
     populated = _populated(objects)
     deployments = {_key("Deployment", d.metadata) for d in objects.get(resources.DEPLOYMENTS, ())}
     existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ())}
-    found = []
+    wanted = []
     for resource in EXPANDED:
         for workload in objects.get(resource, ()):
             namespace = workload.metadata.namespace or "default"
             above = {(owner.kind, namespace, owner.name) for owner in workload.metadata.owner_references}
             if _key(resource.kind, workload.metadata) in populated or above & deployments:
                 continue
-            found.append(_expansion(resource, workload, existing))
-    return tuple(found)
+            wanted.append((resource, workload, min(each, _checked_count(resource, workload))))
+    total = sum(count * (1 + _claims_each(resource, workload)) for resource, workload, count in wanted)
+    if total > most:
+        raise TooManyPodsError(total, most)
+    return tuple(_expansion(resource, workload, count, existing) for resource, workload, count in wanted)
+
+
+class TooManyPodsError(InvalidInputError):
+    """The workloads together have more pods and volume claims than are expanded."""
+
+    def __init__(self, total: int, most: int) -> None:
+        super().__init__(f"the workloads have {total} pods and volume claims together, which is more than {most}")
+
+
+def _claims_each(resource: Resource, workload: Any) -> int:
+    return len(workload.spec.volume_claim_templates) if resource == resources.STATEFUL_SETS else 0
 
 
 def _populated(objects: Mapping[Resource, Iterable[Any]]) -> set[Owned]:
@@ -90,7 +115,7 @@ def _key(kind: str, metadata: WireMetadata) -> Owned:
     return kind, metadata.namespace or "default", metadata.name
 
 
-def _expansion(resource: Resource, workload: Any, existing: set[Owned]) -> Expansion:
+def _checked_count(resource: Resource, workload: Any) -> int:
     metadata: WireMetadata = workload.metadata
     if not metadata.name:
         raise InvalidInputError("is missing", subject=f"{resource.kind} without a name", field="metadata.name")
@@ -98,10 +123,14 @@ def _expansion(resource: Resource, workload: Any, existing: set[Owned]) -> Expan
     wanted, field = _wanted(resource, workload)
     if not 0 <= wanted <= REPLICAS_MAX:
         raise InvalidInputError(f"{wanted} is not between 0 and {REPLICAS_MAX}", subject=subject, field=field)
+    return wanted
+
+
+def _expansion(resource: Resource, workload: Any, wanted: int, existing: set[Owned]) -> Expansion:
     if resource == resources.STATEFUL_SETS:
         return _stateful(workload, wanted, existing)
     extra = _LABELS.get(resource, lambda _: {})(workload)
-    make = _maker(resource, metadata, workload.spec.template, extra)
+    make = _maker(resource, workload.metadata, workload.spec.template, extra)
     return Expansion(resource, workload, tuple(make(n) for n in range(wanted)))
 
 
