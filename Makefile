@@ -18,18 +18,19 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # uv takes a tenth of pip's time, but reads neither pip's settings nor PIP_INDEX_URL: where it cannot install, pip does.
-INSTALL = $(BIN)/uv pip install --quiet $(2) --python $(1) -r requirements-dev.txt \
-	|| $(1) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+INSTALL = $(BIN)/uv pip install --quiet $(2) --python $(1) --require-hashes -r requirements-dev.lock \
+	|| $(1) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 
 # Where Python may not store bytecode, each process of each test would compile these again.
 COMPILED := core installation adapters lambdas simulator cli infra benchmarks tests
 
 setup: $(VENV)/.installed ## Make the virtual environment with everything in it
 
-$(VENV)/.installed: requirements.txt requirements-cli.txt requirements-dev.txt
+$(VENV)/.installed: requirements-dev.lock
 	$(PYTHON) -m venv $(VENV)
-	@echo "installing what is pinned in requirements-dev.txt into $(VENV)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep ^uv== requirements-dev.txt)"
+	@echo "installing what is pinned in requirements-dev.lock into $(VENV)"
+	@awk '/^[^ ]/ {wanted = /^uv==/} wanted' requirements-dev.lock > $(VENV)/uv.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.lock
 	$(call INSTALL,$(BIN)/python,--compile-bytecode)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	$(BIN)/python -m compileall -q -j 0 -x /test_ $(COMPILED)
@@ -174,7 +175,7 @@ docs: setup ## Write the reference pages and the CustomResourceDefinitions from 
 
 SITE := build/site-tools
 site: ## The documents as a site with search, in build/site; fails for a link that leads nowhere
-	@test -x $(SITE)/bin/mkdocs || { $(PYTHON) -m venv $(SITE) && $(SITE)/bin/pip install --quiet --disable-pip-version-check -r requirements-site.txt; }
+	@test -x $(SITE)/bin/mkdocs || { $(PYTHON) -m venv $(SITE) && $(SITE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-site.lock; }
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet
 	@echo "open build/site/index.html"
 
@@ -186,9 +187,12 @@ walk: setup ## The files that one pod, one plan and one consolidation enter, in 
 	$(BIN)/python -m tests.walk
 
 .PHONY: lock cold-start
-lock: setup ## Pin what the functions need, with hashes, in requirements.lock
+lock: setup ## Pin what the functions, the development environment and the site need, with hashes, and the CDK's command line
 	$(BIN)/uv pip compile requirements.txt --generate-hashes --python-version 3.13 --python-platform aarch64-manylinux_2_34 \
 		--no-header --no-annotate --quiet --output-file requirements.lock
+	for name in dev site; do $(BIN)/uv pip compile requirements-$$name.txt --generate-hashes --universal --python-version 3.11 \
+		--no-header --no-annotate --quiet --output-file requirements-$$name.lock; done
+	npm install --package-lock-only --no-audit --no-fund
 
 .PHONY: lint-templates
 lint-templates: setup ## Templates of public, private and twenty clusters in three partitions: written twice, asked of cfn-lint and cdk-nag, made in moto
@@ -208,8 +212,14 @@ cost: setup ## What the functions cost a month beside 0, 100 and 1,000 nodes, me
 dashboards: setup ## Both CloudWatch dashboards as pictures of a simulated night, in build/dashboards
 	$(BIN)/python -m benchmarks.operations dashboards
 
-deploy: package ## Package, then `cdk deploy` into the account of the environment
-	npx --yes aws-cdk@2.1148.1 deploy --all
+node_modules/.package-lock.json: package.json package-lock.json
+	npm ci --no-audit --no-fund --ignore-scripts
+
+cdk: node_modules/.package-lock.json ## Install the AWS CDK's command line as package-lock.json has it
+
+.PHONY: cdk
+deploy: package cdk ## Package, then `cdk deploy` into the account of the environment
+	npx --no-install cdk deploy --all
 
 trace: setup ## Two busy days of the public Alibaba trace; summary in build/trace.json
 	@mkdir -p build

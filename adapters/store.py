@@ -14,7 +14,7 @@ from core.model.catalogue import OfferingKey
 from core.reasons.runs import FailureReason
 
 if TYPE_CHECKING:
-    from core.approval.proposal import Proposal
+    from core.approval.proposal import Proposal, ProposalVerdict
     from core.disruption.move_history import MoveHistory
     from core.launch.denials import LaunchDenial
     from core.model.plan import StoredTarget
@@ -75,6 +75,14 @@ class ProposalStore(Protocol):
 
     def change(self, before: Proposal, after: Proposal) -> Proposal:
         """Replace `before` by `after`. Raises ConflictError if the stored version is another."""
+        ...
+
+    def answer(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
+        """Store a person's verdict on exactly this proposal, apart from its row, under the person's own id."""
+        ...
+
+    def verdict_on(self, proposal: Proposal) -> ProposalVerdict | None:
+        """Return the verdict that people have stored on exactly this proposal; None if there is none."""
         ...
 
 

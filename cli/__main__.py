@@ -137,7 +137,8 @@ def _report(problem: str, *, traced: bool) -> None:
         import traceback
 
         traceback.print_exc()
-    write_stderr(f"fleetwright: {problem}")
+    said, mark, hint = problem.rpartition("\nhint: ")
+    write_stderr(f"fleetwright: {said if mark else problem}", *([f"hint: {hint}"] if mark else []))
 
 
 def command_parser(name: str) -> argparse.ArgumentParser:
@@ -218,7 +219,8 @@ class _Parser(argparse.ArgumentParser):
     """Prints errors in one line with a hint: the full usage would push the error off the screen."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"{self.prog}: error: {message}\nhint: {self.prog} --help lists what it takes\n")
+        write_stderr(f"{self.prog}: error: {message}", f"hint: {self.prog} --help lists what it takes")
+        self.exit(BAD_INPUT)
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

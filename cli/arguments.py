@@ -14,6 +14,7 @@ from cli.errors import InputError
 from cli.terminal.output import FORMS, JSONPATH
 from cli.terminal.style import AUTO, CHOICES
 from core.errors import InvalidInputError
+from core.manifests.workloads import EXPANDED_MAX
 from core.model.pod import TopologySpread
 from core.model.snapshot import (
     BALANCED_MOVES,
@@ -108,6 +109,13 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
     """Add the inputs of a decision besides the manifests."""
     add_catalogue(parser)
     add_price_terms(parser)
+    parser.add_argument(
+        "--max-pods",
+        type=_count,
+        default=EXPANDED_MAX,
+        metavar="N",
+        help="refuse input whose workloads, or CapacityBuffers, ask for more pods than this together (default: %(default)s)",
+    )
     parser.add_argument("--now", type=moment, metavar="RFC3339", help="fix the clock (default: the present)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: %(default)s)")
     parser.add_argument(

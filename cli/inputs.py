@@ -31,6 +31,7 @@ from core.errors import InvalidInputError
 from core.interpreter import collector_paused
 from core.manifests.assemble import assemble
 from core.manifests.wire import resources
+from core.manifests.workloads import EXPANDED_MAX
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
 
@@ -74,10 +75,12 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         return _observe_own(arguments, started)
     with collector_paused():
         given = _given(arguments) if documents is None else documents
-        inventory = take_inventory(given)
+        max_pods = getattr(arguments, "max_pods", EXPANDED_MAX)
+        inventory = take_inventory(given, max_pods)
         refuse_empty(arguments, inventory.total)
         region = region_of(arguments, given)
         snapshot, set_aside = _assembled(inventory, arguments, region)
+        _check_buffers(snapshot, max_pods)
     gc.freeze()  # everything lives as long as the command, so the collector need not visit it
     for warning in inventory.warnings():
         warn(warning)
@@ -107,7 +110,7 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
     from cli.cluster.own_state import read_own_state
 
     is_given = bool(arguments.files or arguments.context)
-    own = read_own_state(installation, take_inventory(_given(arguments)) if is_given else None, arguments.now)
+    own = read_own_state(installation, _inventory(arguments) if is_given else None, arguments.now)
     whose = f"{installation.cluster}: " if getattr(arguments, "all", False) else ""
     for problem in own.view.problems:
         warn(f"{whose}{problem}")
@@ -132,6 +135,17 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
     }
     set_aside = tuple(problem.set_aside for problem in own.view.problems if problem.set_aside is not None)
     return DecisionInputs(snapshot, time.perf_counter() - started, prices, own, set_aside=set_aside)
+
+
+def _inventory(arguments: argparse.Namespace) -> Inventory:
+    return take_inventory(_given(arguments), getattr(arguments, "max_pods", EXPANDED_MAX))
+
+
+def _check_buffers(snapshot: Snapshot, max_pods: int) -> None:
+    total = sum(buffer.pods for buffer in snapshot.buffers)
+    if total > max_pods:
+        problem = f"the CapacityBuffers have {total} pods together, which is more than {max_pods}"
+        raise InputError(problem, hint="--max-pods N raises the bound")
 
 
 def _given(arguments: argparse.Namespace) -> Sequence[Document]:

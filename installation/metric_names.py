@@ -123,6 +123,7 @@ ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
         stopped_by(BrakeKind.POOL_BREAKER),
         stopped_by(BrakeKind.POOL_PROBE),
         stopped_by(BrakeKind.UNKNOWN_INSTANCES),
+        stopped_by(BrakeKind.FOREIGN_INSTANCES),
         LEDGER_FAILURES,
     ),
     "held-back": (

@@ -193,7 +193,15 @@ FUNCTIONS: Final = (
         concurrency=2,  # SQS accepts no bound below two; a lease serializes runs
         needs_solver=True,
     ),
-    FunctionSpec(name="execute", timeout=timedelta(minutes=1), memory_mb=1024, queue=WORK.name, concurrency=10),
+    FunctionSpec(
+        name="execute",
+        timeout=timedelta(minutes=1),
+        memory_mb=1024,
+        queue=WORK.name,
+        # The second way to every step: the table says what is due where messages are late or lost.
+        schedules=(ScheduleSpec(name="execute", every=timedelta(minutes=1)),),
+        concurrency=10,
+    ),
     FunctionSpec(
         name="interrupt",
         timeout=timedelta(minutes=1),

@@ -308,14 +308,15 @@ class Poller:
         if batch:
             event = queue_event(self._queue.name, [self._record(message) for message in batch])
             trigger = f"queue:{self._spec.name}"
-            self._sandboxes.invoke(self._function, event, trigger, lambda o, r: self._done(batch, o, r))
+            hops = max(message.hops for message in batch)
+            self._sandboxes.invoke(self._function, event, trigger, lambda o, r: self._done(batch, o, r), hops)
         self.schedule_delivery()
 
     def _done(self, batch: Sequence[Message], outcome: str, response: dict[str, Any] | None) -> None:
         if outcome == OK:
             failures = (response or {}).get("batchItemFailures") or []
             kept = {failure["itemIdentifier"] for failure in failures}
-            self._queue.delete(message.id for message in batch if message.id not in kept)
+            self._queue.delete((message.id for message in batch if message.id not in kept), self._clock.now())
         self._ended(self._function, response)
 
     def _record(self, message: Message) -> QueuedMessage:
@@ -354,7 +355,12 @@ class Pump:
         message_faults: MessageFaults,
         decided: Decided,
         functions: Sequence[FunctionSpec] = wiring.FUNCTIONS,
+        *,
+        audit_lag: Callable[[], timedelta] = lambda: AUDIT_LOG_DELAY,
+        schedule_jitter: Callable[[], timedelta] = timedelta,
     ) -> None:
+        self._audit_lag = audit_lag
+        self._schedule_jitter = schedule_jitter
         self._functions = functions
         self._clock = clock
         self._sandboxes = sandboxes
@@ -397,7 +403,7 @@ class Pump:
         if not self._audit_filter(event):
             return
         if not self._audit:
-            self._clock.after(AUDIT_LOG_DELAY + AUDIT_BATCH, self._deliver_audit)
+            self._clock.after(self._audit_lag() + AUDIT_BATCH, self._deliver_audit)
         self._audit.append(event)
 
     def window(self, name: str, _target: str, payload: dict[str, Any]) -> None:
@@ -419,6 +425,13 @@ class Pump:
     def _await_schedule(self, function: FunctionSpec, name: str, every: timedelta) -> None:
         def fire() -> None:
             self._await_schedule(function, name, every)
+            jitter = self._schedule_jitter()
+            if jitter:
+                self._clock.after(jitter, invoke)
+            else:
+                invoke()
+
+        def invoke() -> None:
             event = scheduled_event(name, self._event_id(), self._clock.now())
             self.invoke(function, event, f"schedule:{name}")
 

@@ -32,13 +32,15 @@ from simulator.checkers.disruption import Writer
 from simulator.checkers.pods import Judges
 from simulator.clock import SkewedClock, VirtualClock
 from simulator.cluster import Cluster
+from simulator.disturbances import Disturbances
 from simulator.draws import stream
-from simulator.events import Pump
+from simulator.events import AUDIT_LOG_DELAY, Pump
 from simulator.invocation.faults import ClusterCalls, Faults, MessageFaults
 from simulator.invocation.sandbox import Handler, Sandboxes
 from simulator.outcome import CLAIMS, CostMeter, DecisionLog, RunSummary, kind_of_partition, record_of
 from simulator.record import Recorder
 from simulator.scenario import Scenario, TracedPod
+from simulator.step_forms import AwsTimes, Lag
 from simulator.steps import OwnCatalogue, Steps
 
 IMPROVE_ITERATIONS: Final = 40
@@ -91,7 +93,15 @@ class World:
         self._seed = seed
         self._region = region
         self._catalogues: CatalogueStore | None = None
-        self.sandboxes = Sandboxes(clock, recorder, build=self.application, use=_show, handler_of=_handler_of)
+        self.sandboxes = Sandboxes(
+            clock,
+            recorder,
+            build=self.application,
+            use=_show,
+            handler_of=_handler_of,
+            processor=(scenario.processor.cpu, scenario.processor.factor),
+            memory_mib=scenario.memory_mib,
+        )
         self.faults = Faults(clock, recorder, self.sandboxes.running)
         self.message_faults = MessageFaults(clock, recorder)
         self.cluster = Cluster(clock, recorder, stream(seed, "cluster"))
@@ -120,7 +130,19 @@ class World:
         self.meter = CostMeter(clock, account.exchange)
         self._claims_by_instance: dict[str, str] = {}
         functions = deployed_functions(is_shadow=self._settings().is_shadow)
-        self.pump = Pump(clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write, functions)
+        times = _Times(scenario.aws, self._seed)
+        self.pump = Pump(
+            clock,
+            self.sandboxes,
+            account.queues,
+            self.message_faults,
+            self.decisions.write,
+            functions,
+            audit_lag=times.drawer("audit_log_lag", AUDIT_LOG_DELAY),
+            schedule_jitter=times.drawer("schedule_jitter", timedelta(0)),
+        )
+        account.queues.count_hops(self.sandboxes.hops)
+        account.queues.on_delay(self._queue_delayed)
         account.schedules.on_fire(self.pump.window)
         self.boot = Boot(
             clock,
@@ -130,13 +152,20 @@ class World:
             takes=scenario.boot,
             region=self._region,
         )
+        if scenario.aws.boot is not None:
+            self.boot.draw_from(times.drawer("boot", scenario.boot))
+        if scenario.aws.describe_lag is not None:
+            account.describe_lists_of_age(times.drawer("describe_lag", timedelta(0)))
         account.wire.on_call(self.sandboxes.note_call)
+        account.wire.answer_in(self.sandboxes.elsewhere)
         account.table.listen(self._row_written)
         account.instances.on_change(self.meter.settle)
         account.instances.on_launch(self.meter.started)
         account.instances.on_launch(self.boot.launched)
         account.instances.on_end(self._ended)
         self.cluster.on_fault_point(ClusterCalls(self.faults, self.sandboxes.spend))
+        if any(step.etcd is not None for step in scenario.steps):
+            self.cluster.store.keep_history()
         self.cluster.on_audit_event(self.pump.audit)
         self._steps = Steps(
             account,
@@ -146,7 +175,14 @@ class World:
             self.message_faults,
             self.meter,
             stream(self._seed, "steps"),
-            self.warnings.append,
+            Disturbances(
+                account,
+                self.cluster,
+                self.recorder,
+                stream(self._seed, "disturbances"),
+                self.sandboxes.spend,
+                self.warnings.append,
+            ),
         )
 
     def play(self, traced: list[TracedPod]) -> None:
@@ -187,10 +223,14 @@ class World:
         since, asked = self.sandboxes.running_since(), self.sandboxes.called_at()
         return None if since is None or asked is None else Writer(since, asked)
 
-    def _join(self, node: dict[str, Any], claim: str) -> None:
+    def _queue_delayed(self, queue: str, lag: timedelta) -> None:
+        self.recorder.emit("queueDelayed", queue=queue, seconds=lag.total_seconds())
+
+    def _join(self, node: dict[str, Any], claim: str, becomes_ready: bool = True) -> None:  # noqa: FBT002 - boot's form
         """Register a node; its instance may not be named after its claim yet, which is in the table."""
         instance = str(node["spec"]["providerID"]).rpartition("/")[2]
-        self.cluster.join_node(node, node_claim=self._claims_by_instance.get(instance, claim))
+        claim = self._claims_by_instance.get(instance, claim)
+        self.cluster.join_node(node, node_claim=claim, becomes_ready=becomes_ready)
 
     def _capacity_of(self, instance_type: str) -> dict[str, int]:
         found = self.account.exchange.instance_type(instance_type)
@@ -204,7 +244,7 @@ class World:
         adapters = Adapters(
             self._settings(),
             self.account.session,
-            SkewedClock(self.clock, self.skew()),
+            SkewedClock(self.clock, self.skew(), worked=self.sandboxes.worked, uncharged=self.sandboxes.uncharged),
             kubernetes=self.cluster.api,
             catalogue_source=own,
             catalogues=own or self._catalogues,
@@ -224,6 +264,21 @@ class World:
             improve_iterations=self._effort.improve_iterations,
             keep_ledger=self._keeps_ledger,
         )
+
+
+class _Times:
+    """The times that a scenario sets for the account, each with a random stream of its own."""
+
+    def __init__(self, given: AwsTimes, seed: int) -> None:
+        self._given = given
+        self._seed = seed
+
+    def drawer(self, name: str, usual: timedelta) -> Callable[[], timedelta]:
+        """Return what draws one time; `usual` where the scenario says nothing."""
+        lag: Lag | None = getattr(self._given, name)
+        if lag is None:
+            return lambda: usual
+        return partial(lag.drawn, stream(self._seed, f"aws {name}"))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from cli.answers.plan import API_VERSION, a_month, cents, prices_line, rfc3339
 from cli.search_time import reason_page
 from cli.terminal import output
 from cli.terminal.output import counted
+from cli.terminal.style import on_one_line_each
 from core.api.objects import JsonObject
 from core.codec import newly_drifted
 from core.model.plan import Plan
@@ -41,6 +42,10 @@ _STYLE: Final = (
 _NUMBER: Final = re.compile(r"[-+]?\$?[\d,]*\.?\d+%?|-?")
 
 
+_BLOCK: Final = re.compile(r"^(?:#|>|[-+*=_](?=[-+*=_\s]))")
+"""What begins a heading, a quotation, a list or a rule at the start of a line."""
+
+
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
     """Return the lines of a table in Markdown."""
     lines = [f"| {' | '.join(headings)} |", f"|{'|'.join(' --- ' for _ in headings)}|"]
@@ -48,8 +53,8 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> li
 
 
 def markdown_text(cell: Any) -> str:
-    """Return the cell on one line, without anything that begins a column, a tag, code, a link or a mention."""
-    line = " ".join(str(cell).splitlines()).strip()
+    """Return the cell on one line, without anything that begins a heading, a list, a tag, code, a link or a mention."""
+    line = _BLOCK.sub(r"\\\g<0>", " ".join(str(cell).splitlines()).strip())
     text = line.replace("|", " ").replace("](", "] (").replace("`", "'")
     return text.replace("<", "&lt;").replace("@", "&#64;")
 
@@ -139,6 +144,7 @@ def as_table(document: JsonObject) -> str:
 
 def as_markdown(document: JsonObject) -> str:
     """Format the difference as a comment on a pull request."""
+    document = on_one_line_each(document)
     lines = ["### Fleetwright: what this change does", "", "| | before | after | |", "| --- | ---: | ---: | --- |"]
     lines += [f"| {what} | {before} | {after} | {change} |" for what, before, after, change in _total_rows(document)]
     for found in _details(document):

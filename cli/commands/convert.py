@@ -64,8 +64,8 @@ def _note_defaults(document: Document) -> None:
     if not older_versions.is_old(document.object):
         return
     if defaults := written_defaults(document.object, older_versions.as_v1(document.object)):
-        written = "\n".join(f"  {default}" for default in defaults)
-        write_stderr(f"note: {document.subject} now says what its version assumed:\n{written}")
+        said = f"note: {document.subject} now says what its version assumed:"
+        write_stderr(said, *(f"  {default}" for default in defaults))
 
 
 def _refusal(document: Document) -> InputError | None:

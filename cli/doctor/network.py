@@ -203,7 +203,7 @@ JOINING: Final = ("EC2_LINUX", "EC2_WINDOWS")
 """Types of access entries with which instances join; `EC2` is that of EKS Auto Mode's own nodes."""
 
 EVERYWHERE: Final = "0.0.0.0/0"
-DEPLOYS: Final = "npx --yes aws-cdk@2.1148.1 deploy --all"
+DEPLOYS: Final = "npx --no-install cdk deploy --all"
 
 
 def endpoint(name: str, account: Account, _: datetime) -> AccountFinding:

@@ -149,7 +149,7 @@ class _YamlPositions:
     def __init__(self, text: str) -> None:
         try:
             self._roots = list(yaml.compose_all(text, Loader=_LOADER))
-        except yaml.YAMLError:
+        except (yaml.YAMLError, RecursionError):
             self._roots = []
 
     def of(self, index: int, path: Sequence[str]) -> Position | None:

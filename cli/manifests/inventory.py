@@ -19,7 +19,7 @@ from core.manifests import workloads
 from core.manifests.admission import Admitted, PodAdmission, PodQuotas, admitted_pods
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
-from core.manifests.workloads import Expansion
+from core.manifests.workloads import EXPANDED_MAX, Expansion, TooManyPodsError
 
 # One object of the input, with the place where it was written.
 
@@ -166,8 +166,8 @@ def _meant(kind: str) -> str:
     return f" (did you mean {near[0]}?)" if near and near[0] != kind else ""
 
 
-def take_inventory(documents: Iterable[Document]) -> Inventory:
-    """Decode the objects and expand the workloads to their pods.
+def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) -> Inventory:
+    """Decode the objects and expand the workloads to their pods, `max_pods` together at most.
 
     Raises:
         InputError: If an object cannot be decoded; the error names file, document, object and field.
@@ -192,7 +192,7 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
                 inventory.add(resource, rest, document)
         except InvalidInputError as error:
             raise document.error(str(error)) from error
-    _expand(inventory)
+    _expand(inventory, max_pods)
     return inventory
 
 
@@ -266,11 +266,13 @@ def _group(document: Document) -> str:
     return str(document.object.get("apiVersion")).rpartition("/")[0]
 
 
-def _expand(inventory: Inventory) -> None:
+def _expand(inventory: Inventory, max_pods: int) -> None:
     admission, quotas = PodAdmission(inventory.objects), PodQuotas(inventory.objects)
     try:
         pods = _admit_pods(inventory, admission, quotas)
-        expansions = workloads.expand(inventory.objects, admission, quotas)
+        expansions = workloads.expand(inventory.objects, admission, quotas, most=max_pods)
+    except TooManyPodsError as error:
+        raise InputError(str(error), hint="--max-pods N raises the bound") from error
     except InvalidInputError as error:
         raise InputError(str(error)) from error
     inventory.creations = Creations(pods, expansions)

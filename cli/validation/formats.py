@@ -16,7 +16,7 @@ import msgspec
 
 from cli.answers.plan import API_VERSION
 from cli.manifests.inventory import Document
-from cli.terminal.style import style
+from cli.terminal.style import on_one_line, printable, style
 from core.api import older_versions
 from core.api.objects import JsonObject, group_and_version, is_ours, kind_of
 from core.api.older_versions import MODELS
@@ -249,7 +249,7 @@ def _line(finding: Finding) -> str:
     subject = f"{finding.kind} {finding.name or 'without a name'}"
     field = style.styled(finding.field, "yellow" if is_warning else "red")
     line = ": ".join(part for part in (place, inside, f"{mark}{subject}", field, finding.text) if part)
-    return line.replace("\n", "\\n")  # a separate line could be a workflow command of the CI that shows it
+    return on_one_line(line)
 
 
 def _summary(findings: Sequence[Finding], objects: int) -> str:
@@ -300,7 +300,7 @@ def _result(finding: Finding) -> JsonObject:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _escaped_property(text: str) -> str:

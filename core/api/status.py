@@ -70,8 +70,21 @@ def labels_of(obj: JsonObject) -> dict[str, str]:
 
 
 def annotations_of(obj: JsonObject) -> dict[str, str]:
-    """The object's own annotations."""
-    return _texts(mapping(obj.get("metadata")).get("annotations"))
+    """The object's own annotations that decisions can read, those of Karpenter's domains and ours.
+
+    Others are dropped here, at the edge: what `kubectl apply` leaves repeats user data and environment values, and would enter
+    the ledger.
+    """
+    found = _texts(mapping(obj.get("metadata")).get("annotations"))
+    return {key: value for key, value in found.items() if _is_read(key)}
+
+
+_READ_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws", "fleetwright.dev")
+
+
+def _is_read(key: str) -> bool:
+    domain = key.partition("/")[0]
+    return any(domain == known or domain.endswith(f".{known}") for known in _READ_DOMAINS)
 
 
 def conditions(obj: JsonObject) -> dict[str, Condition]:

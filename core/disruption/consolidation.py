@@ -17,7 +17,7 @@ from core import labels
 from core.disruption.candidate import Candidate, rejecting_pool
 from core.disruption.consolidation_nodes import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass, Simulation, leaving_later
-from core.disruption.move_history import first_reason
+from core.disruption.move_history import first_reason, gate_reason
 from core.disruption.prices import ReplacementOptions
 from core.model.node_pool import WHEN_EMPTY
 from core.model.plan import Blocked, Command, Move, PlannedClaim
@@ -246,7 +246,7 @@ def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked 
         return Blocked(name, NodeReason.POLICY_WHEN_EMPTY, text)
     gate = disruption_pass.snapshot.rollouts.get(pool.name) if candidate.drift else None
     if gate is not None:
-        return Blocked(name, NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY, gate.message)
+        return Blocked(name, gate_reason(gate), gate.message)
     why = first_reason(disruption_pass.snapshot.moved_workloads, candidate.pods, now)
     if why:
         return Blocked(name, NodeReason.RECENTLY_MOVED, why)

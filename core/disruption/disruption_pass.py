@@ -12,6 +12,7 @@ from core.commitments import paid_price
 from core.disruption.candidate import Candidate, PoolTotals, Survey, pool_totals, survey
 from core.disruption.command import Merger, carried_out
 from core.disruption.expiration import EndingReservations, ending_reservations, expires_soon
+from core.disruption.move_history import gate_reason
 from core.disruption.pass_budgets import PassBudgets
 from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim, StoredNewNode, StoredTarget
 from core.model.snapshot import Snapshot
@@ -299,8 +300,7 @@ class DisruptionPass:
         )
         if sum(self._pool_of.get(name) == candidate.pool.name for c in gone for name in c.nodes) < gate.allowed:
             return True
-        reason = NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY
-        self.refuse(candidate, reason, gate.message)
+        self.refuse(candidate, gate_reason(gate), gate.message)
         return False
 
     def replaced(

@@ -35,6 +35,9 @@ EXPANDED: Final = (
 REPLICAS_MAX: Final = 200_000
 """The most pods of one workload: a larger number is a typing error."""
 
+EXPANDED_MAX: Final = 200_000
+"""The most pods and volume claims of all workloads of one input."""
+
 _TEMPLATE_HASH: Final = "pod-template-hash"
 
 _JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
@@ -107,6 +110,9 @@ def expand(
     objects: Mapping[Resource, Iterable[Any]],
     admission: PodAdmission | None = None,
     quotas: PodQuotas | None = None,
+    *,
+    most: int = EXPANDED_MAX,
+    each: int = REPLICAS_MAX,
 ) -> tuple[Expansion, ...]:
     """Return the pods and volume claims of every workload without pods among `objects`; named `<workload>-<n>`.
 
@@ -116,8 +122,11 @@ def expand(
         objects: The objects by kind.
         admission: What the API server makes of pods, by default as these objects set it up.
         quotas: What quotas leave, likewise.
+        most: Pods and claims of all workloads together: a few lines of text can ask for millions.
+        each: Return no more pods of one workload; the others do not count.
 
     Raises:
+        TooManyPodsError: If the workloads together have more than `most` pods and claims. Nothing is expanded then.
         InvalidInputError: If a number of replicas is negative or above `REPLICAS_MAX`, or a quantity cannot be read.
     """
     admission = admission or PodAdmission(objects)
@@ -127,7 +136,7 @@ def expand(
     populated = _populated(objects)
     deployments = {_key("Deployment", d.metadata) for d in objects.get(resources.DEPLOYMENTS, ())}
     existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ())}
-    found = []
+    wanted = []
     for resource in EXPANDED:
         for workload in objects.get(resource, ()):
             namespace = workload.metadata.namespace or "default"
@@ -137,11 +146,32 @@ def expand(
             idle = idle_reason(resource, workload, terminating)
             if resource == resources.DEPLOYMENTS and workload.spec.paused and not has_replica_sets(workload, objects):
                 idle = idle or Idle.PAUSED
-            expansion = _expansion(resource, workload, existing, autoscalers)
-            if idle is not None:
-                expansion = Expansion(resource, workload, idle=idle)
-            found.append(_admitted(expansion, admission, quotas))
-    return tuple(found)
+            replicas = _checked(resource, workload, autoscalers)
+            wanted.append((resource, workload, replace(replicas, count=min(each, replicas.count)), idle))
+    total = sum(
+        replicas.count * (1 + _claims_each(resource, workload))
+        for resource, workload, replicas, idle in wanted
+        if idle is None
+    )
+    if total > most:
+        raise TooManyPodsError(total, most)
+    return tuple(
+        Expansion(resource, workload, idle=idle)
+        if idle is not None
+        else _admitted(_expansion(resource, workload, replicas, existing), admission, quotas)
+        for resource, workload, replicas, idle in wanted
+    )
+
+
+class TooManyPodsError(InvalidInputError):
+    """The workloads together have more pods and volume claims than are expanded."""
+
+    def __init__(self, total: int, most: int) -> None:
+        super().__init__(f"the workloads have {total} pods and volume claims together, which is more than {most}")
+
+
+def _claims_each(resource: Resource, workload: Any) -> int:
+    return len(workload.spec.volume_claim_templates) if resource == resources.STATEFUL_SETS else 0
 
 
 def has_replica_sets(deployment: WireWorkload, objects: Mapping[Resource, Iterable[Any]]) -> bool:
@@ -265,7 +295,7 @@ def _key(kind: str, metadata: WireMetadata) -> Owned:
     return kind, metadata.namespace or "default", metadata.name
 
 
-def _expansion(resource: Resource, workload: Any, existing: set[Owned], autoscalers: Autoscalers) -> Expansion:
+def _checked(resource: Resource, workload: Any, autoscalers: Autoscalers) -> Replicas:
     metadata: WireMetadata = workload.metadata
     if not metadata.name:
         raise InvalidInputError("is missing", subject=f"{resource.kind} without a name", field="metadata.name")
@@ -274,10 +304,14 @@ def _expansion(resource: Resource, workload: Any, existing: set[Owned], autoscal
     if not 0 <= wanted.count <= REPLICAS_MAX:
         problem = f"{wanted.count} is not between 0 and {REPLICAS_MAX}"
         raise InvalidInputError(problem, subject=subject, field=wanted.field)
+    return wanted
+
+
+def _expansion(resource: Resource, workload: Any, wanted: Replicas, existing: set[Owned]) -> Expansion:
     if resource == resources.STATEFUL_SETS:
         return _stateful(workload, wanted, existing)
     extra = _LABELS.get(resource, lambda _: {})(workload)
-    make = _maker(resource, metadata, workload.spec.template, extra)
+    make = _maker(resource, workload.metadata, workload.spec.template, extra)
     pods = tuple(make(n) for n in range(wanted.count))
     return Expansion(resource, workload, pods, autoscaler=wanted.autoscaler)
 

@@ -106,6 +106,7 @@ class RolloutGate(msgspec.Struct, frozen=True):
     allowed: int
     message: str
     is_stopped: bool = False
+    is_settling: bool = False
 
 
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):

@@ -248,6 +248,11 @@ class NodeReason(ReasonCode):
         "It has drifted, but waits until pods become ready on the first new node of its NodePool.",
         "Wait; the other nodes follow a few minutes after the first node's pods are ready.",
     )
+    ROLLOUT_SETTLING = (
+        "RolloutSettling",
+        "It has drifted, but its NodePool or EC2NodeClass changes again and again, so the change is not followed yet.",
+        "Let one tool alone write the object; the event on the NodePool names the writers.",
+    )
     ROLLOUT_STOPPED = (
         "RolloutStopped",
         "It has drifted, but earlier replacements of the rollout did not become ready, so it stays for now.",

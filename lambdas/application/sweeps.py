@@ -31,6 +31,7 @@ from lambdas.controllers.sweeps.instances import (
     UntrackedInstances,
 )
 from lambdas.controllers.sweeps.nodes import (
+    ChangingSpecifications,
     DeletedNodes,
     InconsistentNodes,
     OrphanedNodes,
@@ -56,6 +57,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         InconsistentNodes(work),
         OrphanedNodes(kubernetes, cloud),
         PodEvents(stores),
+        ChangingSpecifications(kubernetes, stores),
         Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock)),
         Expiry(terminator),
         ScheduledChanges(terminator),

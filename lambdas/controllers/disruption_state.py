@@ -110,6 +110,8 @@ def with_rollouts(moves: MoveHistoryStore, view: ClusterState, report: RunReport
         if gate.is_stopped:
             report.count(ROLLOUTS_STOPPED)
             report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_STOPPED, gate.message)
+        elif gate.is_settling:
+            report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_SETTLING, gate.message)
     snapshot = msgspec.structs.replace(view.snapshot, rollouts=gates)
     return msgspec.structs.replace(view, snapshot=snapshot) if gates else view
 

@@ -428,6 +428,7 @@ class Account:
             self.reservations.make(reservation)
         self._fleets = self._made_fleets(around)
         self._prices = PriceListCalls(clock, self.exchange, region.shapes, region.name)
+        self._list_age: Callable[[], timedelta] = timedelta
         self._calls = InstanceCalls(self.instances, self.exchange, self.network.vpc_id, self._age)
         self._bucket = Bucket(clock, BUCKET)
         self.topics = Topics(ACCOUNT_ID, region.name, TOPIC)
@@ -469,7 +470,11 @@ class Account:
     def _age(self) -> timedelta:
         """Return how old the list is with which the current call is answered."""
         fault = self.wire.fault
-        return fault.delay if fault is not None and fault.kind == faults.STALE else timedelta(0)
+        return fault.delay if fault is not None and fault.kind == faults.STALE else self._list_age()
+
+    def describe_lists_of_age(self, age: Callable[[], timedelta]) -> None:
+        """Answer DescribeInstances with lists of this age."""
+        self._list_age = age
 
     def _ec2_answers(self) -> dict[str, Responder]:
         return {

@@ -6,7 +6,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from random import Random
@@ -273,6 +273,7 @@ class Wire:
         self._responders: dict[str, Responder] = {}
         self._listeners: list[Listener] = []
         self._on_call: Callable[[], None] = lambda: None
+        self._elsewhere: Callable[[], AbstractContextManager[Any]] = nullcontext
         self.fault: Fault | None = None
         self.spend = spend
 
@@ -287,6 +288,10 @@ class Wire:
     def on_call(self, listener: Callable[[], None]) -> None:
         """Call `listener` when a function makes a call, before its first attempt."""
         self._on_call = listener
+
+    def answer_in(self, elsewhere: Callable[[], AbstractContextManager[Any]]) -> None:
+        """Answer each attempt within such a context: another machine does it."""
+        self._elsewhere = elsewhere
 
     def begin(self) -> None:
         """Begin a call; its attempts follow."""
@@ -328,14 +333,15 @@ class Wire:
         self._throttle(call)
         if responder is None:
             raise UnansweredError(f"{call.name} is not answered by the embedded account: add it to {_ANSWERS}")
-        try:
-            answer = responder(call.parameters) if fault is None else in_part(call, fault, responder)
-        except AwsError as error:
-            self._notify(call, error)
-            raise
-        finally:
-            self.fault = None
-        self._notify(call, answer)
+        with self._elsewhere():
+            try:
+                answer = responder(call.parameters) if fault is None else in_part(call, fault, responder)
+            except AwsError as error:
+                self._notify(call, error)
+                raise
+            finally:
+                self.fault = None
+            self._notify(call, answer)
         return answer
 
     def _throttle(self, call: Call) -> None:

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from core.model.values import quantity
+from simulator.aws.ec2.instances import STRANGER
 from simulator.checkers.disruption import (
     LAUNCH,
     BudgetJudge,
@@ -411,6 +412,7 @@ class Judges:
     def __init__(self, capacity_of: CapacityOf) -> None:
         self.ledger = Ledger()
         self._found: list[Violation] = []
+        self._foreign: set[str] = set()
         self._now = datetime.min.replace(tzinfo=UTC)
         self._orphans = OrphanJudge(self.ledger, self._reporter(OrphanJudge.name))
         self._stranded = StrandedPodsJudge(self.ledger, self._reporter(StrandedPodsJudge.name), capacity_of)
@@ -429,6 +431,10 @@ class Judges:
     def see(self, event: Event) -> None:
         """Judge one event of the record."""
         self._now = datetime.fromisoformat(event.t)
+        if event.fields.get("by") == STRANGER:
+            self._foreign.add(event.fields["instance"])
+        if event.fields.get("instance") in self._foreign:
+            return
         for judge in self._judges:
             judge.see(self._now, event)
         self.ledger.see(self._now, event)

@@ -253,7 +253,7 @@ class DynamoOfferings:
         avoided, half_open = set[OfferingKey](), set[OfferingKey]()
         for sort, refusal in readable_rows(self._table, PARTITION, _refusal).items():
             offering = _key_of(sort)
-            if offering is None:
+            if offering is None or not refusal.is_plausible(now):
                 continue
             if refusal.until > now or refusal.probing_until > now:
                 avoided.add(offering)
@@ -321,6 +321,18 @@ class _Refusal(msgspec.Struct, frozen=True):
     probing_until: datetime
     remembered_until: datetime
 
+    def is_plausible(self, now: datetime) -> bool:
+        """Whether a cluster of ours can have written it: none makes a longer pause, and clocks differ by minutes at most.
+
+        Every cluster of the account writes these rows, so they are input: what is not plausible says nothing.
+        """
+        latest = now + CLOCKS_APART * MILLISECOND
+        return (
+            self.until <= latest + LONGEST_PAUSE
+            and self.probing_until <= latest + max(PROBE, LONGEST_PAUSE)
+            and self.remembered_until <= latest + LONGEST_PAUSE + MEMORY
+        )
+
 
 def _refusal(item: Item) -> _Refusal:
     """Read a row; another release may have written it without the attributes that only we use."""
@@ -332,6 +344,7 @@ def _refusal(item: Item) -> _Refusal:
 
 def _refused(sort: str, known: _Refusal | None, now: datetime) -> Item | None:
     """Return the row after one more refusal; None if the offering is avoided already."""
+    known = known if known is not None and known.is_plausible(now) else None
     if known is not None and known.until > now:
         return None
     refusals = 1

@@ -257,11 +257,34 @@ def _amount(amounts: Mapping[str, str], name: str) -> int:
 
 KUBELET_VERSION: Final = "v1.35.1"
 
-Join = Callable[[dict[str, Any], str], None]
+Join = Callable[[dict[str, Any], str, bool], None]
+"""Registers a node: the Node, the claim of its instance, whether it becomes ready."""
 
 
 ENDS_AFTER: Final = timedelta(seconds=4)
 """From the launch to the end of an instance that cannot start."""
+
+
+class Concerned(msgspec.Struct, frozen=True, kw_only=True):
+    """Which instances a boot fault concerns; None: all."""
+
+    instance_type: str | None = None
+    zone: str | None = None
+    capacity_type: str | None = None
+    node_pool: str | None = None
+
+    def has(self, instance: Instance) -> bool:
+        """Whether it concerns this instance."""
+        pool = instance.pool
+        return (
+            self.instance_type in (None, pool.instance_type)
+            and self.zone in (None, pool.zone)
+            and self.capacity_type in (None, pool.capacity_type)
+            and self.node_pool in (None, instance.tags.get(labels.NODEPOOL, ""))
+        )
+
+
+ALL_INSTANCES: Final = Concerned()
 
 
 class _BootFault(msgspec.Struct):
@@ -270,6 +293,8 @@ class _BootFault(msgspec.Struct):
     left: int
     takes: timedelta | None
     ends: str = ""
+    concerned: Concerned = ALL_INSTANCES
+    becomes_ready: bool = True
 
 
 class Boot:
@@ -298,39 +323,50 @@ class Boot:
         self._region = region.name
         self._zone_ids = region.zone_ids
         self._facts = region.node_facts()
+        self._draw: Callable[[], timedelta] | None = None
         self._fault: _BootFault | None = None
 
-    def disturb(self, count: int, takes: timedelta | None) -> None:
+    def draw_from(self, draw: Callable[[], timedelta]) -> None:
+        """Ask `draw` how long each boot takes that has no fault."""
+        self._draw = draw
+
+    def disturb(self, count: int, takes: timedelta | None, concerned: Concerned = ALL_INSTANCES) -> None:
         """Make the next `count` instances take this long; None: they never join.
 
         This replaces what remains of an earlier call.
         """
-        self._fault = _BootFault(count, takes)
+        self._fault = _BootFault(count, takes, concerned=concerned)
 
-    def fail(self, count: int, reason: str) -> None:
+    def spoil(self, count: int, concerned: Concerned = ALL_INSTANCES) -> None:
+        """Let the next `count` instances join and never become ready. This replaces what remains of an earlier call."""
+        self._fault = _BootFault(count, self._takes, concerned=concerned, becomes_ready=False)
+
+    def fail(self, count: int, reason: str, concerned: Concerned = ALL_INSTANCES) -> None:
         """Let EC2 end the next `count` instances soon after their launch. This replaces what remains of an earlier call."""
-        self._fault = _BootFault(count, None, reason)
+        self._fault = _BootFault(count, None, reason, concerned)
 
     def launched(self, instance: Instance) -> None:
         """Begin to boot a launched instance."""
-        fault = self._next_fault()
+        fault = self._next_fault(instance)
         if fault is not None and fault.ends:
             self._clock.after(ENDS_AFTER, lambda: self._end(instance, fault.ends))
             return
-        takes = self._takes if fault is None else fault.takes
+        usual = self._takes if self._draw is None else self._draw()
+        takes = usual if fault is None else fault.takes
         if takes is not None:
-            self._clock.after(takes, lambda: self._register(instance))
+            becomes_ready = fault is None or fault.becomes_ready
+            self._clock.after(takes, lambda: self._register(instance, becomes_ready=becomes_ready))
 
-    def _next_fault(self) -> _BootFault | None:
-        if self._fault is None or self._fault.left <= 0:
+    def _next_fault(self, instance: Instance) -> _BootFault | None:
+        if self._fault is None or self._fault.left <= 0 or not self._fault.concerned.has(instance):
             return None
         self._fault.left -= 1
         return self._fault
 
-    def _register(self, instance: Instance) -> None:
+    def _register(self, instance: Instance, *, becomes_ready: bool) -> None:
         config = read_user_data(instance.user_data)
         if instance.is_alive and config is not None and config.starts:
-            self._join(self._node(instance, config), instance.tags.get(labels.NODECLAIM, ""))
+            self._join(self._node(instance, config), instance.tags.get(labels.NODECLAIM, ""), becomes_ready)
 
     def _node(self, instance: Instance, config: KubeletConfig) -> dict[str, Any]:
         facts = self._facts.get(instance.pool.instance_type)

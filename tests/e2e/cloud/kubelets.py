@@ -94,7 +94,7 @@ class Kubelets:
         self.boot = Boot(
             cloud.clock,
             cloud.exchange,
-            lambda node, _claim: self._register(node),
+            lambda node, _claim, _becomes_ready: self._register(node),
             cloud.instances.fail_start,
             takes=self._pace.boot,
             region=cloud.region,
