@@ -120,7 +120,9 @@ class World:
         self.meter = CostMeter(clock, account.exchange)
         self._claims_by_instance: dict[str, str] = {}
         functions = deployed_functions(is_shadow=self._settings().is_shadow)
-        self.pump = Pump(clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write, functions)
+        self.pump = Pump(
+            clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write, self.recorder, functions
+        )
         account.schedules.on_fire(self.pump.window)
         self.boot = Boot(
             clock,

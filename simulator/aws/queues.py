@@ -127,14 +127,19 @@ DELAY_MAX: Final = timedelta(minutes=15)
 Carry = Callable[[str, Callable[[], None]], None]
 
 
+Lineage = Mapping[str, int]
+"""Function → how many of its invocations lie in the chain that led here, as Lambda counts them in its trace header."""
+
+
 class Message(msgspec.Struct, kw_only=True):
-    """One message; `receives` counts deliveries."""
+    """One message; `receives` counts deliveries, `lineage` is that of the invocation that sent it."""
 
     id: str
     body: str
     sent_at: datetime
     visible_at: datetime
     receives: int = 0
+    lineage: Lineage = {}
 
 
 class Queue:
@@ -182,6 +187,7 @@ class Queues:
         self._prefix = f"https://sqs.{region}.amazonaws.com/{account}/"
         self._queues: dict[str, Queue] = {}
         self._on_message: Callable[[str], None] = lambda _: None
+        self._lineage: Callable[[], Lineage] = dict
 
     def create(self, name: str, max_receives: int) -> str:
         """Make a queue; returns its URL."""
@@ -191,6 +197,10 @@ class Queues:
     def on_message(self, listener: Callable[[str], None]) -> None:
         """Call `listener` with the queue's name when a message has arrived in it."""
         self._on_message = listener
+
+    def trace(self, lineage: Callable[[], Lineage]) -> None:
+        """Ask `lineage` with each message for the chain of the invocation that sends it."""
+        self._lineage = lineage
 
     def get(self, name: str) -> Queue:
         """The queue with this name.
@@ -241,12 +251,14 @@ class Queues:
     def _take_in(self, queue: Queue, entry: dict[str, Any]) -> dict[str, Any]:
         body, now = entry["MessageBody"], self._clock.now()
         visible_at = now + min(timedelta(seconds=entry.get("DelaySeconds") or 0), DELAY_MAX)
-        answered_id = self._new_id()
+        answered_id, lineage = self._new_id(), dict(self._lineage())
 
         def arrive() -> None:
             message_id = answered_id if answered_id not in queue.messages else self._new_id()
             arrived = max(visible_at, self._clock.now())
-            queue.messages[message_id] = Message(id=message_id, body=body, sent_at=now, visible_at=arrived)
+            queue.messages[message_id] = Message(
+                id=message_id, body=body, sent_at=now, visible_at=arrived, lineage=lineage
+            )
             self._on_message(queue.name)
 
         self._carry(f"queue {queue.name}", arrive)

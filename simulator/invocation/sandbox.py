@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -61,12 +61,14 @@ class _Invocation(msgspec.Struct, kw_only=True):
 
     Attributes:
         called_at: When it made its present call to AWS, or the last one.
+        lineage: Function → how many of its invocations lie in the chain up to this one, itself included.
     """
 
     function: str
     started: datetime
     deadline: datetime
     called_at: datetime
+    lineage: Mapping[str, int]
 
 
 class Sandboxes:
@@ -112,6 +114,10 @@ class Sandboxes:
     def called_at(self) -> datetime | None:
         """When the function that runs made its present call to AWS, None where none runs."""
         return None if self._current is None else self._current.called_at
+
+    def lineage(self) -> Mapping[str, int]:
+        """Return the chain of the function that runs, empty where none does."""
+        return {} if self._current is None else self._current.lineage
 
     def note_call(self) -> None:
         """Record that the function that runs makes a call to AWS; its retries belong to it."""
@@ -168,11 +174,17 @@ class Sandboxes:
         event: dict[str, Any],
         trigger: str,
         done: Callable[[str, dict[str, Any] | None], None],
+        lineage: Mapping[str, int] | None = None,
     ) -> None:
-        """Run the function. `done(outcome, response)` is called at its end, which may be later than now."""
+        """Run the function. `done(outcome, response)` is called at its end, which may be later than now.
+
+        `lineage` is the chain that led to it, without itself; only messages of queues carry one.
+        """
+        chain = dict(lineage or {})
+        chain[function.name] = chain.get(function.name, 0) + 1
         self._running[function.name] = self._running.get(function.name, 0) + 1
         # Not at once: what the caller still puts on the clock for this moment must be there when the function first waits.
-        self._clock.begin(lambda: self._run(function, event, trigger, done))
+        self._clock.begin(lambda: self._run(function, event, trigger, done, chain))
 
     def _run(
         self,
@@ -180,10 +192,15 @@ class Sandboxes:
         event: dict[str, Any],
         trigger: str,
         done: Callable[[str, dict[str, Any] | None], None],
+        chain: Mapping[str, int],
     ) -> None:
         started = self._clock.now()
         self._current = _Invocation(
-            function=function.name, started=started, deadline=started + function.timeout, called_at=started
+            function=function.name,
+            started=started,
+            deadline=started + function.timeout,
+            called_at=started,
+            lineage=chain,
         )
         try:
             outcome, response = self._attempt(function, event, started)
@@ -196,6 +213,7 @@ class Sandboxes:
             trigger=trigger,
             durationMillis=round((self._clock.now() - started) / timedelta(milliseconds=1)),
             outcome=outcome,
+            hops=chain[function.name],
         )
         done(outcome, response)
 
