@@ -453,8 +453,19 @@ class Ec2Cloud:
         uses_reservations: bool = True,
         turns: LaunchTurns = UNPACED,
         types_for: TypesFor = unread,
+        validates_launches: bool = True,
     ) -> None:
-        """`types_for` returns the types as sized for a class."""
+        """Create the clients' parts.
+
+        Args:
+            services: The clients.
+            cluster: Name of the EKS cluster.
+            clock: The time.
+            uses_reservations: Whether the feature gate ReservedCapacity is on.
+            turns: Assigns the turns of launches.
+            types_for: Returns the types as sized for a class.
+            validates_launches: Whether EC2 is asked about each class with DryRun.
+        """
         self._clock = clock
         self._cluster = EksCluster(services.eks, cluster, clock)
         self._statuses = InstanceStatuses(services.ec2)
@@ -476,7 +487,7 @@ class Ec2Cloud:
             profiles,
             PlacementGroups(services.ec2),
             CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
-            validator.validate,
+            validator.validate if validates_launches else None,
             clock,
         )
 
