@@ -167,6 +167,11 @@ def wake_up(reason: str, until: datetime | None = None, hops: int = 0) -> JsonOb
     return {"wakeUp": reason, **ends, **({"hops": hops} if hops else {})}
 
 
+def look(until: datetime) -> JsonObject:
+    """Return a request that `provision` look for waiting pods, as its schedule has it do, until the schedule does so again."""
+    return {"wakeUp": "look", "until": until.isoformat(), "look": True}
+
+
 def chain_ends_at(event: JsonObject, now: datetime) -> datetime:
     """Return the time until which a run that this event started may request further runs.
 
@@ -197,18 +202,30 @@ class WokenBy(Enum):
     ITSELF = "itself"
     """Only messages of earlier runs."""
 
+    LOOK = "look"
+    """Only requests to look for waiting pods between two scheduled runs."""
+
 
 def woken_by(event: JsonObject) -> WokenBy:
     """Return what caused the run, according to the event."""
     records = event.get("Records")
     if not isinstance(records, list):
         return WokenBy.SCHEDULE
-    return WokenBy.NEWS if any(_is_first(record.get("body")) for record in records) else WokenBy.ITSELF
+    if any(_is_first(record.get("body")) for record in records):
+        return WokenBy.NEWS
+    return WokenBy.LOOK if all(_is_look(record.get("body")) for record in records) else WokenBy.ITSELF
 
 
 def _is_first(body: Any) -> bool:
     try:
         return msgspec.json.decode(body, type=_WakeUp).until is None
+    except (msgspec.MsgspecError, TypeError):
+        return False
+
+
+def _is_look(body: Any) -> bool:
+    try:
+        return msgspec.json.decode(body, type=_WakeUp).look
     except (msgspec.MsgspecError, TypeError):
         return False
 
@@ -231,6 +248,7 @@ def _end_of(body: Any, now: datetime) -> datetime:
 class _WakeUp(msgspec.Struct, frozen=True):
     until: Moment | None = None
     hops: int = 0
+    look: bool = False
 
 
 def is_woken(event: JsonObject) -> bool:

@@ -357,7 +357,7 @@ class Poller:
 
 
 AUDIT_LOG_DELAY: Final = timedelta(seconds=8)
-"""From the API server to the function. AWS states no figure; some seconds are usual."""
+"""From the API server to the function, unless a scenario says otherwise (`spec.aws.auditLogLag`)."""
 AUDIT_LOG_GROUP: Final = "/aws/eks/simulated/cluster"
 AUDIT_BATCH: Final = timedelta(seconds=1)
 RULE_DELAY: Final = timedelta(milliseconds=500)
@@ -400,6 +400,12 @@ class Pump:
         }
         queues.on_message(self._message_came)
         queues.trace(sandboxes.lineage)
+        self._audit_lag: Callable[[], timedelta] = lambda: AUDIT_LOG_DELAY
+        self._jitter: Callable[[], timedelta] = timedelta
+
+    def delay(self, *, audit_log: Callable[[], timedelta], schedule: Callable[[], timedelta]) -> None:
+        """Ask these for the lag of each delivery of the audit log, and for how late each schedule is."""
+        self._audit_lag, self._jitter = audit_log, schedule
 
     def start(self) -> None:
         """Start the installation: read the market, observe the objects once, then run the schedules."""
@@ -426,7 +432,9 @@ class Pump:
         if not self._audit_filter(event):
             return
         if not self._audit:
-            self._clock.after(AUDIT_LOG_DELAY + AUDIT_BATCH, self._deliver_audit)
+            lag = self._audit_lag()
+            gathered = min(lag, AUDIT_LOG_DELAY)
+            self._clock.after(gathered + AUDIT_BATCH, lambda: self._close_audit(lag - gathered))
         self._audit.append(event)
 
     def window(self, name: str, _target: str, payload: dict[str, Any]) -> None:
@@ -449,7 +457,11 @@ class Pump:
         def fire() -> None:
             self._await_schedule(function, name, every)
             event = scheduled_event(name, self._event_id(), self._clock.now())
-            self.invoke(function, event, f"schedule:{name}")
+            late = self._jitter()
+            if late:
+                self._clock.after(late, lambda: self.invoke(function, event, f"schedule:{name}"))
+            else:
+                self.invoke(function, event, f"schedule:{name}")
 
         self._clock.after(every, fire)
 
@@ -459,8 +471,15 @@ class Pump:
 
         self._message_faults.carry(trigger, deliver)
 
-    def _deliver_audit(self) -> None:
+    def _close_audit(self, still: timedelta) -> None:
+        """Deliver what was gathered, after what is left of the lag."""
         entries, self._audit = self._audit, []
+        if still:
+            self._clock.after(still, lambda: self._deliver_audit(entries))
+        else:
+            self._deliver_audit(entries)
+
+    def _deliver_audit(self, entries: Sequence[dict[str, Any]]) -> None:
         now = self._clock.now()
         event = log_delivery(AUDIT_LOG_GROUP, [(now, json.dumps(entry)) for entry in entries])
         for function in self._functions:

@@ -111,6 +111,8 @@ class World:
             bus=self._put_event,
             spend=self.sandboxes.spend,
             seed=self._seed,
+            describe_lag=partial(self.scenario.aws.describe_lag.draw, stream(self._seed, "describe lag")),
+            repeats_launches=self.scenario.aws.repeated_launch == "whole",
         )
 
     def settle_in(self, account: Account) -> None:
@@ -123,13 +125,17 @@ class World:
         self.pump = Pump(
             clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write, self.recorder, functions
         )
+        self.pump.delay(
+            audit_log=partial(scenario.aws.audit_log_lag.draw, stream(self._seed, "audit log")),
+            schedule=partial(scenario.aws.schedule_jitter.draw, stream(self._seed, "schedules")),
+        )
         account.schedules.on_fire(self.pump.window)
         self.boot = Boot(
             clock,
             account.exchange,
             self._join,
             account.instances.fail_start,
-            takes=scenario.boot,
+            takes=partial(scenario.boot.draw, stream(self._seed, "boot")),
             region=self._region,
         )
         account.wire.on_call(self.sandboxes.note_call)

@@ -276,7 +276,7 @@ class Boot:
     """Boots instances. `join(node, claim)` registers a Node with the cluster, `end(instance, reason)` ends what cannot start.
 
     Args:
-        takes: From launch to the node's registration.
+        takes: Returns how long an instance takes from its launch to the registration of its node.
         region: The instance types, with what their nodes have, and the zones.
     """
 
@@ -287,7 +287,7 @@ class Boot:
         join: Join,
         end: Callable[[Instance, str], None],
         *,
-        takes: timedelta,
+        takes: Callable[[], timedelta],
         region: Region,
     ) -> None:
         self._clock = clock
@@ -317,7 +317,7 @@ class Boot:
         if fault is not None and fault.ends:
             self._clock.after(ENDS_AFTER, lambda: self._end(instance, fault.ends))
             return
-        takes = self._takes if fault is None else fault.takes
+        takes = self._takes() if fault is None else fault.takes
         if takes is not None:
             self._clock.after(takes, lambda: self._register(instance))
 

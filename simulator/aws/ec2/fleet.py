@@ -381,7 +381,11 @@ class _Choice(msgspec.Struct, kw_only=True):
 
 
 class Fleets:
-    """Answers CreateFleet."""
+    """Answers CreateFleet.
+
+    Attributes:
+        repeats_launches: Whether the whole answer is repeated to a token that is known; otherwise only the fleet's id.
+    """
 
     def __init__(
         self,
@@ -394,6 +398,7 @@ class Fleets:
         checks: LaunchChecks,
         reservations: Reservations,
     ) -> None:
+        self.repeats_launches = True
         self._clock = clock
         self._recorder = recorder
         self._exchange = exchange
@@ -415,7 +420,7 @@ class Fleets:
             known, answer = self._by_token[token]
             if known != content:
                 raise AwsError("IdempotentParameterMismatch", "The client token was used with other parameters")
-            return copy.deepcopy(answer)
+            return copy.deepcopy(answer) if self.repeats_launches else {"FleetId": answer["FleetId"]}
         check_tags(request)
         if request.get("DryRun"):
             self._choices(

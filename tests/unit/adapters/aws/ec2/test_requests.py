@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from adapters.aws.ec2.instances import Instances, _one_instance
+from adapters.aws.ec2.fleet import SILENT_ATTEMPTS, FleetLauncher
+from adapters.aws.ec2.instances import Instances, LaunchTemplates, _one_instance
 from adapters.aws.node_class import PlacementGroups
 from adapters.aws.services import AwsService
-from adapters.ports import NotFoundError
+from adapters.ports import InsufficientCapacityError, Launched, LostReplyError, NotFoundError, UnfulfilledError
 from core import labels
 from core.catalogue.node_class import PlacementGroupSelector
 from simulator.aws.request_rules import problems_of
 from simulator.aws.session import service_model
-from tests.builders import a_type
-from tests.unit.launch.orders import a_node_class, rendered, template_data
+from tests.builders import NOW, a_type
+from tests.fakes.world import FakeClock
+from tests.unit.launch.orders import CLUSTER, a_node_class, an_order, rendered, template_data
 
 
 class Ec2:
@@ -36,6 +38,8 @@ class Ec2:
         assert problems_of(f"ec2:{operation}", shape, request) == []
         self.sent.append((operation, request))
         answer = self.answers.get(operation, {})
+        if isinstance(answer, list):
+            answer = answer.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -94,3 +98,66 @@ def test_an_unknown_placement_group_is_none() -> None:
     ec2 = Ec2(DescribePlacementGroups=unknown)
     with pytest.raises(NotFoundError, match="placement group pg-2 does not exist"):
         PlacementGroups(ec2.service()).resolve(PlacementGroupSelector(id="pg-2"))
+
+
+SILENCE: dict[str, Any] = {"FleetId": "fleet-1"}
+REPEATED: dict[str, Any] = {**SILENCE, "ResponseMetadata": {"RetryAttempts": 1}}
+RUNNING: dict[str, Any] = {
+    "InstanceId": "i-1",
+    "InstanceType": "m5.large",
+    "Placement": {"AvailabilityZone": "zone-a"},
+    "State": {"Name": "pending"},
+    "LaunchTime": NOW,
+    "Tags": [{"Key": labels.NODECLAIM, "Value": "general-1"}],
+}
+
+
+def launched(ec2: Ec2, attempts: int = 0) -> Launched:
+    service = ec2.service()
+    parts = LaunchTemplates(service, cluster="c"), Instances(service, cluster="c"), FakeClock(NOW)
+    order = an_order(a_type("m5.large"), attempts=attempts)
+    return FleetLauncher(service, *parts).launch(order, a_node_class(), CLUSTER)
+
+
+def asked(ec2: Ec2, operation: str) -> list[dict[str, Any]]:
+    return [request for name, request in ec2.sent if name == operation]
+
+
+def test_instances_of_a_lost_answer_are_found_before_anything_is_blamed() -> None:
+    """All offerings were remembered as without capacity, by every cluster of the account, while the instances ran."""
+    ec2 = Ec2(CreateFleet=[REPEATED], DescribeInstances={"Reservations": [{"Instances": [RUNNING]}]})
+    assert [found.instance_id for found in launched(ec2).instances] == ["i-1"]
+    assert len(asked(ec2, "CreateFleet")) == 1
+
+
+@pytest.mark.parametrize(("answer", "attempts"), [(REPEATED, 0), (SILENCE, 1), (SILENCE, SILENT_ATTEMPTS - 1)])
+def test_a_silent_answer_to_a_repeated_request_is_unclear(answer: dict[str, Any], attempts: int) -> None:
+    """EC2's lists may not have its instances yet: another token would launch them a second time."""
+    ec2 = Ec2(CreateFleet=[answer], DescribeInstances={"Reservations": []})
+    with pytest.raises(LostReplyError):
+        launched(ec2, attempts)
+    assert len(asked(ec2, "CreateFleet")) == 1
+
+
+def test_a_token_without_instances_is_replaced_in_the_end() -> None:
+    ec2 = Ec2(CreateFleet=[SILENCE], DescribeInstances={"Reservations": []})
+    with pytest.raises(UnfulfilledError):
+        launched(ec2, SILENT_ATTEMPTS)
+
+
+@pytest.mark.parametrize("attempts", [0, SILENT_ATTEMPTS + 1])
+def test_offerings_are_without_capacity_if_ec2_is_silent_twice(attempts: int) -> None:
+    """One silence may have another cause, and what is remembered counts for all clusters."""
+    ec2 = Ec2(CreateFleet=[SILENCE, SILENCE], DescribeInstances={"Reservations": []})
+    with pytest.raises(InsufficientCapacityError) as raised:
+        launched(ec2, attempts)
+    assert raised.value.refused
+    first, second = (request["ClientToken"] for request in asked(ec2, "CreateFleet"))
+    assert first != second
+    assert len(second) <= 64
+
+
+def test_an_answer_to_the_second_token_counts() -> None:
+    launch = {"Instances": [{"InstanceIds": ["i-2"], "InstanceType": "m5.large"}]}
+    ec2 = Ec2(CreateFleet=[SILENCE, launch], DescribeInstances={"Reservations": []})
+    assert [found.instance_id for found in launched(ec2).instances] == ["i-2"]

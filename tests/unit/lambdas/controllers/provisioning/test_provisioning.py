@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.messages import HOPS_MAX, WokenBy, wake_up
+from adapters.messages import HOPS_MAX, WokenBy, wake_up, woken_by
 from adapters.observation.observer import ClusterState
 from adapters.observation.stores import OwnRows
 from adapters.ports import TransientError
@@ -411,3 +411,28 @@ def test_news_after_the_next_plan_is_requested_again() -> None:
         assert next_run.is_too_early(WokenBy.NEWS)
         clock.advance(seconds=1)
     assert queue.sent == [(wake_up("spaced"), SECOND)] * 2
+
+
+def test_pods_are_found_without_the_audit_log_between_two_scheduled_runs() -> None:
+    """EKS promises that log "within a few minutes": with the schedule alone, a pod waits for half a minute before anything."""
+    lab = Lab(look_seconds=15)
+    lab.provision()
+    ((message, delay),) = lab.wake_ups.sent
+    assert delay == timedelta(seconds=15)
+    event = {"Records": [{"body": msgspec.json.encode(message)}]}
+    assert woken_by(event) is WokenBy.LOOK
+    lab.wake_ups.take()
+    lab.clock.advance(seconds=15)
+    lab.kubernetes.put(a_pending_pod("a"))
+    lab.provision(message)
+    assert len(lab.claims) == 1
+    lab.clock.advance(seconds=30)
+    lab.wake_ups.take()
+    lab.provision(message)
+    assert [sent for sent, _ in lab.wake_ups.sent if sent.get("look")] == [], "the schedule comes next"
+
+
+def test_nothing_looks_for_pods_between_scheduled_runs_unless_it_is_set() -> None:
+    lab = Lab()
+    lab.provision()
+    assert lab.wake_ups.sent == []
