@@ -58,6 +58,10 @@ DENIED_CALLS: Final = "deniedCalls"
 reference. Also written by action and resource, with the launches that stay refused, on which the alarm `refused-calls` is
 based."""
 
+CHAINS_CUT: Final = "chainsCut"
+"""Messages that a function did not send to itself, because their chain was longer than any chain should be
+(`adapters.messages.HOPS_MAX`). The alarm `loops-stopped` also reads how many Lambda dropped."""
+
 UNPERMITTED_CALLS: Final = "unpermittedCalls"
 """Calls without permission whose errors a run handles, so that it goes on without them. Also written by action and resource,
 on which the alarm `missing-permissions` is based."""
@@ -135,7 +139,9 @@ ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "nodes-stay": (DRAINS_BLOCKED_FOR_A_DAY, ROLLOUTS_STOPPED, REFUSED_COMMANDS, SET_ASIDE),
 }
-"""Alarm → the counts that trigger it. No count is in two alarms. `DENIED_CALLS` and `UNPERMITTED_CALLS` have their own."""
+"""Alarm → the counts that trigger it. No count is in two alarms.
+
+`DENIED_CALLS`, `UNPERMITTED_CALLS` and `CHAINS_CUT` have their own."""
 
 _ALARM_COUNTS: Final = {alarm: "alarm" + "".join(map(str.capitalize, alarm.split("-"))) for alarm in ALARMS}
 
@@ -175,6 +181,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "deniedLaunches": Metric("Count", "How many launches were refused permanently?"),
     DENIED_CALLS: Metric("Count", "How many calls were refused permanently?"),
     UNPERMITTED_CALLS: Metric("Count", "Without how many calls does a run go on, because a permission is missing?"),
+    CHAINS_CUT: Metric("Count", "How many chains of messages were cut because they did not end by themselves?"),
     "portErrors": Metric("Count", "How many calls failed temporarily?"),
     FAILED_RUNS: Metric("Count", "How many runs raised, or were cut off?"),
     "failedImprovements": Metric("Count", "How many searches for a cheaper plan failed?"),

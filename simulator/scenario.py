@@ -23,10 +23,10 @@ from core.model.values.quotas import CODES
 from installation.settings import Settings, problem_of
 from installation.wiring import BY_NAME
 from simulator import step_forms
+from simulator.draws import Span, constant
 from simulator.invocation import faults
 from simulator.step_forms import (
     ActorStep,
-    AwsTimes,
     ClockForm,
     CopyStep,
     EtcdStep,
@@ -39,6 +39,12 @@ from simulator.step_forms import (
     Share,
     WebhookStep,
 )
+
+AUDIT_LOG_LAG: Final = constant(timedelta(seconds=8))
+"""From the API server to the function by default. EKS says "within a few minutes", best effort
+(docs/engineering/aws-facts.md#audit-log-lag)."""
+
+NO_TIME: Final = constant(timedelta(0))
 
 # A capacity reservation as a scenario writes it.
 
@@ -254,6 +260,25 @@ class Trace(Form, frozen=True, kw_only=True):
     namespace: str = "default"
 
 
+class Silences(Form, frozen=True, kw_only=True):
+    """What AWS does not promise: constants, or drawn by the seed.
+
+    Attributes:
+        audit_log_lag: From the API server's audit log to the function.
+        boot: From launch until the node joins; None: `nodeBootSeconds`.
+        describe_lag: How old DescribeInstances' list is.
+        schedule_jitter: How late a schedule invokes its function.
+        repeated_launch: What EC2 answers to a CreateFleet with a token that it knows: the whole answer again, or nothing but
+            the fleet's id (`silent`).
+    """
+
+    audit_log_lag: Span = AUDIT_LOG_LAG
+    boot: Span | None = None
+    describe_lag: Span = NO_TIME
+    schedule_jitter: Span = NO_TIME
+    repeated_launch: Literal["whole", "silent"] = "whole"
+
+
 class Spec(Form, frozen=True, kw_only=True):
     """A Scenario's `spec`."""
 
@@ -270,7 +295,7 @@ class Spec(Form, frozen=True, kw_only=True):
     vcpu_quotas: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
     clock: ClockForm = ClockForm()
     memory_mib: Annotated[int, msgspec.Meta(ge=1)] | None = msgspec.field(name="memoryMiB", default=None)
-    aws: AwsTimes = AwsTimes()
+    aws: Silences = Silences()
     steps: list[Step] = []
 
 
@@ -417,7 +442,6 @@ _DURATIONS: Final = (
     *("at", "duration", "for", "restore", "starts", "ends"),
     *("every", "lag", "since", "delay", "p50", "p99"),
 )
-_LAGS: Final = ("auditLogLag", "boot", "describeLag", "scheduleJitter")
 _VERBATIM: Final = ("apply", "put", "patch", "binds", "capacity", "allocatable")
 """Fields of steps that are taken as they are written; `capacity` is a step, too, and holds no durations."""
 
@@ -437,7 +461,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     start: datetime
     duration: timedelta
     seed: int
-    boot: timedelta
+    boot: Span
+    aws: Silences = Silences()
     catalogue_file: Path | None
     trace: Trace | None
     feature_gates: dict[str, bool]
@@ -446,7 +471,6 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     vcpu_quotas: dict[str, int] = {}
     processor: ClockForm = ClockForm()
     memory_mib: int | None = None
-    aws: AwsTimes = AwsTimes()
     manifests: tuple[JsonObject, ...]
     steps: tuple[Step, ...]
 
@@ -485,7 +509,8 @@ def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
         start=start,
         duration=spec.duration,
         seed=spec.seed,
-        boot=timedelta(seconds=spec.node_boot_seconds),
+        boot=spec.aws.boot or constant(timedelta(seconds=spec.node_boot_seconds)),
+        aws=spec.aws,
         catalogue_file=None if spec.catalog is None else folder / spec.catalog,
         trace=spec.trace,
         feature_gates=spec.feature_gates,
@@ -494,7 +519,6 @@ def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
         vcpu_quotas=_quotas(spec.vcpu_quotas),
         processor=spec.clock,
         memory_mib=spec.memory_mib,
-        aws=spec.aws,
         manifests=tuple(d.object for name in spec.manifests for d in _manifests(folder / name, "spec.manifests")),
         steps=tuple(_step(folder, number, step) for number, step in enumerate(spec.steps)),
     )
@@ -603,10 +627,22 @@ def _with_durations(value: Any, where: str) -> Any:
 def _field(key: str, value: Any, where: str) -> Any:
     if key in _VERBATIM:
         return value
-    if where.startswith("spec.aws.") and key in _LAGS and not isinstance(value, Mapping):
-        constant = _duration(value, where)
-        return {"p50": constant, "p99": constant}
+    if where == f"spec.aws.{key}" and key != "repeatedLaunch":
+        return _span(value, where)
     return _duration(value, where) if key in _DURATIONS else _with_durations(value, where)
+
+
+def _span(value: Any, where: str) -> Any:
+    """Return a constant or drawn time in the form of `Span`, whose fields `_convert` reads."""
+    if not isinstance(value, Mapping):
+        takes = _duration(value, where)
+        return {"p50": takes, "p99": takes}
+    if value.keys() != {"p50", "p99"}:
+        raise InvalidInputError("must be a duration, or have p50 and p99", field=where)
+    found = {name: _duration(item, f"{where}.{name}") for name, item in value.items()}
+    if found["p99"] < found["p50"]:
+        raise InvalidInputError("p99 is shorter than p50", field=where)
+    return found
 
 
 def _duration(value: Any, where: str) -> timedelta:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from math import exp, log
-from random import Random
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -37,37 +35,6 @@ class Chosen(Form, frozen=True, kw_only=True):
 
 _Z99: Final = 2.3263478740408408
 """Standard deviations from the middle of a normal distribution to its 99th percentile."""
-
-
-class Lag(Form, frozen=True, kw_only=True):
-    """A time that is drawn from a log-normal distribution with this median and 99th percentile."""
-
-    p50: timedelta
-    p99: timedelta
-
-    def drawn(self, rng: Random) -> timedelta:
-        """Return one time."""
-        middle, high = self.p50.total_seconds(), self.p99.total_seconds()
-        if middle <= 0:
-            return timedelta(0)
-        spread = (log(max(high, middle)) - log(middle)) / _Z99
-        return timedelta(seconds=round(exp(log(middle) + spread * rng.gauss(0.0, 1.0)), 3))
-
-
-class AwsTimes(Form, frozen=True, kw_only=True):
-    """How long things take in the account; what is not given stays as it is.
-
-    Attributes:
-        audit_log_lag: From the API server to the function that reads the audit log.
-        boot: From launch until the node joins.
-        describe_lag: The age of what DescribeInstances answers.
-        schedule_jitter: How much later than its moment a schedule invokes its function.
-    """
-
-    audit_log_lag: Lag | None = None
-    boot: Lag | None = None
-    describe_lag: Lag | None = None
-    schedule_jitter: Lag | None = None
 
 
 class ClockForm(Form, frozen=True, kw_only=True):

@@ -34,13 +34,12 @@ from simulator.clock import SkewedClock, VirtualClock
 from simulator.cluster import Cluster
 from simulator.disturbances import Disturbances
 from simulator.draws import stream
-from simulator.events import AUDIT_LOG_DELAY, Pump
+from simulator.events import Pump
 from simulator.invocation.faults import ClusterCalls, Faults, MessageFaults
 from simulator.invocation.sandbox import Handler, Sandboxes
 from simulator.outcome import CLAIMS, CostMeter, DecisionLog, RunSummary, kind_of_partition, record_of
 from simulator.record import Recorder
 from simulator.scenario import Scenario, TracedPod
-from simulator.step_forms import AwsTimes, Lag
 from simulator.steps import OwnCatalogue, Steps
 
 IMPROVE_ITERATIONS: Final = 40
@@ -121,6 +120,8 @@ class World:
             bus=self._put_event,
             spend=self.sandboxes.spend,
             seed=self._seed,
+            describe_lag=partial(self.scenario.aws.describe_lag.draw, stream(self._seed, "describe lag")),
+            repeats_launches=self.scenario.aws.repeated_launch == "whole",
         )
 
     def settle_in(self, account: Account) -> None:
@@ -130,18 +131,13 @@ class World:
         self.meter = CostMeter(clock, account.exchange)
         self._claims_by_instance: dict[str, str] = {}
         functions = deployed_functions(is_shadow=self._settings().is_shadow)
-        times = _Times(scenario.aws, self._seed)
         self.pump = Pump(
-            clock,
-            self.sandboxes,
-            account.queues,
-            self.message_faults,
-            self.decisions.write,
-            functions,
-            audit_lag=times.drawer("audit_log_lag", AUDIT_LOG_DELAY),
-            schedule_jitter=times.drawer("schedule_jitter", timedelta(0)),
+            clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write, self.recorder, functions
         )
-        account.queues.count_hops(self.sandboxes.hops)
+        self.pump.delay(
+            audit_log=partial(scenario.aws.audit_log_lag.draw, stream(self._seed, "audit log")),
+            schedule=partial(scenario.aws.schedule_jitter.draw, stream(self._seed, "schedules")),
+        )
         account.queues.on_delay(self._queue_delayed)
         account.schedules.on_fire(self.pump.window)
         self.boot = Boot(
@@ -149,13 +145,9 @@ class World:
             account.exchange,
             self._join,
             account.instances.fail_start,
-            takes=scenario.boot,
+            takes=partial(scenario.boot.draw, stream(self._seed, "boot")),
             region=self._region,
         )
-        if scenario.aws.boot is not None:
-            self.boot.draw_from(times.drawer("boot", scenario.boot))
-        if scenario.aws.describe_lag is not None:
-            account.describe_lists_of_age(times.drawer("describe_lag", timedelta(0)))
         account.wire.on_call(self.sandboxes.note_call)
         account.wire.answer_in(self.sandboxes.elsewhere)
         account.table.listen(self._row_written)
@@ -264,21 +256,6 @@ class World:
             improve_iterations=self._effort.improve_iterations,
             keep_ledger=self._keeps_ledger,
         )
-
-
-class _Times:
-    """The times that a scenario sets for the account, each with a random stream of its own."""
-
-    def __init__(self, given: AwsTimes, seed: int) -> None:
-        self._given = given
-        self._seed = seed
-
-    def drawer(self, name: str, usual: timedelta) -> Callable[[], timedelta]:
-        """Return what draws one time; `usual` where the scenario says nothing."""
-        lag: Lag | None = getattr(self._given, name)
-        if lag is None:
-            return lambda: usual
-        return partial(lag.drawn, stream(self._seed, f"aws {name}"))
 
 
 @contextmanager

@@ -128,12 +128,18 @@ class Account:
 
     def provision(self) -> dict[str, Any]:
         """Configuration of the deployed function `provision`; empty if there is none."""
-        for resource in self.resources():
-            is_function = resource["ResourceType"] == "AWS::Lambda::Function"
-            if is_function and str(resource["LogicalResourceId"]).startswith("provision"):
-                name = resource["PhysicalResourceId"]
-                return mapping(self.ask("lambda", "GetFunctionConfiguration", FunctionName=name))
+        for name in self.functions("provision"):
+            return mapping(self.ask("lambda", "GetFunctionConfiguration", FunctionName=name))
         return {}
+
+    def functions(self, name: str) -> list[str]:
+        """Return the name that the function of the wiring has in the account; none if it is not deployed."""
+        return [
+            str(resource["PhysicalResourceId"])
+            for resource in self.resources()
+            if resource["ResourceType"] == "AWS::Lambda::Function"
+            and str(resource["LogicalResourceId"]).startswith(name.replace("_", ""))
+        ][:1]
 
     def role(self, name: str) -> str:
         """Return the ARN of a role of the account."""

@@ -38,6 +38,9 @@ REFUSED_CALLS: Final = "refused-calls"
 MISSING_PERMISSIONS: Final = "missing-permissions"
 """The same for calls without which runs go on. It ends no update: the version before may lack the permission, too."""
 
+LOOPS_STOPPED: Final = "loops-stopped"
+"""The alarm on messages that Lambda or we dropped because their chain was too long."""
+
 _WITHOUT_CONTRIBUTORS: Final = ("eusc-", "us-iso", "eu-iso")
 """Beginnings of regions for which AWS has not announced alarms on several time series: there the sum is watched."""
 
@@ -110,6 +113,7 @@ class Alarms(Construct):
             self._on_causes(watch)
         self._on_refused_calls()
         self._on_missing_permissions()
+        self._on_stopped_loops([function for function in functions if function.spec.may_loop])
         by_name = {function.spec.name: function for function in functions}
         self._on_no_clean_run(next(by_name[name] for name in LAST_RESORT if name in by_name))
         self._on_dead_letters("failures", queues.failures.metric_approximate_number_of_messages_visible)
@@ -155,6 +159,19 @@ class Alarms(Construct):
         query = " ".join(("SELECT", f"SUM({metric_names.in_cloudwatch(count)})", "FROM", schema, where, grouped))
         metric = cloudwatch.MathExpression(expression=query, using_metrics={}, period=FIVE_MINUTES)
         return self._alarm(name, metric, f"{says}: the notification names action and resource", of=2, periods=3)
+
+    def _on_stopped_loops(self, functions: Sequence[ProvisionerFunction]) -> None:
+        """Watch for messages that Lambda dropped, although the functions allow loops, and for those that we did not send."""
+        metrics: dict[str, cloudwatch.IMetric] = {
+            f"dropped{number}": function.function.metric(
+                "RecursiveInvocationsDropped", period=FIVE_MINUTES, statistic="Sum"
+            )
+            for number, function in enumerate(functions)
+        }
+        metrics["cut"] = self._sum_of(metric_names.CHAINS_CUT)
+        total = " + ".join(f"FILL({name}, 0)" for name in metrics)
+        metric = cloudwatch.MathExpression(expression=total, using_metrics=metrics, period=FIVE_MINUTES)
+        self._alarm(LOOPS_STOPPED, metric, "messages of functions to themselves were dropped: their chain was too long")
 
     def _on_no_clean_run(self, function: ProvisionerFunction) -> None:
         """Watch for five minutes without a successful invocation, including time-outs and failed starts.

@@ -471,6 +471,7 @@ class DisruptionController:
         deadline: datetime,
         is_window: bool = False,
         is_woken: bool = False,
+        hops: int = 0,
     ) -> None:
         """Decide, and store what was decided.
 
@@ -480,7 +481,9 @@ class DisruptionController:
             deadline: When the run is cut off. Results are stored some time before that.
             is_window: Whether a budget window has just opened or closed.
             is_woken: Whether a message reports a change, or that a known time has come.
+            hops: How many messages in a row led to this run.
         """
+        self.skips.turns.began(hops, report)
         if is_woken and self.skips.turns.is_too_early(report):
             return
         claims = self._settled_claims(report, is_woken=is_woken)

@@ -148,6 +148,10 @@ class RunCoordination:
         self._is_postponed = False
         self._clock = clock
 
+    def began(self, hops: int, report: RunReport) -> None:
+        """Record that a run begins to which this many messages in a row have led."""
+        self._requests.began(hops, report)
+
     def is_too_early(self, report: RunReport) -> bool:
         """Whether a run that a message started is too soon after the last pass; requests a later one then."""
         now = self._clock.now()

@@ -133,6 +133,7 @@ def order_of(
         tenancy=tenancy(plan.requirements),
         partition=partition(plan.requirements),
         uses_reservations=uses_reservations,
+        attempts=record.attempts,
     )
 
 

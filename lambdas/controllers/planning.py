@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from adapters.ledger import DecisionDraft, LedgerWriter, SearchBound
-from adapters.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims
+from adapters.messages import HOPS_MAX, LAUNCHES_A_MESSAGE, wake_up, work_on_claims
 from adapters.observability import logger
 from adapters.observation.observer import ClusterState, Observer, awaits_pods, has_unavailable
 from adapters.observation.stores import PlanCache, snapshot_digest
@@ -37,6 +37,7 @@ from core.reasons.code import ClaimReason, DecisionKind
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
 from core.scheduling import Planner
+from installation.metric_names import CHAINS_CUT
 from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.events import (
@@ -506,8 +507,14 @@ class ShadowProvisioning:
         self._clock = clock
         self._had_waited = False
 
-    def run(self, report: RunReport, *, until: datetime) -> None:
-        """Record one plan. `until`: a further run is requested only if it comes by then. Raises PortError."""
+    def run(self, report: RunReport, *, until: datetime, hops: int = 0) -> None:
+        """Record one plan. Raises PortError.
+
+        Args:
+            report: Collects the decisions.
+            until: A further run is requested only if it comes by then.
+            hops: How many messages in a row led to this run.
+        """
         waiting = [pod for pod in self._observer.unbound_pods() if is_pending(pod, requires_mark=False)]
         report.count("pendingPods", len(waiting))
         has_ended, self._had_waited = self._had_waited and not waiting, bool(waiting)
@@ -516,8 +523,12 @@ class ShadowProvisioning:
         # Also recorded when the last pod stops waiting: otherwise its wait would seem up to a minute longer.
         self._plans.record(self._observer.observe().snapshot, report)
         delay = timedelta(seconds=self._settings.poll_seconds)
-        if waiting and self._clock.now() + delay <= until:
-            self._wake_ups.send([wake_up("pods wait", until)], delay=delay)
+        if not waiting or self._clock.now() + delay > until:
+            return
+        if hops > HOPS_MAX:
+            report.count(CHAINS_CUT)
+            return
+        self._wake_ups.send([wake_up("pods wait", until, hops)], delay=delay)
 
 
 # Writes Kubernetes events on pods about why they get no node; few, and never the same twice.

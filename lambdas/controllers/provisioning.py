@@ -13,7 +13,7 @@ import msgspec
 
 from adapters.brakes import skipped
 from adapters.current_target import current_target
-from adapters.messages import WokenBy, wake_up
+from adapters.messages import HOPS_MAX, WokenBy, look, wake_up
 from adapters.observability import logger
 from adapters.observation.observer import ClusterState, Observer
 from adapters.observation.stores import OwnRows, Stores, snapshot_digest
@@ -33,7 +33,7 @@ from core.model.snapshot import Snapshot
 from core.reasons.code import DecisionKind, Refusal
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
-from installation.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
+from installation.metric_names import CHAINS_CUT, LAUNCH_DENIALS, QUOTA_DENIALS
 from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.draining import Replacing
@@ -252,6 +252,13 @@ class NextRun:
         self._news_at = datetime.min.replace(tzinfo=UTC)
         self._requested: tuple[datetime, datetime] | None = None
         """The time of the last requested run, and until when it may request further ones."""
+        self._hops = 0
+
+    def began(self, hops: int, report: RunReport) -> None:
+        """Record that a run begins to which this many messages in a row have led."""
+        self._hops = hops
+        if hops > HOPS_MAX:
+            report.count(CHAINS_CUT)
 
     def ask(self, reason: str, until: datetime, delay: timedelta) -> None:
         """Request a run after this delay if the chain lasts until then. Raises PortError.
@@ -260,14 +267,19 @@ class NextRun:
         """
         now = self._clock.now()
         at = now + delay
-        if at > until:
+        if at > until or self._hops > HOPS_MAX:
             return
         if self._requested is not None:
             comes_at, its_until = self._requested
             if now < comes_at <= at and comes_at + delay <= its_until:
                 return
-        self._wake_ups.send([wake_up(reason, until)], delay=delay)
+        self._wake_ups.send([wake_up(reason, until, self._hops)], delay=delay)
         self._requested = at, until
+
+    def look_again(self, until: datetime, every: timedelta) -> None:
+        """Have a run look for waiting pods once more before the schedule does, which comes at `until`. Raises PortError."""
+        if every and self._clock.now() + every < until:
+            self._wake_ups.send([look(until)], delay=every)
 
     def is_too_early(self, cause: WokenBy) -> bool:
         """Whether a run that messages started is too soon after a plan. Raises PortError.
@@ -289,6 +301,9 @@ class NextRun:
 
 
 BUSY: Final = timedelta(seconds=5)
+
+_LOOKS: Final = (WokenBy.SCHEDULE, WokenBy.LOOK)
+"""Causes that report no pod: the run first checks whether any waits."""
 
 
 @dataclass(kw_only=True)
@@ -318,7 +333,16 @@ class Provisioning:
     _recorded_digest: str = field(default="", init=False)
     """The last digest of the cluster that `disrupt` and `reconcile` were notified of."""
 
-    def run(self, report: RunReport, *, owner: str, deadline: datetime, until: datetime, cause: WokenBy) -> None:
+    def run(
+        self,
+        report: RunReport,
+        *,
+        owner: str,
+        deadline: datetime,
+        until: datetime,
+        cause: WokenBy,
+        hops: int = 0,
+    ) -> None:
         """Launch what pending pods need.
 
         Args:
@@ -327,12 +351,16 @@ class Provisioning:
             deadline: No work begins close to it.
             until: A further run is requested only if it comes by then, see `chain_ends_at`.
             cause: What started the run. After an event, static NodePools may lack nodes.
+            hops: How many messages in a row led to it.
         """
+        self.next_run.began(hops, report)
         heard_at = self.clock.now()
+        if cause in _LOOKS:
+            self.next_run.look_again(until, timedelta(seconds=self.settings.look_seconds))
         if self.next_run.is_too_early(cause):
             report.count("spacedRuns")
             return
-        if cause is WokenBy.SCHEDULE and self._is_quiet():
+        if cause in _LOOKS and self._is_quiet():
             return  # brakes are not read either: there is nothing to stop
         brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
         if brake is not None:

@@ -129,15 +129,19 @@ DELAY_MAX: Final = timedelta(minutes=15)
 Carry = Callable[[str, Callable[[], None]], None]
 
 
+Lineage = Mapping[str, int]
+"""Function → how many of its invocations lie in the chain that led here, as Lambda counts them in its trace header."""
+
+
 class Message(msgspec.Struct, kw_only=True):
-    """One message; `receives` counts deliveries, `hops` the messages that led to it."""
+    """One message; `receives` counts deliveries, `lineage` is that of the invocation that sent it."""
 
     id: str
     body: str
     sent_at: datetime
     visible_at: datetime
     receives: int = 0
-    hops: int = 0
+    lineage: Lineage = {}
 
 
 DONE_KEPT: Final = 10_000
@@ -205,7 +209,7 @@ class Queues:
         self._queues: dict[str, Queue] = {}
         self._on_message: Callable[[str], None] = lambda _: None
         self._on_delay: Callable[[str, timedelta], None] = lambda _name, _lag: None
-        self._hops: Callable[[], int] = lambda: 0
+        self._lineage: Callable[[], Lineage] = dict
 
     def create(self, name: str, max_receives: int) -> str:
         """Make a queue; returns its URL."""
@@ -220,9 +224,9 @@ class Queues:
         """Call `listener` with the queue's name and the time by which a message of it is late."""
         self._on_delay = listener
 
-    def count_hops(self, hops: Callable[[], int]) -> None:
-        """Ask `hops` how many messages led to the function that sends one."""
-        self._hops = hops
+    def trace(self, lineage: Callable[[], Lineage]) -> None:
+        """Ask `lineage` with each message for the chain of the invocation that sends it."""
+        self._lineage = lineage
 
     def slow(self, name: str | None, lag: timedelta, until: datetime) -> None:
         """Let messages that are sent before `until` become visible that much later."""
@@ -240,7 +244,9 @@ class Queues:
         now = self._clock.now()
         for queue in self._chosen(name):
             for _, message in [entry for entry in queue.done if entry[0] >= since]:
-                again = Message(id=self._new_id(), body=message.body, sent_at=now, visible_at=now, hops=message.hops)
+                again = Message(
+                    id=self._new_id(), body=message.body, sent_at=now, visible_at=now, lineage=message.lineage
+                )
                 queue.messages[again.id] = again
             self._on_message(queue.name)
 
@@ -301,12 +307,14 @@ class Queues:
         if queue.lags_until is not None and now < queue.lags_until:
             visible_at += queue.lag
             self._on_delay(queue.name, queue.lag)
-        answered_id, hops = self._new_id(), self._hops()
+        answered_id, lineage = self._new_id(), dict(self._lineage())
 
         def arrive() -> None:
             message_id = answered_id if answered_id not in queue.messages else self._new_id()
             arrived = max(visible_at, self._clock.now())
-            queue.messages[message_id] = Message(id=message_id, body=body, sent_at=now, visible_at=arrived, hops=hops)
+            queue.messages[message_id] = Message(
+                id=message_id, body=body, sent_at=now, visible_at=arrived, lineage=lineage
+            )
             self._on_message(queue.name)
 
         self._carry(f"queue {queue.name}", arrive)

@@ -25,6 +25,7 @@ from cronsim import CronSim, CronSimError
 
 from simulator.aws.ec2.templates import paged
 from simulator.aws.queues import AwsError, UnansweredError, in_part, refusal
+from simulator.aws.request_rules import problems_of
 from simulator.clock import VirtualClock
 from simulator.invocation import faults
 from simulator.invocation.faults import Call, CrashError, Fault
@@ -432,6 +433,9 @@ class Client:
             parameters.setdefault(member, self._new_token())
         if self._validates:
             _validate(operation, parameters)
+            problems = problems_of(f"{self._service}:{operation.name}", operation.input_shape, parameters)
+            if problems:
+                raise self._client_error(AwsError("InvalidParameterValue", "; ".join(problems)), operation.name, 0)
         call = Call(service=self._service, operation=operation.name, parameters=parameters)
         tried = Try(operation)
         self._wire.begin()

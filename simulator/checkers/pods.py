@@ -178,7 +178,11 @@ def _is_at_work(pod: PodFacts) -> bool:
 
 
 class DoubleLaunchJudge:
-    """Counts duplicate instances: those with the token of another, or with the claim of another that still runs."""
+    """Counts duplicate instances: those with the token of another, with the claim of another that still runs, or of nobody.
+
+    An instance of a shared launch that the functions end before it has the name of a claim was launched for nobody: others were
+    launched in its place, because an answer was lost.
+    """
 
     name = "doubleLaunches"
 
@@ -193,6 +197,10 @@ class DoubleLaunchJudge:
             if token and any(i.token == token for i in self._ledger.instances.values()):
                 self._report(f"{event.fields['instance']} is the second instance for token {token}")
             self._check_launch(event.fields["instance"], event.fields["tags"].get(LAUNCH, ""), token)
+        if event.event == "instanceTerminated" and event.fields.get("by") == "api":
+            facts = self._ledger.instances.get(event.fields["instance"])
+            if facts is not None and facts.launch and facts.claim == facts.launch:
+                self._report(f"{event.fields['instance']} of {facts.launch} ended without ever being a claim's")
         if event.event in ("instanceLaunched", "instanceTagged"):
             self._check_claim(event.fields["instance"], claim_of(event.fields["tags"]))
 

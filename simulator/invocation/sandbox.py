@@ -65,16 +65,16 @@ class _Invocation(msgspec.Struct, kw_only=True):
 
     Attributes:
         called_at: When it made its present call to AWS, or the last one.
-        hops: How many messages led to it.
         work: What it has worked.
         charged: How much of that has passed in virtual time.
+        lineage: Function → how many of its invocations lie in the chain up to this one, itself included.
     """
 
     function: str
     started: datetime
     deadline: datetime
     called_at: datetime
-    hops: int = 0
+    lineage: Mapping[str, int]
     work: Work = Uncounted()
     charged: timedelta = timedelta(0)
 
@@ -132,14 +132,14 @@ class Sandboxes:
         """When the function that runs made its present call to AWS, None where none runs."""
         return None if self._current is None else self._current.called_at
 
+    def lineage(self) -> Mapping[str, int]:
+        """Return the chain of the function that runs, empty where none does."""
+        return {} if self._current is None else self._current.lineage
+
     def note_call(self) -> None:
         """Record that the function that runs makes a call to AWS; its retries belong to it."""
         if self._current is not None:
             self._current.called_at = self._clock.now()
-
-    def hops(self) -> int:
-        """Return how many messages led to the function that runs, with the one that it sends."""
-        return 0 if self._current is None else self._current.hops + 1
 
     def worked(self) -> timedelta:
         """The processor time of the invocation that runs, as the world counts it."""
@@ -214,15 +214,17 @@ class Sandboxes:
         event: dict[str, Any],
         trigger: str,
         done: Callable[[str, dict[str, Any] | None], None],
-        hops: int = 0,
+        lineage: Mapping[str, int] | None = None,
     ) -> None:
-        """Run the function; `hops` messages led to it.
+        """Run the function. `done(outcome, response)` is called at its end, which may be later than now.
 
-        `done(outcome, response)` is called at its end, which may be later than now.
+        `lineage` is the chain that led to it, without itself; only messages of queues carry one.
         """
+        chain = dict(lineage or {})
+        chain[function.name] = chain.get(function.name, 0) + 1
         self._running[function.name] = self._running.get(function.name, 0) + 1
         # Not at once: what the caller still puts on the clock for this moment must be there when the function first waits.
-        self._clock.begin(lambda: self._run(function, event, trigger, done, hops))
+        self._clock.begin(lambda: self._run(function, event, trigger, done, chain))
 
     def _run(
         self,
@@ -230,7 +232,7 @@ class Sandboxes:
         event: dict[str, Any],
         trigger: str,
         done: Callable[[str, dict[str, Any] | None], None],
-        hops: int,
+        chain: Mapping[str, int],
     ) -> None:
         started, work = self._clock.now(), work_of(*self._processor, self._check_memory)
         own = self._current = _Invocation(
@@ -238,8 +240,8 @@ class Sandboxes:
             started=started,
             deadline=started + function.timeout,
             called_at=started,
-            hops=hops,
             work=work,
+            lineage=chain,
         )
         if self._memory is not None:
             self._memory.begin()
@@ -258,7 +260,7 @@ class Sandboxes:
             error=error,
             isolated=isolated_in(response),
             cpuMillis=round(work.taken() / timedelta(milliseconds=1)),
-            hops=hops,
+            hops=chain[function.name],
         )
         done(outcome, response)
 

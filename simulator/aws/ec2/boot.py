@@ -301,7 +301,7 @@ class Boot:
     """Boots instances. `join(node, claim)` registers a Node with the cluster, `end(instance, reason)` ends what cannot start.
 
     Args:
-        takes: From launch to the node's registration.
+        takes: Returns how long an instance takes from its launch to the registration of its node.
         region: The instance types, with what their nodes have, and the zones.
     """
 
@@ -312,7 +312,7 @@ class Boot:
         join: Join,
         end: Callable[[Instance, str], None],
         *,
-        takes: timedelta,
+        takes: Callable[[], timedelta],
         region: Region,
     ) -> None:
         self._clock = clock
@@ -323,12 +323,7 @@ class Boot:
         self._region = region.name
         self._zone_ids = region.zone_ids
         self._facts = region.node_facts()
-        self._draw: Callable[[], timedelta] | None = None
         self._fault: _BootFault | None = None
-
-    def draw_from(self, draw: Callable[[], timedelta]) -> None:
-        """Ask `draw` how long each boot takes that has no fault."""
-        self._draw = draw
 
     def disturb(self, count: int, takes: timedelta | None, concerned: Concerned = ALL_INSTANCES) -> None:
         """Make the next `count` instances take this long; None: they never join.
@@ -339,7 +334,7 @@ class Boot:
 
     def spoil(self, count: int, concerned: Concerned = ALL_INSTANCES) -> None:
         """Let the next `count` instances join and never become ready. This replaces what remains of an earlier call."""
-        self._fault = _BootFault(count, self._takes, concerned=concerned, becomes_ready=False)
+        self._fault = _BootFault(count, self._takes(), concerned=concerned, becomes_ready=False)
 
     def fail(self, count: int, reason: str, concerned: Concerned = ALL_INSTANCES) -> None:
         """Let EC2 end the next `count` instances soon after their launch. This replaces what remains of an earlier call."""
@@ -351,8 +346,7 @@ class Boot:
         if fault is not None and fault.ends:
             self._clock.after(ENDS_AFTER, lambda: self._end(instance, fault.ends))
             return
-        usual = self._takes if self._draw is None else self._draw()
-        takes = usual if fault is None else fault.takes
+        takes = self._takes() if fault is None else fault.takes
         if takes is not None:
             becomes_ready = fault is None or fault.becomes_ready
             self._clock.after(takes, lambda: self._register(instance, becomes_ready=becomes_ready))

@@ -96,7 +96,7 @@ class Kubelets:
             cloud.exchange,
             lambda node, _claim, _becomes_ready: self._register(node),
             cloud.instances.fail_start,
-            takes=self._pace.boot,
+            takes=lambda: self._pace.boot,
             region=cloud.region,
         )
         cloud.instances.on_launch(self.boot.launched)

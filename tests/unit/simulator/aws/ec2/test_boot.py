@@ -119,7 +119,7 @@ class Bench:
             Exchange(Recorder(self.clock), region.types),
             lambda node, claim: self.joined.append((self.clock.now(), node, claim)),
             lambda instance, reason: self.ended.append((self.clock.now(), instance.id, reason)),
-            takes=timedelta(seconds=45),
+            takes=lambda: timedelta(seconds=45),
             region=region,
         )
 

@@ -1,0 +1,51 @@
+"""Beliefs about AWS are written in one place: code cites entries that exist, and entries name files that exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+BOOK: Final = ROOT / "docs/engineering/aws-facts.md"
+CITED: Final = re.compile(r"aws-facts\.md#([a-z0-9-]+)")
+PARTS: Final = ("Source", "Certainty", "Code")
+
+
+def entries() -> dict[str, str]:
+    """Id of each entry → its text."""
+    parts = re.split(r"^### (.+)$", BOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def citations() -> list[tuple[str, str]]:
+    """File and id of each citation in code."""
+    listing = ["git", "ls-files", "*.py"]
+    listed = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout  # noqa: S603 - git's own word
+    return [
+        (name, found)
+        for name in listed.split()
+        if (ROOT / name).exists()
+        for found in CITED.findall((ROOT / name).read_text(encoding="utf-8"))
+    ]
+
+
+def test_code_cites_entries_of_the_book() -> None:
+    """A belief without an entry has no source, and nobody can say what would prove it."""
+    found, known = citations(), entries()
+    assert found
+    assert [(name, cited) for name, cited in found if cited not in known] == []
+
+
+@pytest.mark.parametrize("entry", sorted(entries()))
+def test_an_entry_says_where_it_is_from_and_what_relies_on_it(entry: str) -> None:
+    text = entries()[entry]
+    assert [part for part in PARTS if f"\n- {part}: " not in text] == []
+    assert re.search(r"\n- (Held by|Probe): ", text), "neither a test nor a probe"
+    lines = [line for line in text.splitlines() if line.startswith(("- Code:", "- Held by:"))]
+    named = [name for line in lines for name in re.findall(r"`([a-z_0-9/]+\.py)`", line)]
+    assert named
+    assert [name for name in named if not (ROOT / name).is_file()] == []
