@@ -231,6 +231,9 @@ def _milliseconds(moment: datetime) -> int:
 PARTITION: Final = "unavailable-offerings"
 FIRST_PAUSE: Final = timedelta(minutes=3)
 LONGEST_PAUSE: Final = timedelta(minutes=48)
+FEW: Final = 8
+"""Up to so many choices a launch is tried again every `FIRST_PAUSE`; the longest pause grows in proportion beyond."""
+
 MEMORY: Final = timedelta(hours=1)
 """How long after the end of a pause its length is remembered and the offering is half open."""
 
@@ -261,11 +264,16 @@ class DynamoOfferings:
                 half_open.add(offering)
         return RefusedOfferings(frozenset(avoided), frozenset(half_open))
 
-    def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
-        """Avoid these offerings; one already avoided stays unchanged, so that a late report of a refusal counts once."""
+    def mark(self, keys: Iterable[OfferingKey], now: datetime, choices: int | None = None) -> None:
+        """Avoid these offerings; one already avoided stays unchanged, so that a late report of a refusal counts once.
+
+        `choices`: How many offerings the launch could choose from. With few, the pause stays short: there is little else to
+        try, and one refused request every three minutes costs nothing.
+        """
         offerings = sorted(set(keys))
         known = self._known(offerings)
-        items = [_refused(sort, known.get(sort), now) for sort in map(_offering_sort, offerings)]
+        longest = LONGEST_PAUSE if choices is None else min(LONGEST_PAUSE, FIRST_PAUSE * max(1, -(-choices // FEW)))
+        items = [_refused(sort, known.get(sort), now, longest) for sort in map(_offering_sort, offerings)]
         puts: list[Operation] = [("Put", {"Item": item}) for item in items if item is not None]
         for start in range(0, len(puts), TRANSACTION_LIMIT):
             self._table.transact(puts[start : start + TRANSACTION_LIMIT])
@@ -330,14 +338,14 @@ def _refusal(item: Item) -> _Refusal:
     return _Refusal(int(item.get("refusals", number(1))["N"]), until, probing_until, remembered_until)
 
 
-def _refused(sort: str, known: _Refusal | None, now: datetime) -> Item | None:
+def _refused(sort: str, known: _Refusal | None, now: datetime, longest: timedelta) -> Item | None:
     """Return the row after one more refusal; None if the offering is avoided already."""
     if known is not None and known.until > now:
         return None
     refusals = 1
     if known is not None and known.remembered_until > now:
         refusals += known.refusals
-    until = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(refusals - 1, 10))
+    until = now + min(longest, FIRST_PAUSE * 2 ** min(refusals - 1, 10))
     return {
         **key(PARTITION, sort),
         "refusals": number(refusals),
