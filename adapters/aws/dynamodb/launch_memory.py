@@ -31,7 +31,7 @@ from adapters.aws.dynamodb.table import (
 )
 from adapters.ports import ConflictError, PortError, ThrottledError
 from adapters.store import OfferingProbe, RefusedOfferings
-from core.launch.denials import PROBE, LaunchDenial
+from core.launch.denials import PROBE, LaunchDenial, bounded_pause
 from core.launch.selection import (
     AT_ONCE,
     CLOCKS_APART,
@@ -231,9 +231,6 @@ def _milliseconds(moment: datetime) -> int:
 PARTITION: Final = "unavailable-offerings"
 FIRST_PAUSE: Final = timedelta(minutes=3)
 LONGEST_PAUSE: Final = timedelta(minutes=48)
-FEW: Final = 8
-"""Up to so many choices a launch is tried again every `FIRST_PAUSE`; the longest pause grows in proportion beyond."""
-
 MEMORY: Final = timedelta(hours=1)
 """How long after the end of a pause its length is remembered and the offering is half open."""
 
@@ -272,7 +269,7 @@ class DynamoOfferings:
         """
         offerings = sorted(set(keys))
         known = self._known(offerings)
-        longest = LONGEST_PAUSE if choices is None else min(LONGEST_PAUSE, FIRST_PAUSE * max(1, -(-choices // FEW)))
+        longest = LONGEST_PAUSE if choices is None else bounded_pause(choices, LONGEST_PAUSE)
         items = [_refused(sort, known.get(sort), now, longest) for sort in map(_offering_sort, offerings)]
         puts: list[Operation] = [("Put", {"Item": item}) for item in items if item is not None]
         for start in range(0, len(puts), TRANSACTION_LIMIT):
