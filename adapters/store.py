@@ -283,8 +283,11 @@ class UnavailableOfferings(Protocol):
         """Return the offerings that refused recently."""
         ...
 
-    def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
-        """Avoid these offerings for a while, longer each time they refuse again soon after."""
+    def mark(self, keys: Iterable[OfferingKey], now: datetime, choices: int | None = None) -> None:
+        """Avoid these offerings for a while, longer each time they refuse again soon after.
+
+        `choices`: How many offerings the launch could choose from, None if unknown; with few, the pause stays short.
+        """
         ...
 
     def probe(self, keys: Iterable[OfferingKey], now: datetime) -> OfferingProbe:

@@ -227,6 +227,19 @@ class DisruptionBudgets:
         now = f"PodDisruptionBudget {_names(guards)} does not let pod {pod.key} be evicted now"
         return self.never_evicted(pod) or now
 
+    def rounds(self, pods: Iterable[Pod]) -> int:
+        """Return in how many rounds these pods can be evicted, each after the pods of the one before run elsewhere."""
+        return max((-(-count // max(1, allowed)) for _, count, allowed in self.slow(pods)), default=1)
+
+    def slow(self, pods: Iterable[Pod]) -> tuple[tuple[PodDisruptionBudget, int, int], ...]:
+        """Return the budgets that let fewer of these pods go at once than they guard: budget, guarded, let go."""
+        counts: dict[Key, tuple[PodDisruptionBudget, int]] = {}
+        for pod in pods:
+            for budget in self.guards(pod):
+                counts[_key(budget)] = budget, counts.get(_key(budget), (budget, 0))[1] + 1
+        found = [(budget, count, self.allowed_now(budget)) for _, (budget, count) in sorted(counts.items())]
+        return tuple((budget, count, allowed) for budget, count, allowed in found if count > allowed)
+
     def allowed_now(self, budget: PodDisruptionBudget) -> int:
         """Return how many of the budget's pods may be evicted now; zero if it has no status and its pods are unknown."""
         key = _key(budget)

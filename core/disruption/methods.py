@@ -128,7 +128,8 @@ def find_multi_node(disruption_pass: DisruptionPass) -> list[Command]:
     Bisection assumes that a prefix can go if a longer one can. The longest is tried first: its replacement may save money where
     the next smaller instance type costs as much as the nodes of a shorter prefix.
     """
-    candidates = disruption_pass.budgets.within(underutilized(disruption_pass), TerminationReason.UNDERUTILIZED)
+    ordered = underutilized(disruption_pass)
+    candidates = disruption_pass.budgets.within_one_command(ordered, TerminationReason.UNDERUTILIZED)
     low, high = 2, min(len(candidates), NODES_MAX)
     best: Command | None = None
     count = high

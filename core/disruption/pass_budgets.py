@@ -93,12 +93,16 @@ class BudgetReservation:
         has_place = self._budgets_left.allows(candidate.pool.name, reason) and self._evictions.allows_together([pods])
         return has_place and self._rate.allows([candidate])
 
-    def take(self, candidate: Candidate, reason: str) -> bool:
-        """Take the candidate's share of the budgets if there is room, and return whether there was."""
+    def take(self, candidate: Candidate, reason: str, *, shares_evictions: bool = False) -> bool:
+        """Take the candidate's share of the budgets if there is room, and return whether there was.
+
+        `shares_evictions`: whether the next candidate goes in the same command.
+        """
         if not self.allows(candidate, reason):
             return False
         self._budgets_left.take(candidate.pool.name)
-        self._evictions.take(candidate.state.pods)
+        if not shares_evictions:
+            self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)
         return True
 
@@ -135,6 +139,15 @@ class PassBudgets:
         """Return the candidates, in order, that all budgets let go together."""
         left = self.reservation()
         return [candidate for candidate in candidates if left.take(candidate, reason)]
+
+    def within_one_command(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
+        """Return the candidates, in order, that may go together in one command.
+
+        Each alone must be allowed by the PodDisruptionBudgets beside the commands decided so far (Karpenter). The nodes of one
+        command may share a budget that lets fewer pods go: their drains evict these one after another, as a single node's do.
+        """
+        left = self.reservation()
+        return [candidate for candidate in candidates if left.take(candidate, reason, shares_evictions=True)]
 
     def reservation(self) -> BudgetReservation:
         """Return all budgets after the commands decided so far, for tentative reservations."""

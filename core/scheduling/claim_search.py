@@ -429,7 +429,7 @@ class OpenClaimSearch:
 
     def _lacks_values(self, claim: InFlightClaim, profile: ClaimProfile, total: Vector) -> bool:
         types = profile.template.types
-        return bool(unmet(types, types.room.fitting(profile.mask, total), claim.min_values))
+        return bool(unmet(types, types.room.fitting(profile.mask, total), claim.min_values, profile.reqs))
 
     def _pass_over(
         self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep, smallest: Callable[[], Vector]
@@ -551,7 +551,7 @@ def _no_larger_than_cheapest(claim: InFlightClaim, limited: Iterable[str]) -> Ty
         if name != quantity.NODES:
             cheapest = types.types[types.offerings.in_price_order(left, claim.reqs)[0][1]]
             small &= types.room.capacities(name).at_most(cheapest.capacity.get(name, 0))
-    return left if unmet(types, small, claim.min_values) else small
+    return left if unmet(types, small, claim.min_values, claim.reqs) else small
 
 
 # The result of one plan: where pods go, and the claims of new nodes, before they become the plan's output.

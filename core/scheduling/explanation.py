@@ -109,10 +109,10 @@ class NewNodeRefusal:
     ) -> PoolFinding:
         """Return a finding if minValues keep the pod off, or limits that allow too few types for them."""
         template, signature = elimination.template, elimination.pod_group.signature
-        missing = unmet(template.types, draft.mask, template.min_values)
+        missing = unmet(template.types, draft.mask, template.min_values, draft.reqs)
         if missing:
             cause = " under the pod's requirements"
-            if unmet(template.types, template.mask, template.min_values):
+            if unmet(template.types, template.mask, template.min_values, template.offered):
                 cause = ""
             message = f"too few values for minValues ({_few(missing, template)}){cause}"
             return elimination.finding(PodReason.MIN_VALUES_NOT_MET, message)
@@ -200,7 +200,9 @@ class NewNodeRefusal:
         )
         if chosen is not None:
             return strict.narrowed(chosen[0]).missing_values()
-        everywhere = {key: draft.template.types.distinct(draft.mask, key) for key in draft.template.min_values}
+        everywhere = {
+            key: draft.template.types.distinct(draft.mask, key, draft.reqs) for key in draft.template.min_values
+        }
         missing = (one.missing_values() for one in domain_choice.choices(strict, signature, step, step.keys))
         few = (counts for counts in missing if counts)
         return min(few, key=lambda counts: (len(counts), -sum(counts.values())), default=everywhere)

@@ -125,7 +125,7 @@ def pool_offers(template: NodeClaimTemplate) -> PoolOffers:
         price=next(iter(in_order.values()), 0),
         conflict=conflict,
         before=before,
-        missing=unmet(types, template.mask, template.min_values) if template.mask else {},
+        missing=unmet(types, template.mask, template.min_values, template.offered) if template.mask else {},
     )
 
 

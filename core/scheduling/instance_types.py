@@ -222,11 +222,12 @@ class LabelMasks:
             return tuple(sorted(value for value in carried if required is None or required.has(value)))
         return required.values if required is not None and required.is_finite else ()
 
-    def distinct(self, among: TypeMask, key: str) -> int:
-        """Return how many different values of a label these types have together."""
+    def distinct(self, among: TypeMask, key: str, required: Requirement | None) -> int:
+        """Return how many different values of a label these types have together that the requirement admits."""
         if key == labels.INSTANCE_TYPE:
             return among.bit_count()
-        return sum(1 for types in self._index.by_value.get(key, {}).values() if types & among)
+        carried = (value for value, types in self._index.by_value.get(key, {}).items() if types & among)
+        return sum(1 for value in carried if required is None or required.has(value))
 
 
 def _label_mask(index: TypeIndex, catalogue_keys: frozenset[str], requirement: Requirement) -> TypeMask:
@@ -293,11 +294,6 @@ class TypeOfferings:
         place = OFFERING_KEYS.index(key)
         offered = self._index.offered
         return tuple(sorted({values[place] for values in self._met(reqs) if offered[values] & among} - {""}))
-
-    def distinct(self, among: TypeMask, key: str) -> int:
-        """Return how many different values of one of `OFFERING_KEYS` the offerings of these types have."""
-        place = OFFERING_KEYS.index(key)
-        return len({values[place] for values, types in self._index.offered.items() if types & among} - {""})
 
     def by_labels(self, reqs: RequirementId) -> Iterator[tuple[OfferingLabels, Sequence[tuple[int, int]]]]:
         """Return offering labels that meet the requirements, each with (price, position) of its offerings."""
@@ -510,9 +506,14 @@ class TypeFilter:
         """Return the names of these types, the cheapest under the requirements first; ties by name."""
         return tuple(map(self._index.names.__getitem__, self.offerings.positions_in_price_order(among, reqs)))
 
-    def distinct(self, among: TypeMask, key: str) -> int:
-        """Return how many different values of a label these types have together, for minValues."""
-        return (self.offerings if key in OFFERING_KEYS else self.labels).distinct(among, key)
+    def distinct(self, among: TypeMask, key: str, reqs: RequirementId) -> int:
+        """Return how many different values of a label these types leave under the requirements, for minValues (Karpenter).
+
+        What the pods, their volumes and their spreads exclude does not count.
+        """
+        if key in OFFERING_KEYS:
+            return len(self.offerings.values(among, reqs, key))
+        return self.labels.distinct(among, key, self.table[reqs].get(key))
 
 
 def _filter_mask(
@@ -558,9 +559,9 @@ def _quota_members(names: Sequence[str], capacity_type: str) -> Mapping[str, Typ
 # minValues: a claim must leave EC2 enough different instance types to choose from.
 
 
-def unmet(types: TypeFilter, mask: TypeMask, wanted: Mapping[str, int]) -> dict[str, int]:
+def unmet(types: TypeFilter, mask: TypeMask, wanted: Mapping[str, int], reqs: RequirementId) -> dict[str, int]:
     """Return label key → how many distinct values the types have, for each key that has fewer than required."""
-    found = {key: types.distinct(mask, key) for key in sorted(wanted)}
+    found = {key: types.distinct(mask, key, reqs) for key in sorted(wanted)}
     return {key: count for key, count in found.items() if count < wanted[key]}
 
 
@@ -569,7 +570,7 @@ def cut(types: TypeFilter, mask: TypeMask, reqs: RequirementId, wanted: Mapping[
     if mask.bit_count() <= most:
         return mask
     ordered = [position for _, position in types.offerings.in_price_order(mask, reqs)]
-    chosen = first_of_each(types, ordered, wanted)
+    chosen = first_of_each(types, ordered, wanted, reqs)
     for position in ordered:
         if len(chosen) >= most:
             break
@@ -577,15 +578,15 @@ def cut(types: TypeFilter, mask: TypeMask, reqs: RequirementId, wanted: Mapping[
     return TypeMask(bits(chosen))
 
 
-def first_of_each(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int]) -> set[int]:
+def first_of_each(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int], reqs: RequirementId) -> set[int]:
     """Return the first types in this order with as many values as required, or with all values if there are fewer."""
     chosen: set[int] = set()
     mask = TypeMask(0)
     for key in sorted(wanted):
         for position in ordered:
-            if types.distinct(mask, key) >= wanted[key]:
+            if types.distinct(mask, key, reqs) >= wanted[key]:
                 break
-            if types.distinct(mask | 1 << position, key) > types.distinct(mask, key):
+            if types.distinct(TypeMask(mask | 1 << position), key, reqs) > types.distinct(mask, key, reqs):
                 mask |= 1 << position
                 chosen.add(position)
     return chosen

@@ -318,7 +318,7 @@ class ClaimDraft(msgspec.Struct, frozen=True):
 
     def missing_values(self) -> dict[str, int]:
         """Return label key → number of remaining distinct values, for each key with too few for minValues."""
-        return unmet(self.template.types, self.fitting_types, self.min_values) if self.min_values else {}
+        return unmet(self.template.types, self.fitting_types, self.min_values, self.reqs) if self.min_values else {}
 
 
 # Shares the constraints on claims.

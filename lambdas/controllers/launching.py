@@ -352,7 +352,7 @@ class LaunchGate:
         if not keys:
             return
         try:
-            self._unavailable.mark(keys, now)
+            self._unavailable.mark(keys, now, choices=len({offering.key for offering in record.offerings}))
         except PortError as error:
             could_not(f"{len(keys)} offerings", error, report)
 

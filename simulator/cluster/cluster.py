@@ -20,6 +20,7 @@ from core.model.values.requirements import labels_fault
 from simulator.clock import VirtualClock
 from simulator.cluster.api import ClusterApi, Evictions, FaultHook, PodBindings
 from simulator.cluster.controllers import CONTROLLER_DELAY, NodeLifecycle, PodDisruptionBudgets, WorkQueue, tolerates
+from simulator.cluster.definitions import stored
 from simulator.cluster.jobs import CronJobs, Jobs
 from simulator.cluster.kubelet import EventRecorder, Kubelets
 from simulator.cluster.scheduler import OtherScheduler, Scheduler
@@ -75,6 +76,8 @@ def check(resource: Resource, obj: JsonObject) -> None:
     if not (obj.get("metadata") or {}).get("name"):
         raise InvalidInputError("is required", subject=subject, field="metadata.name")
     decoding.from_object(resource, obj)
+    if obj.get("apiVersion") == resource.api_version:
+        stored(resource, obj)
     try:
         if resource in _TEMPLATES:
             _check_pod(obj, _TEMPLATES[resource])

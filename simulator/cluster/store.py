@@ -15,12 +15,14 @@ from uuid import UUID
 
 import msgspec
 
-from adapters.ports import ConflictError, NotFoundError, TransientError
+from adapters.ports import ConflictError, DeniedError, NotFoundError, TransientError
 from core.api.objects import JsonObject
+from core.errors import InvalidInputError
 from core.manifests.wire import resources
 from core.manifests.wire import resources as kinds
 from core.manifests.wire.resources import Resource
 from simulator.clock import VirtualClock
+from simulator.cluster.definitions import stored
 
 # Fills in what the API server and its admission plugins do when an object is created.
 
@@ -573,7 +575,8 @@ class Store(IndexedObjects):
         if resource.namespaced and resource != kinds.NAMESPACES:
             self._ensure_namespace(key[0])
         obj = self._managed(self._admitted(resource, "create", obj, by), manager)
-        return self._write(resource, None, defaulted(resource, obj, self._default_source), by)
+        obj = _judged(f"kube:create {resource.plural}", resource, defaulted(resource, obj, self._default_source), None)
+        return self._write(resource, None, obj, by)
 
     def patch(
         self,
@@ -596,6 +599,7 @@ class Store(IndexedObjects):
         new = self._managed(new, manager)
         if self._admissions and new.get("status") is old.get("status"):
             new = self._admitted(resource, "update", new, by)
+        new = _judged(f"kube:patch {resource.plural}", resource, new, old)
         if new.get("spec") is not old.get("spec"):
             generation = old["metadata"].get("generation", 1) + 1
             new = {**new, "metadata": {**new["metadata"], "generation": generation}}
@@ -677,6 +681,14 @@ class Store(IndexedObjects):
     def _notify(self, change: Change) -> None:
         for callback in self._watchers[change.resource]:
             callback(change)
+
+
+def _judged(call: str, resource: Resource, obj: JsonObject, old: JsonObject | None) -> JsonObject:
+    """Return the object as the CustomResourceDefinitions let it be stored. Raises DeniedError if they do not."""
+    try:
+        return stored(resource, obj, old)
+    except InvalidInputError as error:
+        raise DeniedError(call, f"422 {error}") from error
 
 
 def _is_default(obj: JsonObject) -> bool:

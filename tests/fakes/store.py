@@ -450,7 +450,7 @@ class MemoryOfferings:
         half_open = (key for key, until in known.items() if key not in avoided and until + HALF_OPEN > now)
         return RefusedOfferings(avoided, frozenset(half_open))
 
-    def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
+    def mark(self, keys: Iterable[OfferingKey], now: datetime, choices: int | None = None) -> None:
         self._rows.before_call("write")
         marked = dict.fromkeys(keys, now + timedelta(minutes=3))
         self._rows.refused |= marked

@@ -74,6 +74,21 @@ def test_an_offering_that_refuses_repeatedly_is_avoided_longer_and_longer(table:
     assert KEY not in offerings.refused(now + timedelta(hours=3, minutes=3)).avoided, "long ago is forgotten"
 
 
+@pytest.mark.parametrize(("choices", "longest"), [(1, 3), (8, 3), (9, 6), (40, 15), (500, 48), (None, 48)])
+def test_an_offering_is_avoided_no_longer_than_there_is_something_else_to_try(
+    table: DynamoTable, choices: int | None, longest: int
+) -> None:
+    """A pod with a single offering would wait up to 48 minutes after its capacity is back."""
+    offerings, now = DynamoOfferings(table), NOW
+    for _ in range(6):
+        offerings.mark([KEY], now, choices=choices)
+        pause = 1
+        while KEY in offerings.refused(now + pause * MINUTE).avoided:
+            pause += 1
+        now += (pause + 1) * MINUTE
+    assert pause == longest
+
+
 @pytest.mark.e2e
 def test_an_expired_refusal_is_deleted_by_the_table(dynamodb_local: str) -> None:
     """Otherwise, the table grows with every offering that was ever short: nothing else deletes these items."""
