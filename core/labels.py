@@ -136,8 +136,6 @@ TENANCY: Final = f"{AWS_GROUP}/instance-tenancy"
 SHARED_TENANCY: Final = "default"
 """EC2's name for the tenancy of hardware shared with other accounts."""
 
-NITRO_SANDBOX: Final = f"{AWS_GROUP}/nitro-sandbox"
-
 _AWS_TYPE_LABELS: Final = tuple(
     f"{AWS_GROUP}/instance-{suffix}"
     for suffix in (
@@ -177,7 +175,6 @@ WELL_KNOWN: Final = frozenset(
         CAPACITY_TYPE,
         WINDOWS_BUILD,
         RESERVATION_ID,
-        NITRO_SANDBOX,
         RESERVATION_TYPE,
         RESERVATION_INTERRUPTIBLE,
         PLACEMENT_GROUP_ID,

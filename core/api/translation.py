@@ -85,6 +85,8 @@ def of_node_class(spec: EC2NodeClassSpec, raw: JsonObject) -> str:
     for device in content["blockDeviceMappings"]:
         if device["ebs"] and device["ebs"]["volumeSize"]:
             device["ebs"]["volumeSize"] = quantity.parse(device["ebs"]["volumeSize"], quantity.EPHEMERAL_STORAGE)
+    if not (content["enclaveOptions"] or {}).get("enabled"):
+        del content["enclaveOptions"]  # EC2's default is off, so a node needs no replacement
     kubelet = json.dumps(raw.get("kubelet"), sort_keys=True)
     return _digest(content | {"resolvedFamily": ami_family(raw), "kubelet": kubelet})
 
