@@ -510,7 +510,9 @@ class BudgetEntry(ApiModel):
     """One entry of `spec.disruption.budgets`."""
 
     nodes: Annotated[str, Field(pattern=fields.NODES)] = "10%"
-    reasons: Annotated[list[Literal["Underutilized", "Empty", "Drifted"]], Field(max_length=50)] | None = None
+    reasons: Annotated[list[Literal["Underutilized", "Empty", "Drifted", "Unhealthy"]], Field(max_length=50)] | None = (
+        None
+    )
     schedule: Annotated[str, Field(pattern=fields.SCHEDULE)] | None = None
     duration: Annotated[str, Field(pattern=fields.WINDOW)] | None = None
 

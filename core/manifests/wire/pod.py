@@ -237,7 +237,13 @@ class PodTemplate(Wire):
     spec: WirePodSpec = field(default_factory=WirePodSpec)
 
 
-_ANNOTATIONS_READ: Final = (labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.STEERED, labels.SURGE)
+_ANNOTATIONS_READ: Final = (
+    labels.DO_NOT_DISRUPT,
+    labels.DISRUPTION_COST,
+    labels.POD_DELETION_COST,
+    labels.STEERED,
+    labels.SURGE,
+)
 _CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")
 
 
