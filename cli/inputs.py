@@ -21,7 +21,8 @@ from cli.manifests.inventory import Document, Inventory, field_in, named_region,
 from cli.manifests.reading import read
 from cli.terminal.style import write_stderr
 from core import labels
-from core.api.objects import JsonObject
+from core.api.objects import JsonObject, is_ours, name_of
+from core.api.unknown_fields import unknown_fields
 from core.catalogue import document
 from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import with_reservations
@@ -45,12 +46,14 @@ class DecisionInputs(msgspec.Struct, frozen=True):
         decode_seconds: Duration of the reading.
         prices: The source of prices, with region and date, which are empty if the catalogue does not state them.
         own: The functions' view, under `--cluster`.
+        warnings: Fields of Karpenter's objects that this version does not know, and drops.
     """
 
     snapshot: Snapshot
     decode_seconds: float
     prices: JsonObject
     own: OwnState | None = None
+    warnings: tuple[JsonObject, ...] = ()
 
 
 def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> DecisionInputs:
@@ -81,7 +84,26 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         warn(lacking)
     if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    return DecisionInputs(snapshot, time.perf_counter() - started, _prices_of(arguments, region))
+    dropped = _dropped_fields(given)
+    for found in dropped:
+        warn(found["message"])
+    prices = _prices_of(arguments, region)
+    return DecisionInputs(snapshot, time.perf_counter() - started, prices, warnings=dropped)
+
+
+def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:
+    """Return a warning for each field of Karpenter's objects that this version does not know."""
+    return tuple(
+        {
+            "object": f"{document.kind}/{name_of(document.object)}",
+            "reason": "UnknownField",
+            "field": field,
+            "message": f"{document.kind} {name_of(document.object)}: {field}: there is no such field; it is dropped",
+        }
+        for document in documents
+        if is_ours(document.object)
+        for field in unknown_fields(document.object)
+    )
 
 
 def _observe_own(arguments: argparse.Namespace, started: float) -> DecisionInputs:

@@ -97,6 +97,12 @@ SUBNET_ADDRESSES: Final = "fleetwright.dev/subnet-addresses"
 LAUNCH_VALIDATION: Final = "fleetwright.dev/launch-validation"
 """Annotation of an EC2NodeClass: EC2's last answer about launches from it (`core.launch.validation`)."""
 
+IGNORED_FIELDS: Final = "fleetwright.dev/ignored-fields"
+"""Annotation of an EC2NodeClass: paths of fields that this version does not know, and without which nodes may be launched."""
+
+CONSUMABLE_CAPACITY: Final = "karpenter.k8s.aws/nvidia-consumable-capacity"
+"""Karpenter's annotation of an EC2NodeClass: how resource claims share a GPU."""
+
 PREFIX_DELEGATION: Final = "fleetwright.dev/prefix-delegation"
 """Annotation of an EC2NodeClass: `true` where the VPC CNI gives its nodes prefixes of addresses."""
 

@@ -58,6 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     plan = one.plan(plan) if one else plan
     document = plan_document(plan)
     document["timing"] = timing(inputs, solve_seconds, time_limit)
+    if inputs.warnings:
+        document["warnings"] = list(inputs.warnings)
     document["prices"] = inputs.prices
     as_table = partial(plan_table, shows_all=arguments.all)
     output.show(document, arguments.output, as_table, plan_wide, plan_names)

@@ -33,6 +33,7 @@ from core.api.schemas.node_pool import (
     Template,
 )
 from core.api.status import path_of
+from core.api.unknown_fields import not_ignored
 from core.catalogue.free_addresses import reading_of
 from core.catalogue.node_class import CapacityReservation, EC2NodeClass, read_node_class
 from core.catalogue.node_memory import placement_group_of
@@ -138,6 +139,7 @@ def node_class_of(spec: EC2NodeClassSpec, present: JsonObject) -> NodeClass:
         zone_ids={str(net["zoneID"]): str(net["zone"]) for net in subnets if net.get("zoneID") and net.get("zone")},
         own_annotations=status.annotations_of(present),
         spec_hash=of_node_class(spec, present["spec"]),
+        unknown_fields=not_ignored(present),
     )
 
 

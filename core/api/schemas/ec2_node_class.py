@@ -541,6 +541,7 @@ class ClassMetadata(Metadata):
     rules = (
         *Metadata.rules,
         Rule(("annotations",), node_pool.bad_prefix_delegation, node_pool.PREFIX_DELEGATION_MEANING),
+        Rule(("annotations",), node_pool.bad_consumable_capacity, node_pool.CONSUMABLE_CAPACITY_MEANING),
     )
 
 
