@@ -22,7 +22,8 @@ from cli.manifests.inventory import Creations, Document, Inventory, field_in, na
 from cli.manifests.reading import read
 from cli.terminal.style import write_stderr
 from core import labels
-from core.api.objects import JsonObject, name_of
+from core.api.objects import JsonObject, is_ours, name_of
+from core.api.unknown_fields import unknown_fields
 from core.catalogue import document
 from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import with_reservations
@@ -50,6 +51,7 @@ class DecisionInputs(msgspec.Struct, frozen=True):
         own: The functions' view, under `--cluster`.
         creations: What the API server would make of Pods and workloads from files.
         set_aside: Objects that are left out because reading them raised.
+        warnings: Fields of Karpenter's objects that this version does not know, and drops.
     """
 
     snapshot: Snapshot
@@ -58,6 +60,7 @@ class DecisionInputs(msgspec.Struct, frozen=True):
     own: OwnState | None = None
     creations: Creations = Creations()
     set_aside: tuple[SetAside, ...] = ()
+    warnings: tuple[JsonObject, ...] = ()
 
 
 def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> DecisionInputs:
@@ -90,9 +93,31 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         warn(lacking)
     if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    seconds = time.perf_counter() - started
+    dropped = _dropped_fields(given)
+    for found in dropped:
+        warn(found["message"])
     return DecisionInputs(
-        snapshot, seconds, _prices_of(arguments, region), creations=inventory.creations, set_aside=set_aside
+        snapshot,
+        time.perf_counter() - started,
+        _prices_of(arguments, region),
+        creations=inventory.creations,
+        set_aside=set_aside,
+        warnings=dropped,
+    )
+
+
+def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:
+    """Return a warning for each field of Karpenter's objects that this version does not know."""
+    return tuple(
+        {
+            "object": f"{document.kind}/{name_of(document.object)}",
+            "reason": "UnknownField",
+            "field": field,
+            "message": f"{document.kind} {name_of(document.object)}: {field}: there is no such field; it is dropped",
+        }
+        for document in documents
+        if is_ours(document.object)
+        for field in unknown_fields(document.object)
     )
 
 

@@ -217,6 +217,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Return how long the plan for this many pods may be improved."""
         return timedelta(milliseconds=self.improve_milliseconds * min(TURNS_MAX, 1 + pods / PODS_A_TURN))
 
+    @property
+    def steers_scale_in(self) -> bool:
+        """Whether `steerScaleIn` is on, or Karpenter's gate for the same, PodDeletionCostManagement."""
+        return self.steer_scale_in or parse_feature_gates(self.feature_gates).gates.pod_deletion_cost_management
+
     def options(self) -> Options:
         """Return the core's options for a live cluster."""
         terms = self.terms()

@@ -96,6 +96,18 @@ def with_current_class_hash(node_class: NodeClass) -> NodeClass:
     return msgspec.structs.replace(node_class, own_annotations={**node_class.own_annotations, **hashes})
 
 
+def without_dropped_fields(node_class: NodeClass) -> NodeClass:
+    """Return the class with a problem if it has a field that would be dropped: a node without it may be a wrong node."""
+    if not node_class.unknown_fields or node_class.problem:
+        return node_class
+    fields = ",".join(node_class.unknown_fields)
+    problem = (
+        f"{fields}: this version does not know it; update Fleetwright, or launch without it:"
+        f" annotate the class with {labels.IGNORED_FIELDS}: {fields}"
+    )
+    return msgspec.structs.replace(node_class, problem=problem)
+
+
 # Binds pods to the stored or launched claim planned for them, so that they are not planned again while its node boots.
 #
 # A plan packs pods more tightly than a later plan that places them one by one onto the launching nodes. If they were planned
@@ -218,7 +230,7 @@ def with_own_state(
             if record.machine is not None or is_requested(record)
         ),
         node_pools=tuple(with_current_pool_hash(pool) for pool in snapshot.node_pools),
-        node_classes=tuple(with_current_class_hash(found) for found in snapshot.node_classes),
+        node_classes=tuple(without_dropped_fields(with_current_class_hash(c)) for c in snapshot.node_classes),
         marked_for_deletion=tuple(sorted(removed)),
         nominated_until=nominated_until,
         moved_workloads=moved_workloads,

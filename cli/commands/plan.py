@@ -65,6 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     plan = one.plan(plan) if one else plan
     document = plan_document(plan) | set_aside_fields(set_aside)
     document["timing"] = timing(inputs, solve_seconds, time_limit)
+    if inputs.warnings:
+        document["warnings"] = list(inputs.warnings)
     document["prices"] = inputs.prices
     as_table = partial(plan_table, shows_all=arguments.all)
     output.show(document, arguments.output, as_table, plan_wide, plan_names)

@@ -385,6 +385,7 @@ class _Examination:
         yield from label_findings(document, self._known, self._provided)
         yield from idle_limits(document, self._catalogue)
         yield from refused_values(document)
+        yield from _unread_annotations(document)
         yield from template_findings(document)
 
 
@@ -436,6 +437,16 @@ def _bad_schedules(document: Document) -> Iterator[Finding]:
             field = f"spec.disruption.budgets[{index}].schedule"
             message = f"{error.problem}; the budget would let no node go, at any time"
             yield finding_in(document, Code.INVALID_CRON, field, message)
+
+
+def _unread_annotations(document: Document) -> Iterator[Finding]:
+    """Return a warning for a mode of sharing GPUs between resource claims, which are not planned for."""
+    annotations = mapping(mapping(document.object.get("metadata")).get("annotations"))
+    mode = annotations.get(labels.CONSUMABLE_CAPACITY)
+    if is_ours(document.object) and kind_of(document.object) == "EC2NodeClass" and mode not in (None, "disabled"):
+        field = path_of(("metadata", "annotations", labels.CONSUMABLE_CAPACITY))
+        message = "pods with resource claims are not planned for, so the annotation has no effect"
+        yield finding_in(document, Code.NO_EFFECT, field, message, severity=Severity.WARNING)
 
 
 def _old(document: Document) -> str:

@@ -152,6 +152,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     efa_only_interfaces: int = 0
     zones: tuple[str, ...] = ()
     nested_virtualization: bool = False
+    enclaves: bool = False
     needs_nitro: bool = False
     delegates_prefixes: bool = False
     placement_group: PlacementGroup | None = None
@@ -180,6 +181,7 @@ def sizing_of(node_class: EC2NodeClass, settings: SizingSettings) -> Sizing:
         efa_only_interfaces=spec.efa_only_interfaces,
         zones=node_class.zones,
         nested_virtualization=spec.cpu_options is not None and spec.cpu_options.nested_virtualization == "enabled",
+        enclaves=spec.has_enclaves,
         needs_nitro=spec.connection_tracking is not None,
         delegates_prefixes=node_class.delegates_prefixes,
         placement_group=placement_group_of(node_class),

@@ -231,10 +231,11 @@ def _active(snapshot: Snapshot, pool: NodePool) -> list[NodeClaim]:
 def _missed(state: StateNode | None, snapshot: Snapshot) -> tuple[int, int]:
     if state is None or state.node is None:
         return (0, 0)
-    if any(pod.blocks_disruption(snapshot.now) for pod in state.pods):
-        return (3, reschedule_cost(reschedulable(state.pods)))
     pods = reschedulable(state.pods)
-    return (2, reschedule_cost(pods)) if pods else (1, 0)
+    cost = reschedule_cost(pods, snapshot.options.feature_gates)
+    if any(pod.blocks_disruption(snapshot.now) for pod in state.pods):
+        return (3, cost)
+    return (2, cost) if pods else (1, 0)
 
 
 # Plans for pods beside the nodes that static NodePools lack: those are launched anyway, and take pods while they boot.

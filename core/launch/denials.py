@@ -95,6 +95,7 @@ RULES: Final = (
             "CapacityReservationExpired",
             "InvalidCapacityReservationId.",
             "InvalidCapacityReservationState",
+            "InvalidCapacityReservationState.",
         )
     ),
     LaunchErrorRule(

@@ -42,6 +42,7 @@ from core.model.pod import (
     WeightedPodAffinityTerm,
 )
 from core.model.snapshot import (
+    ACCELERATED_HARDWARE,
     CapacityBuffer,
     DaemonSet,
     Node,
@@ -245,7 +246,12 @@ def _node(written: WireNode) -> Node:
         is_ready=ready is not None and ready.status == "True",
         ready_changed_at=_moment(ready.last_transition_time) if ready is not None else None,
         conditions=tuple(
-            NodeCondition(condition.type, condition.status, _moment(condition.last_transition_time))
+            NodeCondition(
+                condition.type,
+                condition.status,
+                _moment(condition.last_transition_time),
+                condition.reason if condition.type == ACCELERATED_HARDWARE else "",
+            )
             for condition in sorted(written.status.conditions, key=lambda condition: condition.type)
         ),
     )

@@ -14,7 +14,7 @@ from core.model import plan
 from core.model.plan import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Node, Snapshot
-from core.model.values.taints import Taint, is_ephemeral
+from core.model.values.taints import REBOOTING, Taint, is_ephemeral
 from core.reasons.code import ClaimReason
 
 _key_of: Final = attrgetter("key")
@@ -72,8 +72,15 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         return self.node is not None and self.node.labels.get(labels.INITIALIZED) == "true"
 
     @property
+    def is_rebooting(self) -> bool:
+        """Whether Karpenter is rebooting it: it comes back, and nothing else disrupts it until then."""
+        return self.claim is not None and self.claim.is_true(plan.REBOOTING)
+
+    @property
     def is_starting(self) -> bool:
         """Whether its initialization is still expected to complete; a late claim is judged by its node's present state."""
+        if self.is_rebooting:
+            return True
         if self.claim is None or self.is_initialized:
             return False
         found = self.claim.conditions.get(plan.INITIALIZED)
@@ -105,15 +112,15 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """The taints that count for scheduling: not startup taints and temporary taints of a starting node of ours."""
+        """The taints that count for scheduling: not those that a starting or rebooting node of ours loses."""
         if self.node is not None and (self.is_registered or self.claim is None):
             present = self.node.taints
         else:
             present = self.claim.taints if self.claim is not None else ()
         if self.claim is None or not self.is_starting:
             return present
-        startup = self.claim.startup_taints
-        return tuple(t for t in present if not is_ephemeral(t) and not any(t.matches(one) for one in startup))
+        passing = (*self.claim.startup_taints, *([REBOOTING] if self.is_rebooting else []))
+        return tuple(t for t in present if not is_ephemeral(t) and not any(t.matches(taint) for taint in passing))
 
     @property
     def capacity(self) -> Mapping[str, int]:

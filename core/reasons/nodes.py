@@ -125,6 +125,16 @@ class NodeReason(ReasonCode):
         "The node or one of its pods has the annotation karpenter.sh/do-not-disrupt.",
         "Remove the annotation when the protected work is done.",
     )
+    DO_NOT_REPAIR = (
+        "DoNotRepair",
+        "It is unhealthy, and it or its NodeClaim has the annotation karpenter.sh/do-not-repair.",
+        "Remove the annotation when the cause is found; drift and consolidation do not read it.",
+    )
+    REBOOTING = (
+        "Rebooting",
+        "Karpenter is rebooting the node; its room comes back, and nothing disrupts it until then.",
+        "Wait until the condition Rebooting of its NodeClaim is no longer True.",
+    )
     POD_DISRUPTION_BUDGET = (
         "PodDisruptionBudget",
         "A PodDisruptionBudget does not allow the eviction of one of its pods now.",

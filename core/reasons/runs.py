@@ -104,6 +104,11 @@ class RunReason(ReasonCode):
         "LaunchValidated",
         "EC2 allows launches from a new or changed EC2NodeClass; the message names the changed fields.",
     )
+    UNKNOWN_FIELD = (
+        "UnknownField",
+        "A NodePool or EC2NodeClass has a field that this version does not know; nothing is launched from such a class.",
+        "Update Fleetwright, or name the field in the class's annotation fleetwright.dev/ignored-fields.",
+    )
     LAUNCH_NOT_VALIDATED = (
         "LaunchNotValidated",
         "EC2 denies launches from a new or changed EC2NodeClass, so it is not ready and its NodePools wait.",

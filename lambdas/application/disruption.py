@@ -30,7 +30,7 @@ def disruption(shared: SharedControllers) -> DisruptionController:
     events = DecisionEvents(kubernetes, clock, adapters.run_tasks.messages)
     rule, cluster = settings.approval_rule(), settings.cluster_name
     approvals = Approvals(rule, adapters.proposals, adapters.approval_topic, events, cluster=cluster, clock=clock)
-    costs = DeletionCostWriter(kubernetes, is_on=settings.steer_scale_in)
+    costs = DeletionCostWriter(kubernetes, is_on=settings.steers_scale_in)
     decision_pass = DecisionPass(
         observer=observer,
         stores=stores,

@@ -33,7 +33,6 @@ memory is left."""
 OURS_ALONE = {
     labels.REGION: "the page leaves out labels of the place",
     labels.TENANCY: "the page's generator has no tenancy",
-    labels.NITRO_SANDBOX: "newer than the page",
 }
 
 

@@ -258,6 +258,7 @@ class PodTemplate(Wire):
 
 _ANNOTATIONS_READ: Final = (
     labels.DO_NOT_DISRUPT,
+    labels.DISRUPTION_COST,
     labels.POD_DELETION_COST,
     labels.STEERED,
     labels.SURGE,

@@ -88,6 +88,9 @@ class Toleration(msgspec.Struct, frozen=True, order=True):
 DISRUPTED: Final = Taint(labels.DISRUPTED_TAINT, NO_SCHEDULE)
 UNREGISTERED: Final = Taint(labels.UNREGISTERED_TAINT, NO_EXECUTE)
 
+REBOOTING: Final = Taint(labels.REBOOTING_TAINT, NO_SCHEDULE)
+"""Karpenter's, on a node that it reboots in place."""
+
 HELD: Final = Taint(labels.UNREGISTERED_TAINT, NO_SCHEDULE)
 """Keeps kube-scheduler off a node that has joined, until the pods that it was launched for are bound to it."""
 

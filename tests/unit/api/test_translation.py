@@ -123,6 +123,7 @@ def test_another_notation_of_a_volume_size_replaces_no_node(size: str, same: str
         ("spec.metadataOptions", {"httpPutResponseHopLimit": 1}),
         ("spec.tags", {}),
         ("spec.cpuOptions", {}),
+        ("spec.enclaveOptions", {"enabled": False}),
         ("spec.networkInterfaces", []),
     ],
 )

@@ -204,6 +204,8 @@ def test_a_nodes_own_volumes_are_those_of_the_class_else_of_the_family(family: s
         ({"cpuOptions": {"nestedVirtualization": "enabled"}}, {"nested_virtualization": True}),
         ({"cpuOptions": {"nestedVirtualization": "disabled"}}, {}),
         ({"cpuOptions": {}}, {}),
+        ({"enclaveOptions": {"enabled": True}}, {"enclaves": True}),
+        ({"enclaveOptions": {"enabled": False}}, {}),
         ({"connectionTracking": {}}, {"needs_nitro": True}),
         ({"kubelet": {"maxPods": 5}}, {"kubelet": KubeletSettings(max_pods=5)}),
         (

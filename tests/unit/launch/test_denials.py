@@ -82,6 +82,7 @@ def test_every_rule_can_match_and_says_what_to_do() -> None:
     [
         ("InvalidAMIID.NotFound", "InvalidAMIID."),
         ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId."),
+        ("InvalidCapacityReservationState.Unavailable", "InvalidCapacityReservationState."),
         ("InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId."),
         ("InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateName."),
         ("InvalidSubnetID.NotFound", "InvalidSubnet"),
