@@ -144,8 +144,9 @@ def _bounded(amounts: Mapping[str, int], excess: Iterable[str], bound: Mapping[s
 
 
 _BOUNDED: Final = (CPU, MEMORY, PODS)
-DEVICES: Final = frozenset(
-    {NVIDIA_GPU, "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"}
-)
-"""Devices that the catalogue knows of every type: a node of a type without any has none. Of a type with some, a plugin may share
-each among several pods, so their number is believed; other devices come from plugins of the user."""
+NEURON: Final = ("aws.amazon.com/neuron", "aws.amazon.com/neuroncore")
+DEVICES: Final = frozenset({NVIDIA_GPU, "amd.com/gpu", "habana.ai/gaudi", *NEURON})
+"""Devices that the catalogue knows of every type: a node of a type without any has none.
+
+Of a type with some, a plugin may share each among several pods, so their number is believed. Others come from users' plugins.
+"""
