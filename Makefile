@@ -102,6 +102,11 @@ fuzz-disruption: setup
 fuzz-manifests: setup
 	$(BIN)/python -m tests.property.naive_manifests.fuzz $(FUZZED)
 
+OBJECTS ?= 20000
+.PHONY: fuzz-objects
+fuzz-objects: setup ## Odd objects of every kind in a healthy cluster, none of which may end a run: OBJECTS=20000 SEED=1; build/fuzz-objects.json
+	$(BIN)/python -m tests.property.hostile.fuzz --objects $(OBJECTS) --seed $(SEED) --json build/fuzz-objects.json
+
 SAMPLE ?= 500
 mutants: setup ## Deliberate faults in core, controllers and command line, asked of the tests of their area: SAMPLE=500 SEED=1; build/mutants.json
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --processes $(PROCESSES) --json build/mutants.json

@@ -243,8 +243,8 @@ def _assembled(
     readers.keep()
     set_aside = (*inventory.set_aside, *(found.set_aside for found in problems if found.set_aside is not None))
     for problem in problems:
-        origin = inventory.documents[problem.resource][problem.position]
         if not problem.is_warning:
+            origin = inventory.documents[problem.resource][problem.position]
             field = field_in(origin, problem.resource, problem.field)
             raise origin.error(": ".join(part for part in (field, problem.problem) if part))
         warn(str(problem))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -32,6 +33,7 @@ from core.model.catalogue import Catalogue, InstanceType, OfferingKey
 from core.model.node_pool import NodeClass, NodePool
 from core.model.pod import Pod
 from core.model.snapshot import CapacityBuffer, EvictedNode, MovedWorkload, Snapshot
+from core.node_facts import with_trusted_nodes
 from core.pods import is_reschedulable
 from core.scheduling.pods import DefaultSpreads
 from installation.settings import Settings
@@ -152,7 +154,10 @@ def with_expected_pods(
     """
     records = tuple(records)
     stay = [record for record in records if record.name not in removed]
-    nodes = {node.provider_id: node.name for node in snapshot.nodes if node.provider_id}
+    times = Counter(node.provider_id for node in snapshot.nodes)
+    nodes = {
+        node.provider_id: node.name for node in snapshot.nodes if node.provider_id and times[node.provider_id] == 1
+    }
     waiting = {
         record.name: nodes.get(record.provider_id, record.name)
         for record in stay
@@ -236,7 +241,7 @@ def with_own_state(
         moved_workloads=moved_workloads,
         evicted_nodes=evicted_nodes,
     )
-    return with_expected_pods(joined, records, removed, leaving)
+    return with_expected_pods(with_trusted_nodes(joined).snapshot, records, removed, leaving)
 
 
 def _consolidate_after(record: ClaimRecord, consolidate_after: Mapping[str, timedelta | None]) -> timedelta | None:

@@ -112,7 +112,8 @@ def set_aside_fields(set_aside: Iterable[SetAside]) -> JsonObject:
     return {"setAside": fields} if fields else {}
 
 
-def _set_aside(document: JsonObject) -> str:
+def set_aside_lines(document: JsonObject) -> str:
+    """Return one line for each object that is set aside."""
     lines = [
         f"set aside {found['object']} [{found['reason']}]: {found['message']}" for found in document.get("setAside", ())
     ]
@@ -245,7 +246,7 @@ def _answer(document: JsonObject, new_nodes: str, *, shows_all: bool) -> str:
         _existing(document, shows_all=shows_all),
         _buffers(document),
         _unplaced(document, shows_all=shows_all),
-        _set_aside(document),
+        set_aside_lines(document),
         time_limit_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),
     ]
@@ -425,7 +426,7 @@ def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _summary(document),
         _commands(document["commands"]),
         _blocked(document["blocked"], shows_all=shows_all),
-        _set_aside(document),
+        set_aside_lines(document),
         _budgets(document["budgets"], has_commands=bool(document["commands"])),
         time_limit_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),

@@ -56,6 +56,7 @@ from core.model.snapshot import (
 from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.model.values.taints import EFFECTS, NO_SCHEDULE, Taint
+from core.node_facts import with_trusted_nodes
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
 
@@ -519,7 +520,19 @@ class _Assembly:
             catalogue=catalogue,
             options=options,
         )
-        return with_zones(snapshot), tuple(self._problems)
+        trusted = with_trusted_nodes(snapshot)
+        for doubt in trusted.doubts:
+            self._problems.append(
+                ObjectProblem(
+                    resource=resources.NODES,
+                    position=-1,
+                    subject=f"Node {doubt.node}",
+                    field="",
+                    problem=doubt.message,
+                    is_warning=True,
+                )
+            )
+        return with_zones(trusted.snapshot), tuple(self._problems)
 
     def _translator(self) -> PodTranslator:
         classes = self._objects.get(resources.PRIORITY_CLASSES, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
@@ -157,8 +158,8 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 def state_nodes(snapshot: Snapshot) -> tuple[StateNode, ...]:
     """Return every existing or launching node, by name.
 
-    A claim and a node are joined if the claim names the node or both name one instance. A claim without an instance is not a
-    node yet: it offers no room.
+    A claim and a node are joined if the claim names the node or both name one instance, which no other node may name. A claim
+    without an instance is not a node yet: it offers no room.
     """
     return _state_nodes(snapshot, _state_node)
 
@@ -211,10 +212,13 @@ def _claims_by_node(snapshot: Snapshot) -> dict[str, NodeClaim]:
     ordered = sorted(snapshot.node_claims, key=lambda claim: claim.name)
     by_name = {claim.node_name: claim for claim in reversed(ordered) if claim.node_name}
     by_instance = {claim.provider_id: claim for claim in reversed(ordered) if claim.provider_id}
+    times = Counter(node.provider_id for node in snapshot.nodes)
     found: dict[str, NodeClaim] = {}
     used: set[str] = set()
     for node in sorted(snapshot.nodes, key=lambda n: n.name):
-        claim = by_instance.get(node.provider_id) if node.provider_id else None
+        claim = by_instance.get(node.provider_id) if node.provider_id and times[node.provider_id] == 1 else None
+        if claim is not None and claim.is_true(plan.REGISTERED) and claim.node_name not in ("", node.name):
+            claim = None  # a copy of the id: the claim has registered another Node
         claim = claim or by_name.get(node.name)
         if claim is not None and claim.name not in used:
             found[node.name] = claim

@@ -345,7 +345,9 @@ def _is_unschedulable(body: dict[str, Any]) -> bool:
 def _conditions(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
     status = body.get("status")
     conditions = status.get("conditions") if isinstance(status, dict) else None
-    return [condition for condition in conditions or () if isinstance(condition, dict)]
+    return (
+        [condition for condition in conditions if isinstance(condition, dict)] if isinstance(conditions, list) else []
+    )
 
 
 def _received(entry: dict[str, Any]) -> datetime | None:

@@ -124,6 +124,10 @@ class ObjectWarnings:
         names = [f"DaemonSet/{daemon.namespace}/{daemon.name}" for daemon in daemons]
         self._write([(name, PodReason.NO_OFFERING_FITS, message) for name in names])
 
+    def doubted_nodes(self, doubts: Iterable[tuple[str, str]]) -> None:
+        """Warn on Nodes whose report is not believed: (name, why)."""
+        self._write([(f"Node/{name}", RunReason.READ_WITH_RESERVATION, message) for name, message in doubts])
+
     def _write(self, warnings: Sequence[tuple[str, str, str]]) -> None:
         now = self._clock.now()
         events = [

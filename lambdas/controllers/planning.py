@@ -316,7 +316,8 @@ class PlanDecision:
                 size = len(chosen) // SLICE_DIVISOR
                 continue
             self._slices.ended(chosen, decided.result[0], is_whole=not rest)
-            report.count("podsWithoutTime", len(rest))
+            if rest:
+                report.count("podsWithoutTime", len(rest))
             return decided
         everyone = frozenset(pod.key for pod in waiting)
         self._slices.ended((), Plan(now=now), is_whole=False)

@@ -28,6 +28,7 @@ from core.disruption.budget_openings import closed_for_long
 from core.disruption.expiration import expired
 from core.lifecycle.launching import is_unnamed
 from core.lifecycle.records import ClaimRecord
+from core.manifests.wire import resources
 from core.model.snapshot import Snapshot
 from core.pool_admission import observed_pools
 from core.reasons.code import DecisionKind
@@ -278,6 +279,9 @@ class Reconciliation:
         if view is not None:
             aside = [problem.set_aside for problem in view.problems if problem.set_aside is not None]
             self.warnings.set_aside(aside, report)
+            of_nodes = [found for found in view.problems if found.resource == resources.NODES and found.is_warning]
+            doubts = [found for found in of_nodes if found.set_aside is None]
+            self.warnings.doubted_nodes((found.subject.partition(" ")[2], found.problem) for found in doubts)
 
     def _in_order(self) -> tuple[Sweep, ...]:
         return in_order(self.sweeps, self.clock.now())

@@ -82,7 +82,7 @@ def seen_memory(node_class: str, view: ClusterState) -> Iterator[SeenMemory]:
 
     A node whose stopped instance was changed to another type is ignored: its memory is not that of the launched type.
     """
-    nodes = {node.provider_id: node for node in view.snapshot.nodes if node.provider_id}
+    nodes = {node.provider_id: node for node in view.snapshot.nodes if node.provider_id and not node.unreadable}
     for claim in view.claims.values():
         machine = claim.machine
         if machine is None or not claim.is_registered or claim.plan.node_class.name != node_class:

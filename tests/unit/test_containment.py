@@ -8,11 +8,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from core.containment import CULPRITS_MAX, SetAside, contained
+from core.containment import CULPRITS_MAX, SetAside, contained, fair_slice, without_time_for
 from core.errors import OutOfTimeError
 from core.model.snapshot import Node, Snapshot
 from core.reasons.pods import PodReason
-from tests.builders import NOW, a_pod
+from core.scheduling import Planner
+from tests.builders import NOW, a_pod, a_snapshot, a_type
 
 MESSAGE = "it caused ZeroDivisionError, so it is ignored"
 
@@ -112,3 +113,36 @@ def test_lack_of_time_and_memory_are_no_fault_of_an_object(error: type[Exception
 
     with pytest.raises(error):
         contained(_pods(3), decide)
+
+
+def test_a_slice_has_the_oldest_of_each_namespace_in_turn() -> None:
+    """A namespace with very many pods does not delay the others."""
+    many = [a_pod(f"m{n}", namespace="many", created_at=NOW - timedelta(hours=1, seconds=n)) for n in range(50)]
+    few = [a_pod(f"f{n}", namespace="few", created_at=NOW - timedelta(minutes=n)) for n in range(2)]
+    chosen = fair_slice([*many, *few], 6)
+    assert {key for key in chosen if key.startswith("few/")} == {"few/f0", "few/f1"}
+    assert {key for key in chosen if key.startswith("many/")} == {"many/m49", "many/m48", "many/m47", "many/m46"}
+
+
+def test_pods_that_had_their_turn_come_after_the_others() -> None:
+    """Otherwise, pods that nothing can place would be the oldest for ever."""
+    pods = [a_pod(f"p{n}", created_at=NOW - timedelta(minutes=n)) for n in range(4)]
+    assert fair_slice(pods, 2, tried={"default/p3", "default/p2"}) == {"default/p1", "default/p0"}
+
+
+def test_pods_without_time_wait_with_their_reason() -> None:
+    """Their rules are not even read, and the plan says why they wait."""
+    snapshot = a_snapshot(types=(a_type(),), pods=(a_pod("old"), a_pod("new")))
+    plan = Planner(without_time_for(snapshot, frozenset({"default/new"}))).plan()
+    assert [(found.pod, found.reason) for found in plan.unschedulable] == [("default/new", PodReason.DEADLINE_REACHED)]
+    assert [claim.pods for claim in plan.claims] == [("default/old",)]
+
+
+def test_a_plan_without_time_ends_at_once() -> None:
+    """The caller plans for fewer pods."""
+
+    def watch() -> None:
+        raise OutOfTimeError
+
+    with pytest.raises(OutOfTimeError):
+        Planner(a_snapshot(types=(a_type(),), pods=(a_pod(),)), watch=watch).plan()

@@ -411,7 +411,8 @@ def _is_lost(record: ClaimRecord, present: Container[str], snapshot: Snapshot, n
         return False
     if now - record.phase_since < INSTANCE_CHECK_AFTER:
         return False
-    node = next((found for found in snapshot.nodes if found.provider_id == record.provider_id), None)
+    of_instance = (found for found in snapshot.nodes if found.provider_id == record.provider_id)
+    node = next((found for found in of_instance if record.node_name in ("", found.name)), None)
     return node is None or not node.is_ready
 
 
