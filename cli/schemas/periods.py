@@ -335,6 +335,8 @@ class SimulationSummaryAnswer(JsonAnswer):
     orphaned_instances: int
     limit_violations: int
     invocations: dict[str, int]
+    cpu_seconds: dict[str, float]
+    peak_memory_mib: dict[str, int] = msgspec.field(name="peakMemoryMiB")
     decisions: int
 
 
