@@ -340,6 +340,8 @@ class SimulationSummaryAnswer(JsonAnswer):
     evictions_without_place: int
     commands_without_decision: int
     invocations: dict[str, int]
+    cpu_seconds: dict[str, float]
+    peak_memory_mib: dict[str, int] = msgspec.field(name="peakMemoryMiB")
     decisions: int
 
 

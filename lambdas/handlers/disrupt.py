@@ -14,7 +14,7 @@ from lambdas.bootstrap import application, reads_cluster, starts
 from lambdas.repeated_runs import repeated_by_schedule
 
 
-@repeated_by_schedule
+@repeated_by_schedule(lambda: application().adapters.queues.run_requests)
 @reported
 @starts(lambda app: app.disruption, reads_cluster)
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:

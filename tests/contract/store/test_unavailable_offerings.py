@@ -100,3 +100,17 @@ def test_an_expired_refusal_is_deleted_by_the_table(dynamodb_local: str) -> None
     while len(left := list(table.query(PARTITION))) > 1 and monotonic() < deadline:
         sleep(0.5)
     assert ["us-east-1b" in item["sk"]["S"] for item in left] == [True]
+
+
+@pytest.mark.parametrize("field", ["until", "probing_until", "expires_at"])
+def test_a_row_that_none_of_our_clusters_can_have_written_says_nothing(table: DynamoTable, field: str) -> None:
+    """Every cluster of the account writes these rows: one closed an offering for ten years."""
+    offerings, far = DynamoOfferings(table), NOW + timedelta(days=3650)
+    offerings.mark([KEY], NOW)
+    (item,) = table.query(PARTITION)
+    table.put({**item, field: {"N": str(int(far.timestamp()))}})
+    for moment in (NOW, NOW + timedelta(hours=3), NOW + timedelta(days=3000)):
+        found = offerings.refused(moment)
+        assert KEY not in found.avoided | found.half_open
+    offerings.mark([KEY], NOW)
+    assert KEY in offerings.refused(NOW).avoided, "our own refusal replaces it"

@@ -226,13 +226,17 @@ def test_one_report_far_below_the_others_does_not_count() -> None:
 
 def test_a_single_report_far_from_what_is_known_changes_nothing() -> None:
     """One node is no evidence against what others have shown, in neither direction."""
-    known = read_node_class(a_class(with_seen(read_node_class(a_class()), [SeenMemory("m5.large", "ami-1", 7800 * MIB)])))
+    known = read_node_class(
+        a_class(with_seen(read_node_class(a_class()), [SeenMemory("m5.large", "ami-1", 7800 * MIB)]))
+    )
     for mib in (4000, 7900, 30000):
         assert with_seen(known, [SeenMemory("m5.large", "ami-1", mib * MIB)]) is None
 
 
 def test_a_wrong_value_heals_when_several_nodes_agree() -> None:
     """The first node of a type may have been the one that lied."""
-    known = read_node_class(a_class(with_seen(read_node_class(a_class()), [SeenMemory("m5.large", "ami-1", 5000 * MIB)])))
+    known = read_node_class(
+        a_class(with_seen(read_node_class(a_class()), [SeenMemory("m5.large", "ami-1", 5000 * MIB)]))
+    )
     written = with_seen(known, [SeenMemory("m5.large", "ami-1", mib * MIB) for mib in (7800, 7801)])
     assert dict(discovered_memory(read_node_class(a_class(written)))) == {"m5.large": 7800}
