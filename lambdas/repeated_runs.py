@@ -1,4 +1,7 @@
-"""Repeats failed runs of functions that a schedule also starts, and consumes their messages (docs/engineering/handbook/runs.md)."""
+"""Repeats failed runs of functions that a schedule also starts, and consumes their messages.
+
+See docs/engineering/handbook/runs.md.
+"""
 
 from __future__ import annotations
 
