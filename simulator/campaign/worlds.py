@@ -565,6 +565,7 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
         "vcpuQuotas": options.quotas,
         "capacityReservations": reservations,
         "steps": steps,
+        "aws": draw_silences(stream(seed, "silences")) if opts_in else {},
     }
     scenario = scenario_of(Path("campaign"), {"metadata": {"name": f"seed-{seed}"}, "spec": spec})
     return DrawnWorld(
@@ -576,6 +577,22 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
         steps=steps,
         keeps_ledger=stream(seed, "ledger").random() < _WITH_LEDGER,
     )
+
+
+def draw_silences(rng: Random) -> dict[str, Any]:
+    """Draw how AWS behaves where it promises nothing (docs/engineering/aws-facts.md)."""
+    chosen: dict[str, Any] = {
+        "auditLogLag": rng.choice(("2s", "8s", {"p50": "8s", "p99": "60s"}, {"p50": "60s", "p99": "180s"})),
+        "boot": rng.choice(("25s", "60s", {"p50": "45s", "p99": "180s"})),
+        "describeLag": rng.choice(("0s", {"p50": "1s", "p99": "10s"}, {"p50": "5s", "p99": "30s"})),
+        "scheduleJitter": rng.choice(("0s", {"p50": "5s", "p99": "60s"})),
+        "repeatedLaunch": rng.choice(("whole", "silent")),
+    }
+    return {name: value for name, value in chosen.items() if rng.random() < _SILENT}
+
+
+_SILENT: Final = 0.5
+"""How many of AWS's silences a world that opts in draws anew."""
 
 
 def _feature_gates(rng: Random) -> dict[str, bool]:
