@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, compress
 from operator import itemgetter, or_
-from typing import Final
+from typing import Final, NamedTuple
 
 from core import labels
 from core.interpreter import ByIdentity
@@ -246,6 +246,22 @@ OfferingRequirements = tuple[Requirement | None, ...]
 """The requirement on each of `OFFERING_KEYS`."""
 
 
+class ReservedOfferings(NamedTuple):
+    """The offerings of one capacity reservation.
+
+    Attributes:
+        types: The types that it has.
+        prices: (price, position) of its offerings, the cheapest first.
+    """
+
+    types: TypeMask
+    prices: Sequence[tuple[int, int]]
+
+    def price(self, among: TypeMask) -> int:
+        """Return the lowest price of one of these types, of which it has at least one."""
+        return next(price for price, position in self.prices if among >> position & 1)
+
+
 class TypeOfferings:
     """The available offerings of one NodePool's types.
 
@@ -261,6 +277,9 @@ class TypeOfferings:
         self._mask: Callable[[OfferingRequirements], TypeMask] = memo(partial(_mask, index))
         self._met: Callable[[RequirementId], tuple[OfferingLabels, ...]] = memo(partial(_met, index, table))
         self._price_order: Callable[[RequirementId], PriceOrder] = memo(partial(_price_order, index, self._met))
+        self._reserved: Callable[[RequirementId], Mapping[str, ReservedOfferings]] = memo(
+            partial(_reserved, index, self._met)
+        )
         self.cheapest: Callable[[TypeMask, RequirementId], int | None] = memo(
             partial(_cheapest_offering, self._price_order)
         )
@@ -297,6 +316,10 @@ class TypeOfferings:
         place = OFFERING_KEYS.index(key)
         return len({values[place] for values, types in self._index.offered.items() if types & among} - {""})
 
+    def of_reservations(self, reqs: RequirementId) -> Mapping[str, ReservedOfferings]:
+        """Return reservation id → its offerings under the requirements, in order of id."""
+        return self._reserved(reqs)
+
     def by_labels(self, reqs: RequirementId) -> Iterator[tuple[OfferingLabels, Sequence[tuple[int, int]]]]:
         """Return offering labels that meet the requirements, each with (price, position) of its offerings."""
         return ((values, self._index.prices[values]) for values in self._met(reqs))
@@ -321,6 +344,20 @@ def _mask(index: TypeIndex, required: OfferingRequirements) -> TypeMask:
 def _met(index: TypeIndex, table: RequirementTable, reqs: RequirementId) -> tuple[OfferingLabels, ...]:
     required = _of_offerings(table[reqs])
     return tuple(values for values in index.offered if _meets(values, required))
+
+
+def _reserved(
+    index: TypeIndex, met: Callable[[RequirementId], tuple[OfferingLabels, ...]], reqs: RequirementId
+) -> Mapping[str, ReservedOfferings]:
+    place = OFFERING_KEYS.index(labels.RESERVATION_ID)
+    entries: dict[str, list[tuple[int, int]]] = {}
+    types: dict[str, TypeMask] = {}
+    for values in met(reqs):
+        identity = values[place]
+        if identity:
+            entries.setdefault(identity, []).extend(index.prices[values])
+            types[identity] = TypeMask(types.get(identity, NO_TYPES) | index.offered[values])
+    return {identity: ReservedOfferings(types[identity], sorted(entries[identity])) for identity in sorted(entries)}
 
 
 def _price_order(
