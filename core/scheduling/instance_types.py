@@ -222,78 +222,9 @@ class LabelMasks:
             return tuple(sorted(value for value in carried if required is None or required.has(value)))
         return required.values if required is not None and required.is_finite else ()
 
-    def distinct(self, among: TypeMask, key: str, required: Requirement | None) -> int:
-        """Return how many different values of a label these types have together that the requirement admits."""
-        if key == labels.INSTANCE_TYPE:
-            return among.bit_count()
-        carried = (value for value, types in self._index.by_value.get(key, {}).items() if types & among)
-        return sum(1 for value in carried if required is None or required.has(value))
-
-
-def _label_mask(index: TypeIndex, catalogue_keys: frozenset[str], requirement: Requirement) -> TypeMask:
-    if requirement.key == labels.INSTANCE_TYPE:
-        return TypeMask(bits(i for i, one in enumerate(index.types) if requirement.has(one.name)))
-    if requirement.key not in catalogue_keys:
-        return index.full
-    mask = carriers = TypeMask(0)
-    for value, types in index.by_value.get(requirement.key, {}).items():
-        carriers |= types
-        mask |= types if requirement.has(value) else 0
-    return mask | (index.full & ~carriers) if requirement.tolerates_absence else mask
-
-
-# The offerings of instance types under requirements.
-
-
-OfferingRequirements = tuple[Requirement | None, ...]
-"""The requirement on each of `OFFERING_KEYS`."""
-
-
-class TypeOfferings:
-    """The available offerings of one NodePool's types.
-
-    Attributes:
-        reservations: Reservation id → how many more instances it takes; the minimum if offerings disagree.
-        cheapest: A set of types and requirements → the lowest price in nano-dollars per hour; None without an offering.
-    """
-
-    def __init__(self, index: TypeIndex, table: RequirementTable) -> None:
-        self._index = index
-        self._table = table
-        self.reservations: Mapping[str, int] = index.reservations
-        self._mask: Callable[[OfferingRequirements], TypeMask] = memo(partial(_mask, index))
-        self._met: Callable[[RequirementId], tuple[OfferingLabels, ...]] = memo(partial(_met, index, table))
-        self._price_order: Callable[[RequirementId], PriceOrder] = memo(partial(_price_order, index, self._met))
-        self.cheapest: Callable[[TypeMask, RequirementId], int | None] = memo(
-            partial(_cheapest_offering, self._price_order)
-        )
-
-    def below(self, price: int) -> TypeOfferings:
-        """Return only the offerings that cost less than `price`."""
-        return TypeOfferings(self._index.below(price), self._table)
-
-    def mask(self, requirements: Requirements) -> TypeMask:
-        """Return types with an available offering in these zones, capacity types and reservations."""
-        return self._mask(_of_offerings(requirements))
-
-    def in_price_order(self, among: TypeMask, reqs: RequirementId) -> list[tuple[int, int]]:
-        """Return (price, position) of these types, each at its cheapest offering under the requirements; ties by name."""
-        return list(self._price_order(reqs).among(among))
-
-    def positions_in_price_order(self, among: TypeMask, reqs: RequirementId) -> Iterator[int]:
-        """Return the positions of these types, in that order."""
-        return self._price_order(reqs).positions_among(among)
-
-    def zones_and_capacity_types(self, among: TypeMask, reqs: RequirementId) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return zones and capacity types in which any of these types has an offering under the requirements."""
-        found = [values for values in self._met(reqs) if self._index.offered[values] & among]
-        return tuple(sorted({zone for zone, *_ in found})), tuple(sorted({capacity for _, capacity, *_ in found}))
-
-    def values(self, among: TypeMask, reqs: RequirementId, key: str) -> tuple[str, ...]:
-        """Return the values of one of `OFFERING_KEYS` among the offerings of these types under the requirements; sorted."""
-        place = OFFERING_KEYS.index(key)
-        offered = self._index.offered
-        return tuple(sorted({values[place] for values in self._met(reqs) if offered[values] & among} - {""}))
+    def of_reservations(self, reqs: RequirementId) -> Mapping[str, ReservedOfferings]:
+        """Return reservation id → its offerings under the requirements, in order of id."""
+        return self._reserved(reqs)
 
     def by_labels(self, reqs: RequirementId) -> Iterator[tuple[OfferingLabels, Sequence[tuple[int, int]]]]:
         """Return offering labels that meet the requirements, each with (price, position) of its offerings."""
@@ -319,6 +250,20 @@ def _mask(index: TypeIndex, required: OfferingRequirements) -> TypeMask:
 def _met(index: TypeIndex, table: RequirementTable, reqs: RequirementId) -> tuple[OfferingLabels, ...]:
     required = _of_offerings(table[reqs])
     return tuple(values for values in index.offered if _meets(values, required))
+
+
+def _reserved(
+    index: TypeIndex, met: Callable[[RequirementId], tuple[OfferingLabels, ...]], reqs: RequirementId
+) -> Mapping[str, ReservedOfferings]:
+    place = OFFERING_KEYS.index(labels.RESERVATION_ID)
+    entries: dict[str, list[tuple[int, int]]] = {}
+    types: dict[str, TypeMask] = {}
+    for values in met(reqs):
+        identity = values[place]
+        if identity:
+            entries.setdefault(identity, []).extend(index.prices[values])
+            types[identity] = TypeMask(types.get(identity, NO_TYPES) | index.offered[values])
+    return {identity: ReservedOfferings(types[identity], sorted(entries[identity])) for identity in sorted(entries)}
 
 
 def _price_order(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from itertools import accumulate
+from operator import or_
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -13,6 +16,7 @@ from core.model.values.requirements import Requirement, Requirements
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.existing_node import Attachments, ExistingNode
+from core.scheduling.instance_types import unmet
 from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate
 from core.scheduling.pods import NO_VOLUMES, PodGroup, PodSignature, VolumeNeeds
 from core.scheduling.primitives import IMPOSSIBLE, NO_TYPES, RequirementId, TypeMask, conflict, positions
@@ -196,6 +200,20 @@ class NodePoolLimits(Constraint):
         return not (pods_wait and self.remaining[claim.template.index].left)
 
 
+class _ReservationChoice(NamedTuple):
+    """A reservation that can take a claim; the order is that of preference.
+
+    Attributes:
+        price: Its lowest price, in nano-dollars per hour.
+        identity: Its id.
+        types: Its types that have room.
+    """
+
+    price: int
+    identity: str
+    types: TypeMask
+
+
 class Reservations(Constraint):
     """The remaining places of every capacity reservation in one plan.
 
@@ -245,33 +263,56 @@ class Reservations(Constraint):
 
         A claim with minValues does without if all reservations together have too few types.
         """
-        identities = sorted(identity for identity, left in self.left.items() if left > 0)
-        restricted = [(self._restricted_to(draft, identity), identity) for identity in identities]
-        choices = sorted(
-            ((reserved, identity) for reserved, identity in restricted if reserved.is_possible),
-            key=lambda choice: (choice[0].price, choice[1]),
-        )
-        for reserved, identity in choices:
-            if not reserved.missing_values():
-                return reserved.reqs, (identity,)
-        several = self._several(draft, [identity for _, identity in choices])
+        choices = self._choices(draft)
+        for choice in choices:
+            if not self._lacks_values(draft, choice.types):
+                return self._restricted_to(draft, choice.identity).reqs, (choice.identity,)
+        several = self._several(draft, choices)
         if several:
             return self._restricted_to(draft, *several).reqs, several
         free = self.without_any(draft) if self.left else draft
         if free.is_possible and (not choices or not free.missing_values()):
             return free.reqs, ()
-        return (choices[0][0].reqs, (choices[0][1],)) if choices else None
+        if not choices:
+            return None
+        return self._restricted_to(draft, choices[0].identity).reqs, (choices[0].identity,)
 
-    def _several(self, draft: ClaimDraft, ranked: list[str]) -> tuple[str, ...]:
+    def _choices(self, draft: ClaimDraft) -> list[_ReservationChoice]:
+        """Return the reservations with places and room for the draft, the cheapest first, ties by identity.
+
+        The draft is narrowed to reserved capacity once, and each reservation is a mask of types from there on: narrowing it to
+        every reservation for every claim would take time in proportion to the product of both.
+        """
+        reserved = draft.narrowed(self._table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED))
+        if reserved.reqs == IMPOSSIBLE:
+            return []
+        types, mask = draft.template.types, reserved.mask
+        roomy = types.room.fitting(mask, draft.total)
+        choices: list[_ReservationChoice] = []
+        for identity, offerings in types.offerings.of_reservations(reserved.reqs).items():
+            if self.left.get(identity, 0) > 0 and offerings.types & roomy:
+                # As for every draft, the price is that of the types regardless of room.
+                price = offerings.price(TypeMask(offerings.types & mask))
+                choices.append(_ReservationChoice(price, identity, TypeMask(offerings.types & roomy)))
+        return sorted(choices)
+
+    def _lacks_values(self, draft: ClaimDraft, types: TypeMask) -> bool:
+        """Whether these types have too few distinct values for the draft's minValues."""
+        return bool(draft.min_values and unmet(draft.template.types, types, draft.min_values))
+
+    def _several(self, draft: ClaimDraft, ranked: Sequence[_ReservationChoice]) -> tuple[str, ...]:
         """Return a minimal selection, in order, with enough types for minValues; empty if all together have too few."""
-        if len(ranked) < 2 or self._restricted_to(draft, *ranked).missing_values():
+        # before[k] has the types of the first k reservations, and `later` those of the selected ones after them: each of
+        # them is left out, from the last to the first, if the others have enough types.
+        before = list(accumulate((choice.types for choice in ranked), or_, initial=NO_TYPES))
+        if len(ranked) < 2 or self._lacks_values(draft, TypeMask(before[-1])):
             return ()
-        needed = list(ranked)
-        for identity in reversed(ranked):
-            fewer = [other for other in needed if other != identity]
-            if not self._restricted_to(draft, *fewer).missing_values():
-                needed = fewer
-        return tuple(needed)
+        selected, later = list[str](), NO_TYPES
+        for position in reversed(range(len(ranked))):
+            if self._lacks_values(draft, TypeMask(before[position] | later)):
+                selected.append(ranked[position].identity)
+                later = TypeMask(later | ranked[position].types)
+        return tuple(reversed(selected))
 
     def _restricted_to(self, draft: ClaimDraft, *identities: str) -> ClaimDraft:
         """Return the draft restricted to these reservations."""
