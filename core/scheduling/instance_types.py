@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, compress
 from operator import itemgetter, or_
-from typing import Final
+from typing import Final, NamedTuple
 
 from core import labels
 from core.interpreter import ByIdentity
@@ -221,6 +221,98 @@ class LabelMasks:
             carried = (value for value, types in self._index.by_value.get(key, {}).items() if types & among)
             return tuple(sorted(value for value in carried if required is None or required.has(value)))
         return required.values if required is not None and required.is_finite else ()
+
+    def distinct(self, among: TypeMask, key: str, required: Requirement | None) -> int:
+        """Return how many different values of a label these types have together that the requirement admits."""
+        if key == labels.INSTANCE_TYPE:
+            return among.bit_count()
+        carried = (value for value, types in self._index.by_value.get(key, {}).items() if types & among)
+        return sum(1 for value in carried if required is None or required.has(value))
+
+
+def _label_mask(index: TypeIndex, catalogue_keys: frozenset[str], requirement: Requirement) -> TypeMask:
+    if requirement.key == labels.INSTANCE_TYPE:
+        return TypeMask(bits(i for i, one in enumerate(index.types) if requirement.has(one.name)))
+    if requirement.key not in catalogue_keys:
+        return index.full
+    mask = carriers = TypeMask(0)
+    for value, types in index.by_value.get(requirement.key, {}).items():
+        carriers |= types
+        mask |= types if requirement.has(value) else 0
+    return mask | (index.full & ~carriers) if requirement.tolerates_absence else mask
+
+
+# The offerings of instance types under requirements.
+
+
+OfferingRequirements = tuple[Requirement | None, ...]
+"""The requirement on each of `OFFERING_KEYS`."""
+
+
+class ReservedOfferings(NamedTuple):
+    """The offerings of one capacity reservation.
+
+    Attributes:
+        types: The types that it has.
+        prices: (price, position) of its offerings, the cheapest first.
+    """
+
+    types: TypeMask
+    prices: Sequence[tuple[int, int]]
+
+    def price(self, among: TypeMask) -> int:
+        """Return the lowest price of one of these types, of which it has at least one."""
+        return next(price for price, position in self.prices if among >> position & 1)
+
+
+class TypeOfferings:
+    """The available offerings of one NodePool's types.
+
+    Attributes:
+        reservations: Reservation id → how many more instances it takes; the minimum if offerings disagree.
+        cheapest: A set of types and requirements → the lowest price in nano-dollars per hour; None without an offering.
+    """
+
+    def __init__(self, index: TypeIndex, table: RequirementTable) -> None:
+        self._index = index
+        self._table = table
+        self.reservations: Mapping[str, int] = index.reservations
+        self._mask: Callable[[OfferingRequirements], TypeMask] = memo(partial(_mask, index))
+        self._met: Callable[[RequirementId], tuple[OfferingLabels, ...]] = memo(partial(_met, index, table))
+        self._price_order: Callable[[RequirementId], PriceOrder] = memo(partial(_price_order, index, self._met))
+        self._reserved: Callable[[RequirementId], Mapping[str, ReservedOfferings]] = memo(
+            partial(_reserved, index, self._met)
+        )
+        self.cheapest: Callable[[TypeMask, RequirementId], int | None] = memo(
+            partial(_cheapest_offering, self._price_order)
+        )
+
+    def below(self, price: int) -> TypeOfferings:
+        """Return only the offerings that cost less than `price`."""
+        return TypeOfferings(self._index.below(price), self._table)
+
+    def mask(self, requirements: Requirements) -> TypeMask:
+        """Return types with an available offering in these zones, capacity types and reservations."""
+        return self._mask(_of_offerings(requirements))
+
+    def in_price_order(self, among: TypeMask, reqs: RequirementId) -> list[tuple[int, int]]:
+        """Return (price, position) of these types, each at its cheapest offering under the requirements; ties by name."""
+        return list(self._price_order(reqs).among(among))
+
+    def positions_in_price_order(self, among: TypeMask, reqs: RequirementId) -> Iterator[int]:
+        """Return the positions of these types, in that order."""
+        return self._price_order(reqs).positions_among(among)
+
+    def zones_and_capacity_types(self, among: TypeMask, reqs: RequirementId) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return zones and capacity types in which any of these types has an offering under the requirements."""
+        found = [values for values in self._met(reqs) if self._index.offered[values] & among]
+        return tuple(sorted({zone for zone, *_ in found})), tuple(sorted({capacity for _, capacity, *_ in found}))
+
+    def values(self, among: TypeMask, reqs: RequirementId, key: str) -> tuple[str, ...]:
+        """Return the values of one of `OFFERING_KEYS` among the offerings of these types under the requirements; sorted."""
+        place = OFFERING_KEYS.index(key)
+        offered = self._index.offered
+        return tuple(sorted({values[place] for values in self._met(reqs) if offered[values] & among} - {""}))
 
     def of_reservations(self, reqs: RequirementId) -> Mapping[str, ReservedOfferings]:
         """Return reservation id → its offerings under the requirements, in order of id."""

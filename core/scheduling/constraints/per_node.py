@@ -298,7 +298,7 @@ class Reservations(Constraint):
 
     def _lacks_values(self, draft: ClaimDraft, types: TypeMask) -> bool:
         """Whether these types have too few distinct values for the draft's minValues."""
-        return bool(draft.min_values and unmet(draft.template.types, types, draft.min_values))
+        return bool(draft.min_values and unmet(draft.template.types, types, draft.min_values, draft.reqs))
 
     def _several(self, draft: ClaimDraft, ranked: Sequence[_ReservationChoice]) -> tuple[str, ...]:
         """Return a minimal selection, in order, with enough types for minValues; empty if all together have too few."""
