@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.brakes import BrakeKind
-from infra.constructs.alarms import RUNBOOK
+from infra.constructs.alarms import LATE_SECONDS, RUNBOOK
 from infra.constructs.dashboard import MONEY, OPERATIONS
 from installation import metric_names
 from installation.metric_names import CHAINS_CUT, NAMESPACE
@@ -178,7 +178,8 @@ def test_only_the_silence_of_reconcile_is_an_alarm(alarms: dict[str, Alarm]) -> 
     assert (silent["Period"], silent["EvaluationPeriods"]) == (300, 1)
     # One good invocation writes a zero, so the least of all is 1 only if none was good.
     assert (silent["Namespace"], silent["MetricName"], silent["Statistic"]) == ("AWS/Lambda", "Errors", "Minimum")
-    assert all(alarm["Threshold"] == 1 for alarm in alarms.values())
+    assert {name for name, alarm in alarms.items() if alarm["Threshold"] != 1} == {"late-messages"}
+    assert alarms["late-messages"]["Threshold"] == LATE_SECONDS
 
 
 def test_an_alarm_on_failed_runs_can_go_off(alarms: dict[str, Alarm]) -> None:

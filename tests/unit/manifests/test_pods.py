@@ -554,7 +554,7 @@ def test_every_field_of_a_spec_is_read() -> None:
     """What is lost decides no placement: a pod of another scheduler would get a node, or one without its volumes."""
     spec, bare = translated(**WHOLE).spec, translated().spec
     lost = [name for name in PodSpec.__struct_fields__ if getattr(spec, name) == getattr(bare, name)]
-    assert lost == ["problem", "problem_reason"]  # nothing is wrong with it
+    assert lost == ["problem", "unscorable", "problem_reason"]  # nothing is wrong with it
 
 
 @pytest.mark.parametrize(
