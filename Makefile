@@ -12,7 +12,7 @@ SOURCES := core installation adapters lambdas simulator cli infra benchmarks tes
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover e2e-shadow fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance oracle bench bench-quick bench-disruption scale clean
+.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover e2e-shadow fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy deploy-local trace conformance oracle bench bench-quick bench-disruption scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -198,6 +198,9 @@ lock: setup ## Pin what the functions, the development environment and the site 
 	for name in dev site; do $(BIN)/uv pip compile requirements-$$name.txt --generate-hashes --universal --python-version 3.11 \
 		--no-header --no-annotate --quiet --output-file requirements-$$name.lock; done
 	npm install --package-lock-only --no-audit --no-fund
+
+deploy-local: setup ## The synthesized stacks in MiniStack, an AWS emulator from PyPI: one node from an audit line to its end; build/deploy-local.json
+	$(BIN)/python -m tests.deploy_local
 
 .PHONY: lint-templates
 lint-templates: setup ## Templates of public, private and twenty clusters in three partitions: written twice, asked of cfn-lint and cdk-nag, made in moto
