@@ -258,7 +258,9 @@ class ClusterReader:
 
 def _have_volumes(pods: Iterable[Any]) -> bool:
     return any(
-        volume.persistent_volume_claim is not None or volume.ephemeral is not None
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or volume.aws_elastic_block_store is not None
         for pod in pods
         for volume in pod.spec.volumes
     )

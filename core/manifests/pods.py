@@ -498,6 +498,8 @@ def _volume_use(volume: Volume) -> VolumeUse | None:
         template = volume.ephemeral.volume_claim_template.spec
         request = volume_request(template, field=f"spec.volumes[{volume.name}].ephemeral.volumeClaimTemplate.spec")
         return VolumeUse("", volume.name, template.storage_class_name, request)
+    if volume.aws_elastic_block_store is not None:
+        return VolumeUse("", inline=volume.aws_elastic_block_store.volume_id)
     return None
 
 

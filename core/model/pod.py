@@ -107,7 +107,7 @@ class VolumeRequest(msgspec.Struct, frozen=True, order=True):
 
 
 class VolumeUse(msgspec.Struct, frozen=True, order=True):
-    """A volume of a pod that needs a PersistentVolumeClaim.
+    """A volume of a pod that needs a PersistentVolumeClaim, or an EBS volume that the pod itself names.
 
     Attributes:
         claim_name: For a generic ephemeral volume the name that Kubernetes gives it, `<pod>-<volume>`; left empty in a
@@ -115,12 +115,14 @@ class VolumeUse(msgspec.Struct, frozen=True, order=True):
         ephemeral: Name of the volume when it is a generic ephemeral one, else empty.
         storage_class: The class in the ephemeral volume's template, None for the cluster's default.
         request: What the ephemeral volume's template asks for.
+        inline: Id of an EBS volume without a claim.
     """
 
     claim_name: str
     ephemeral: str = ""
     storage_class: str | None = None
     request: VolumeRequest = VolumeRequest()
+    inline: str = ""
 
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ import msgspec
 from core import labels
 from core.model.pod import (
     DO_NOT_SCHEDULE,
+    EBS_DRIVER,
     IMMEDIATE,
     LabelSelector,
     NodeSelectorTerm,
@@ -318,6 +319,8 @@ class VolumeIndex:
         return self._needs_of(namespace, name, use).attachments
 
     def _needs_of(self, namespace: str, name: str, use: VolumeUse) -> VolumeNeeds:
+        if use.inline:
+            return VolumeNeeds(attachments=((EBS_DRIVER, use.inline),))  # migrated to CSI (nodevolumelimits/csi.go)
         claim = self._claims.get((namespace, name))
         if claim is None:
             if use.ephemeral:

@@ -299,12 +299,19 @@ class EphemeralSource(Wire):
     volume_claim_template: WireClaimTemplate = field(default_factory=WireClaimTemplate)
 
 
+class InlineEbs(Wire):
+    """`volumes[].awsElasticBlockStore`."""
+
+    volume_id: str = field(default="", name="volumeID")
+
+
 class Volume(Wire):
-    """A volume; only those with a claim decide where a pod may run."""
+    """A volume; only those with a claim, or of EBS, decide where a pod may run."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: EphemeralSource | None = None
+    aws_elastic_block_store: InlineEbs | None = None
 
 
 class WirePersistentVolumeClaim(Wire):

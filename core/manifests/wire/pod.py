@@ -232,7 +232,9 @@ class WirePod(Wire):
             owner.kind == "DaemonSet" for owner in self.metadata.owner_references
         ):
             _forget_node_name(self.spec.affinity)
-        self.spec.volumes = tuple(v for v in self.spec.volumes if v.persistent_volume_claim or v.ephemeral)
+        self.spec.volumes = tuple(
+            v for v in self.spec.volumes if v.persistent_volume_claim or v.ephemeral or v.aws_elastic_block_store
+        )
         self.spec = shared(self.spec)
         self.node_name = intern(self.node_name)
         self.metadata = _lean_metadata(self.metadata)

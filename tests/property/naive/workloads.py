@@ -161,7 +161,7 @@ def _terms(draw: Random) -> tuple[NodeSelectorTerm, ...]:
 
 def _term(draw: Random) -> NodeSelectorTerm:
     if chance(draw, 0.02):
-        return NodeSelectorTerm((Requirement(labels.NODE_NAME, chance(draw, 0.5), (f"node-{draw.randrange(3)}",)),))
+        return NodeSelectorTerm((Requirement.one_of(labels.NODE_NAME, "node-0"),))
     return NodeSelectorTerm(tuple(_expression(draw) for _ in range(draw.choice((1, 1, 2)))))
 
 

@@ -592,6 +592,15 @@ def test_a_claim_with_a_selected_node_waits_for_that_node() -> None:
     assert (reasons_of(full), full.claims) == ({"p": PodReason.REQUIREMENT_NOT_MET}, ())
 
 
+def test_an_ebs_volume_without_a_claim_is_attached_like_any_other() -> None:
+    """The node's limit counts it: the pod would wait for an attachment that fails."""
+    claim, node = a_node_of(TYPE, "n", attach_limits={"ebs.csi.aws.com": 1})
+    inline = a_pod("p", volumes=(VolumeUse("", inline="vol-2"),))
+    held = replace(a_pod("r", cpu="1", volumes=(VolumeUse("", inline="vol-1"),)), node_name="n", phase="Running")
+    plan = plan_of(types=(TYPE,), pods=(inline, held), nodes=(node,), node_claims=(claim,))
+    assert len(plan.claims) == 1
+
+
 def test_a_local_volumes_host_holds_while_its_node_exists() -> None:
     """A node launched elsewhere stays empty until somebody deletes the first."""
     term = NodeSelectorTerm((Requirement.one_of(labels.HOSTNAME, "n"),))
