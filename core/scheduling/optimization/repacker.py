@@ -96,7 +96,7 @@ class SubproblemSearch:
     (docs/engineering/handbook/packing.md).
 
     Attributes:
-        ready: The problem with its relaxation; None if it is not searched.
+        ready: The problem with its relaxation; None if it is not searched, for which it may be too late.
         is_large_zone: Whether it is such a zone.
     """
 
@@ -117,7 +117,7 @@ class SubproblemSearch:
         if subproblem.zone and model is not None and model.ready is not None:
             self.ready = prepared_like(problem, model.ready, settings)
         self._model = model if self.ready is not None else None
-        if is_priced and self.ready is None:
+        if is_priced and self.ready is None and not budget.is_late:
             self.ready = subproblem.prepared(settings, budget)
         self.is_large_zone = bool(
             self.ready is not None

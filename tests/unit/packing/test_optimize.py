@@ -174,6 +174,28 @@ def test_rounding_alone_packs_every_pod_and_never_costs_more_than_the_incumbent(
     assert whole.packing.cost(problem) <= found.packing.cost(problem)
 
 
+@pytest.mark.parametrize(("share", "rounds"), [(1.0, True), (1.2, False)])
+def test_roundings_ignore_the_time_only_until_it_is_late(share: float, rounds: bool) -> None:
+    """They bring most of the saving, but with thousands of items each one takes seconds."""
+    problem = with_small_pods(4)
+    before = one_pod_per_machine(problem)
+    budget = SearchBudget(None, lambda: share)
+    found = improve(prepared(problem, SETTINGS), before, seed=0, budget=budget, settings=SETTINGS)
+    found.packing.check(problem)
+    assert (found.packing.cost(problem) < before.cost(problem)) is rounds
+
+
+@pytest.mark.parametrize("looks", [1, 3, 5])
+def test_a_rounding_that_is_late_is_given_up(looks: int) -> None:
+    """Otherwise, a plan of thousands of items takes a multiple of its time."""
+    problem = with_small_pods(4)
+    before, looked = one_pod_per_machine(problem), iter([0.5] * looks)
+    budget = SearchBudget(None, lambda: next(looked, 1.2))
+    found = round_only(prepared(problem, SETTINGS), before, seed=0, budget=budget, settings=SETTINGS)
+    found.packing.check(problem)
+    assert found.packing.cost(problem) == before.cost(problem)
+
+
 def test_pods_stay_where_they_may_run() -> None:
     """Otherwise, a pod is placed on an architecture that it was not built for."""
     may = [[size < 4 for size in range(len(SIZES))], [size >= 4 for size in range(len(SIZES))]]
