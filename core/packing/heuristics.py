@@ -26,7 +26,6 @@ from core.packing.settings import (
     RoundingSettings,
     SearchBudget,
     SearchSettings,
-    TooLateError,
     TwoTypeSettings,
     ValuePackingSettings,
 )
@@ -558,17 +557,12 @@ def two_type_packings(
             continue
         is_done = len(found) == limits.pairs_rounded_max or lost == limits.pairs_lost_max
         if is_done or budget.is_spent:
-            break
+            break  # column generation, which begins with these, has no items in numbers that would make rounding slow
         relaxed = relax(two_types, settings)
         if relaxed.lower_bound > bound_max:
             lost += 1
         elif budget.step():
-            try:
-                rounded = guided_rounding(
-                    two_types, relaxed, (0,) * len(pair), generator=generator, settings=settings, budget=budget
-                )
-            except TooLateError:
-                break
+            rounded = guided_rounding(two_types, relaxed, (0,) * len(pair), generator=generator, settings=settings)
             found.append(right_sized(problem, rounded))
     return sorted(found, key=lambda packing: packing.cost(problem))
 

@@ -294,6 +294,8 @@ class _Stages:
         self._generator = np.random.default_rng(seed)
         self._budget = budget
         self._settings = settings
+        is_long = len(self._problem.counts) > settings.stages.sure_items_max
+        self._rounding_budget = budget if is_long else None
 
     def rounded(self, incumbent: Packing, *, pairs: bool) -> OptimizedPacking:
         """The best packing that rounding finds."""
@@ -340,7 +342,7 @@ class _Stages:
         stages = self._settings.stages
         cost_done = self._fluid.lower_bound * (1 + stages.stop_gap_relative)
         for number, cut in enumerate(cuts(self._fluid, self._settings.rounding)):
-            is_sure = number < stages.roundings_sure and not self._budget.is_late
+            is_sure = number < stages.roundings_sure and not self._is_late
             if best.cost(self._problem) <= cost_done or not self._budget.step(ignore_time=is_sure):
                 break
             found = self._guided(cut)
@@ -361,10 +363,15 @@ class _Stages:
                 cut,
                 generator=self._generator,
                 settings=self._settings,
-                budget=self._budget,
+                budget=self._rounding_budget,
             )
         except TooLateError:
             return None
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether it is late, and rounding takes long."""
+        return self._rounding_budget is not None and self._rounding_budget.is_late
 
     def _two_type_packings(self) -> list[Packing]:
         return two_type_packings(

@@ -18,7 +18,7 @@ import msgspec
 
 
 LATE_SHARE: Final = 1.1
-"""Elapsed share of the time from which no step ignores the time any more, and a long one is given up."""
+"""Elapsed share of the time from which no long step ignores the time any more, and begun ones are given up."""
 
 
 class TooLateError(Exception):
@@ -56,7 +56,7 @@ class SearchBudget(msgspec.Struct):
 
     @property
     def is_late(self) -> bool:
-        """Whether so much more than the time has passed that even short steps, which ignore the time, are left out."""
+        """Whether so much more than the time has passed that steps which usually ignore it are left out if they are long."""
         return self.time_share >= LATE_SHARE
 
     def check_late(self) -> None:
@@ -486,6 +486,8 @@ class StageSettings(msgspec.Struct, frozen=True):
     column_pairs_max: int = 3_000
     # Roundings that are tried even if time is over: they take hundredths of a second and bring most of the saving.
     roundings_sure: int = 4
+    # With more items they take seconds, and are left out or given up once it is late.
+    sure_items_max: int = 1_000
 
 
 class OptimizerSettings(msgspec.Struct, frozen=True):
@@ -522,6 +524,8 @@ class RepackSettings(msgspec.Struct, frozen=True):
     restart_share: float = 0.75
     # Rounds in which a subproblem is searched; each begins with the previous result and another seed.
     rounds_max: int = 20
+    # With more subproblems, those whose turn is late are not searched: each takes hundredths of a second.
+    sure_subproblems_max: int = 12
     # Cost over bound at which a subproblem is not searched again.
     stop_gap_relative: float = 1e-3
     # How many hostname groups, those that need the most machines, are resources of a problem: each widens every array.
