@@ -17,6 +17,14 @@ import msgspec
 # Bounds a search by steps, or earlier by the caller's clock.
 
 
+LATE_SHARE: Final = 1.1
+"""Elapsed share of the time from which no long step ignores the time any more, and begun ones are given up."""
+
+
+class TooLateError(Exception):
+    """A step of a search was given up, and the best result so far stands."""
+
+
 class SearchBudget(msgspec.Struct):
     """The budget of one search. Steps decide, so that every machine gives the same result.
 
@@ -37,9 +45,28 @@ class SearchBudget(msgspec.Struct):
         return (self.steps_max is not None and self.steps >= self.steps_max) or self.time_is_over
 
     @property
+    def time_share(self) -> float:
+        """The elapsed share of the time; zero without a clock."""
+        return 0.0 if self.out_of_time is None else self.out_of_time()
+
+    @property
     def time_is_over(self) -> bool:
         """Whether the time is over."""
-        return self.out_of_time is not None and self.out_of_time() >= 1
+        return self.time_share >= 1
+
+    @property
+    def is_late(self) -> bool:
+        """Whether so much more than the time has passed that steps which usually ignore it are left out if they are long."""
+        return self.time_share >= LATE_SHARE
+
+    def check_late(self) -> None:
+        """Give up the present step if it is late.
+
+        Raises:
+            TooLateError: If it is.
+        """
+        if self.is_late:
+            raise TooLateError
 
     def step(self, *, ignore_time: bool = False) -> bool:
         """Take a step if one is left, and return whether it was taken.
@@ -69,6 +96,15 @@ class ArithmeticBoundSettings(msgspec.Struct, frozen=True):
     # Only so many resources are weighed against each other: the work grows with the cube of their number, which an author of
     # a pod chooses. Each weighting by itself gives a bound, so fewer of them only give a lower one.
     paired_resources_max: int = 12
+
+
+class SteppedBoundSettings(msgspec.Struct, frozen=True):
+    """The fluid relaxation with resources counted in whole steps (`relaxation.stepped`)."""
+
+    # For each resource, the requests that carry most of it are steps, and their halves; none for the plain relaxation.
+    requests_max: int = 6
+    # With more items, no few requests carry most of a resource: the bound rises by nothing, and the program is slow.
+    items_max: int = 120
 
 
 class WholeMachineBoundSettings(msgspec.Struct, frozen=True):
@@ -270,6 +306,8 @@ class FluidSettings(msgspec.Struct, frozen=True):
     types_expected: int = 40
     # Rounds in which types join. If very many types cost the same for their capacity, further rounds gain next to nothing.
     rounds_max: int = 12
+    # Elapsed share of the time after which no further round of the lower bound begins: the search needs the rest.
+    time_share_max: float = 0.4
     # Cost over the proven bound at which no further types join (a hundred-thousandth; rounding cannot use more).
     stop_gap_relative: float = 1e-5
 
@@ -468,6 +506,8 @@ class StageSettings(msgspec.Struct, frozen=True):
     column_pairs_max: int = 3_000
     # Roundings that are tried even if time is over: they take hundredths of a second and bring most of the saving.
     roundings_sure: int = 4
+    # With more items they take seconds, and are left out or given up once it is late.
+    sure_items_max: int = 1_000
 
 
 class OptimizerSettings(msgspec.Struct, frozen=True):
@@ -484,6 +524,10 @@ class OptimizerSettings(msgspec.Struct, frozen=True):
     default_steps_machines: int = 5_000
     default_steps_offset: int = 40
     default_steps_min: int = 60
+    # With more cells of item and type, the lower bound takes seconds: it is built after the search, and only if less than this
+    # share of the time has passed by then.
+    bound_cells_sure: int = 1_000_000
+    bound_begins_share_max: float = 0.3
     # How many groups with hostname anti-affinity, the largest ones, are resources in the lower bound: each widens every array.
     bound_hostname_groups_max: int = 4
 
@@ -500,6 +544,8 @@ class RepackSettings(msgspec.Struct, frozen=True):
     restart_share: float = 0.75
     # Rounds in which a subproblem is searched; each begins with the previous result and another seed.
     rounds_max: int = 20
+    # With more subproblems, those whose turn is late are not searched: each takes hundredths of a second.
+    sure_subproblems_max: int = 12
     # Cost over bound at which a subproblem is not searched again.
     stop_gap_relative: float = 1e-3
     # How many hostname groups, those that need the most machines, are resources of a problem: each widens every array.
@@ -519,6 +565,8 @@ class RepackSettings(msgspec.Struct, frozen=True):
     whole_pods_slack_relative: float = 1e-9
     # Pods are counted in hundredths when a bound is computed for shares of them.
     zone_share_steps_per_pod: int = 100
+    # With more cells of item and type in all zones, items are divided by size: the program would take all the time of the plan.
+    zone_program_cells_max: int = 1_000_000
     # With fewer zones, nothing is split.
     zones_min: int = 2
     # The most items without a place for which another item is moved: each attempt examines all machines.
@@ -551,6 +599,7 @@ class SearchSettings(msgspec.Struct, frozen=True):
     load_exchange: LoadExchangeSettings = msgspec.field(default_factory=LoadExchangeSettings)
     kept_machines: KeptMachineSettings = msgspec.field(default_factory=KeptMachineSettings)
     dual_bound: DualBoundSettings = msgspec.field(default_factory=DualBoundSettings)
+    stepped_bound: SteppedBoundSettings = msgspec.field(default_factory=SteppedBoundSettings)
     whole_machine_bound: WholeMachineBoundSettings = msgspec.field(default_factory=WholeMachineBoundSettings)
     stages: StageSettings = msgspec.field(default_factory=StageSettings)
     optimizer: OptimizerSettings = msgspec.field(default_factory=OptimizerSettings)

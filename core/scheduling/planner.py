@@ -70,9 +70,13 @@ def improved(
     from core.scheduling.fleet_rows import LowerBound
     from core.scheduling.optimization.repacker import Repacker
 
-    lower_bound = LowerBound(context, relaxed, settings) if proves else None
+    # A large bound waits for the search, which would otherwise get no time, and is left out if little time remains.
+    comes_first = relaxed.cells <= limits.bound_cells_sure
+    lower_bound = LowerBound(context, relaxed, settings, budget) if proves and comes_first else None
     cheaper = Repacker(context, settings).improved(solution, budget)
     found = _cost(cheaper)
+    if proves and not comes_first and budget.time_share < limits.bound_begins_share_max:
+        lower_bound = LowerBound(context, relaxed, settings, budget)
     if lower_bound is None:
         return cheaper, Cost(found, bound)
     return cheaper, Cost(found, max(bound or 0, lower_bound.proven(cheaper.claims, cost=found, budget=budget)))
