@@ -8,6 +8,7 @@ python -m tests.oracle.crd_fields FOLDER --record    # keep them: the tests comp
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -57,11 +58,12 @@ def main() -> None:
         head = f"# Fields of Karpenter's definitions, {given.record}: python -m tests.oracle.crd_fields\n"
         RECORDED.write_text(head + "".join(f"{line}\n" for line in newest))
     elif len(given.folders) == 1:
-        print("\n".join(newest))
+        sys.stdout.write("".join(f"{line}\n" for line in newest))
     else:
         before, ours = set(fields_of(given.folders[0])), set(fields_of(ROOT / "crds"))
         for line in sorted(before ^ set(newest)):
-            print("removed" if line in before else "added  " if line in ours else "MISSING", line)
+            change = "removed" if line in before else "added  " if line in ours else "MISSING"
+            sys.stdout.write(f"{change} {line}\n")
 
 
 if __name__ == "__main__":
