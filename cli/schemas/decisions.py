@@ -86,6 +86,15 @@ class TimingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     stopped_by: Literal["time", "iterations"] | None = None
 
 
+class WarningAnswer(msgspec.Struct, kw_only=True):
+    """A field of an object that this version does not know, and drops."""
+
+    object: str
+    reason: Literal["UnknownField"]
+    field: str
+    message: str
+
+
 class PlanAnswer(JsonAnswer):
     """`fleetwright plan -o json`. Every pending pod is in exactly one of nodeClaims[].pods, bindings and unschedulable."""
 
@@ -97,6 +106,7 @@ class PlanAnswer(JsonAnswer):
     cost: PlanCostAnswer
     timing: TimingAnswer
     prices: PricesAnswer
+    warnings: list[WarningAnswer] = []
 
 
 # The answer of `consolidate`.
