@@ -34,6 +34,7 @@ from lambdas.controllers.sweeps.nodes import (
     DeletedNodes,
     InconsistentNodes,
     OrphanedNodes,
+    OutdatedNodes,
     StaleTaints,
     UninitializedNodes,
 )
@@ -52,6 +53,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         StaleTaints(kubernetes, cloud, stores, work),
         Requeue(stores, work),
         Usage(stores.claims),
+        OutdatedNodes(kubernetes, cloud),
         UninitializedNodes(),
         InconsistentNodes(work),
         OrphanedNodes(kubernetes, cloud),
