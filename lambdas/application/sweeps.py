@@ -35,6 +35,7 @@ from lambdas.controllers.sweeps.nodes import (
     DeletedNodes,
     InconsistentNodes,
     OrphanedNodes,
+    OutdatedNodes,
     StaleTaints,
     UninitializedNodes,
 )
@@ -53,6 +54,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         StaleTaints(kubernetes, cloud, stores, work),
         Requeue(stores, work),
         Usage(stores.claims),
+        OutdatedNodes(kubernetes, cloud),
         UninitializedNodes(),
         InconsistentNodes(work),
         OrphanedNodes(kubernetes, cloud),

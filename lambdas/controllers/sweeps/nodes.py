@@ -11,14 +11,16 @@ from adapters.observation.observer import ClusterState
 from adapters.observation.stores import Stores
 from adapters.ports import CloudProvider, JsonObject, Kubernetes, Queue
 from core import labels
+from core.disruption.drift import DriftCheck
 from core.disruption.move_history import settling_message
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT, inconsistency, is_late_to_initialize, shortfall
 from core.lifecycle.deletion import staying, untainted
 from core.lifecycle.draining import must_leave_for
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import waits_for, was_recreated
+from core.manifests.wire import resources
 from core.model.snapshot import Node
-from core.model.values.taints import DISRUPTED
+from core.model.values.taints import DISRUPTED, OUTDATED
 from core.reasons.code import ClaimReason, DecisionKind
 from core.reasons.nodes import NodeReason
 from installation.metric_names import INCONSISTENT_NODES
@@ -195,6 +197,51 @@ class StaleTaints(Sweep):
 def _is_half_undone(record: ClaimRecord) -> bool:
     """Whether it stays but still counts as leaving: the run that abandoned its command crashed before the end."""
     return record.is_settled and (record.is_disrupting or not record.reserved)
+
+
+class OutdatedNodes(Sweep):
+    """Marks nodes that have drifted, so that the scheduler prefers others, and unmarks those that have not.
+
+    Without the mark, the successor of a pod that a roll-out moves is bound to a drifted node with room, and has to move again.
+    The mark only weighs in the scheduler's choice: pods that fit nowhere else still go there.
+    """
+
+    name = "outdatedNodes"
+
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Patch the nodes whose mark is missing or out of date."""
+        snapshot = round_.view.snapshot
+        pools = {pool.name: pool for pool in snapshot.node_pools}
+        check = DriftCheck(snapshot, knows_types=False)
+        staying = {claim.node_name: claim for claim in snapshot.node_claims if claim.deleted_at is None}
+        nodes = {node.name: node for node in snapshot.nodes if node.deleted_at is None}
+        outdated = {
+            name
+            for name, claim in staying.items()
+            if name in nodes and (pool := pools.get(claim.node_pool)) is not None and check.reason(claim, pool)
+        }
+        changed = [nodes[n] for n in staying if n in nodes and (n in outdated) != (OUTDATED in nodes[n].taints)]
+        if not changed:
+            return
+        reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
+
+        def mark(node: Node) -> None:
+            seen = reader.node(node.name)
+            if seen is None or seen.node.uid != node.uid:
+                return
+            others = [taint for taint in seen.node.taints if taint.key != OUTDATED.key]
+            taints = [*others, OUTDATED] if node.name in outdated else others
+            body = {
+                "metadata": {"resourceVersion": seen.resource_version},
+                "spec": {"taints": [taint.written() for taint in taints]},
+            }
+            self._kubernetes.patch(resources.NODES, node.name, body)
+
+        round_.each(sorted(changed, key=lambda node: node.name), mark, subject=lambda node: node.name)
 
 
 # Finds nodes that joined but do not become ready for pods.
