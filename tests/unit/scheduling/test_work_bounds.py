@@ -22,13 +22,13 @@ def test_a_daemon_that_fits_on_no_type_takes_no_room() -> None:
     assert [daemon.name for daemon in planner.context.oversized_daemons()] == ["giant"]
 
 
-def test_a_daemon_that_fits_on_a_type_keeps_its_room_there() -> None:
-    """Only types that are too small for it alone are spared."""
+def test_a_daemon_that_fits_on_some_types_of_a_pool_rules_out_the_others() -> None:
+    """It is meant for the pool's nodes, so smaller ones would lack it (Karpenter)."""
     large = a_type("m5.4xlarge", cpu="16", memory="64Gi", price=0.8)
     planner = Planner(a_snapshot(types=(a_type(), large), pods=(a_pod(),), daemon_sets=(_daemon(8000),)))
     assert planner.context.oversized_daemons() == ()
     (claim,) = planner.plan().claims
-    assert claim.instance_types[0] == "m5.large"
+    assert claim.instance_types == ("m5.4xlarge",)
 
 
 def test_resources_that_nothing_offers_share_a_place() -> None:
