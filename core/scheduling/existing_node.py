@@ -85,8 +85,8 @@ def without_overhead(
 ) -> TypeFilter:
     """Return the types of a NodePool less the requests of the DaemonSets' pods.
 
-    A daemon counts on every type that could run it, even if a claim is later narrowed so that it does not (Karpenter). It does
-    not count on a type that is too small for it alone: its pod waits there, and those of others run (kube-scheduler).
+    A daemon counts on every type that could run it, even if a claim is later narrowed so that it does not (Karpenter). If it
+    alone is too large for each of them, it counts on none: its pod waits, and those of others run (kube-scheduler).
     """
     if not daemons:
         return types
@@ -120,7 +120,8 @@ def _loads(
 
 
 def _carriers(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:
-    return types.room.fitting(_admitting(daemon, types, offered, taints), daemon.requests)
+    admitting = _admitting(daemon, types, offered, taints)
+    return admitting if types.room.fits(admitting, daemon.requests) else TypeMask(0)
 
 
 def _admitting(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:
