@@ -342,10 +342,13 @@ class Sandboxes:
 _NO_WORK: Final = Uncounted()
 
 
+ISOLATED: Final = "setAsideObjects"
+"""The count of objects that a run set aside, in its answer."""
+
+
 def isolated_in(response: Mapping[str, Any] | None) -> int:
     """Return how many objects a run set aside, by its answer."""
-    found = (response or {}).get("isolated") or (response or {}).get("setAside") or 0
-    return found if isinstance(found, int) else len(found)
+    return int((response or {}).get(ISOLATED, 0))
 
 
 def _traceback(error: BaseException) -> str:
