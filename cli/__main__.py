@@ -19,6 +19,7 @@ from installation.array_threads import ARRAY_THREADS
 COMMANDS: Final = {
     "plan": "where would every pending pod go, and which nodes must be launched",
     "consolidate": "which nodes can go, and what replaces them",
+    "savings": "what a cluster costs, and what Karpenter's moves and ours would reach",
     "diff": "what a change of manifests does: pods, nodes, dollars, drift",
     "explain": "why a pod or workload is not placed, why a node stays or goes, what a NodePool can launch, what a code means",
     "validate": "every problem of every object",

@@ -39,6 +39,8 @@ def add_files(parser: argparse.ArgumentParser, *, is_required: bool = True) -> N
     meaning = "a file, a folder (read recursively) or - for standard input; may be given again"
     add_filenames(parser, meaning, is_required=is_required)
     parser.add_argument("--allow-empty", action="store_true", help="accept input without any object")
+    parser.add_argument("--helm", action="store_true", help="render the Helm charts in folders with `helm template`")
+    parser.add_argument("--kustomize", action="store_true", help="render the kustomizations in folders with Kustomize")
 
 
 def add_filenames(parser: argparse.ArgumentParser, meaning: str, *, is_required: bool = False) -> None:

@@ -34,12 +34,15 @@ from core.manifests.assemble import assemble
 from core.manifests.wire import resources
 from core.manifests.workloads import EXPANDED_MAX
 from core.model.catalogue import Catalogue
+from core.model.pod import EBS_DRIVER, StorageClass
 from core.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from cli.cluster.own_state import Installation, OwnState
 
 _Read = TypeVar("_Read")
+_ON_FIRST_POD = "WaitForFirstConsumer"
+"""When a volume is made: for the first pod that uses it, in the zone of its node."""
 
 
 class DecisionInputs(msgspec.Struct, frozen=True):
@@ -176,7 +179,9 @@ def _check_buffers(snapshot: Snapshot, max_pods: int) -> None:
 def _given(arguments: argparse.Namespace) -> Sequence[Document]:
     """Return the objects of the files, or without files those of the kubeconfig's cluster."""
     if arguments.files:
-        return read(arguments.files)
+        return read(
+            arguments.files, helm=getattr(arguments, "helm", False), kustomize=getattr(arguments, "kustomize", False)
+        )
     from cli.cluster.live import read_live
 
     return read_live(arguments.context)
@@ -248,7 +253,7 @@ def _assembled(
             field = field_in(origin, problem.resource, problem.field)
             raise origin.error(": ".join(part for part in (field, problem.problem) if part))
         warn(str(problem))
-    snapshot = _without_refused_classes(snapshot, classes)
+    snapshot = _without_refused_classes(_with_absent_storage(snapshot) if arguments.files else snapshot, classes)
     in_reservations = Counter(node.labels.get(labels.RESERVATION_ID, "") for node in snapshot.nodes)
     snapshot = with_price_terms(snapshot, getattr(arguments, "price_terms", None), classes)
     catalogue = with_reservations(snapshot.catalogue, classes, in_reservations, snapshot.now)
@@ -260,6 +265,25 @@ def _assembled(
 
     addresses = addresses_left(classes, (), snapshot.now)
     return msgspec.structs.replace(snapshot, subnet_addresses=addresses), set_aside
+
+
+def _with_absent_storage(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with a StorageClass for each that volumes name, if files have none: an add-on installs them."""
+    if snapshot.storage_classes:
+        return snapshot
+    uses = (use.storage_class for pod in snapshot.pods for use in pod.spec.volumes if use.ephemeral)
+    unbound = (claim.storage_class for claim in snapshot.volume_claims if not claim.volume_name)
+    names = {*uses, *unbound} - {""}
+    if not names:
+        return snapshot
+    named = sorted(name for name in names if name)
+    what = [f"StorageClass {name}" for name in named] + ["the default StorageClass"] * (None in names)
+    warn(f"not in the input: {', '.join(what)}; its volumes are planned as EBS volumes of the pod's zone")
+    absent = [StorageClass(name=name, provisioner=EBS_DRIVER, binding_mode=_ON_FIRST_POD) for name in named]
+    if None in names:
+        default = StorageClass(name="default", provisioner=EBS_DRIVER, binding_mode=_ON_FIRST_POD, is_default=True)
+        absent.append(default)
+    return msgspec.structs.replace(snapshot, storage_classes=tuple(absent))
 
 
 def _without_refused_classes(snapshot: Snapshot, manifests: Sequence[JsonObject]) -> Snapshot:

@@ -209,7 +209,7 @@ def _page(reason: str) -> tuple[str, ...]:
 def _command_lines(command: Command, node: str) -> tuple[str, ...]:
     others = [name for name in command.nodes if name != node]
     minutes = payback_minutes(command)
-    paid = "" if minutes is None else f", which pays for the move in {minutes} minutes"
+    paid = "" if minutes is None else f", which pays for the move in {minutes} minute{'' if minutes == 1 else 's'}"
     lines = [f"found by {command.method}, saves ${dollars(command.savings):.4f} an hour{paid}"]
     if others:
         lines.append(f"together with {', '.join(others)}")

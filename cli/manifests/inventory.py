@@ -76,7 +76,11 @@ class Document:
     def error(self, problem: str) -> InputError:
         """Return an error that names this document and, unless `problem` already does, this object."""
         named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
+        from cli.manifests.foreign import rendering_hint, template_in  # only errors ask
+
         hint = f"`fleetwright validate -f {shlex.quote(self.source)}` lists every problem of every object"
+        if mark := template_in(self.object):
+            hint = f"it has the placeholder {mark}: {rendering_hint(self.source, mark)}"
         return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
 
     def _of_metadata(self, key: str) -> str:
@@ -153,10 +157,8 @@ class Inventory:
 
 
 def skipped_kinds(counts: Mapping[str, int]) -> str:
-    """Return a line about ignored objects: how many of which kind, and what a misspelt kind probably means."""
-    named = []
-    for kind, count in sorted(counts.items()):
-        named.append(f"{kind} {count}{_meant(kind)}")
+    """Return a line about ignored objects: how many of which kind."""
+    named = [f"{kind} {count}" for kind, count in sorted(counts.items())]
     return f"skipped {counted(sum(counts.values()), 'object')} of kinds that are not read here: {', '.join(named)}"
 
 
@@ -203,7 +205,12 @@ def refused_version_of(document: Document) -> str:
     from core.manifests.wire.versions import read_versions, refused_version  # nearly all objects are of current ones
 
     refused = refused_version(document.object)
-    return f"{refused}{_meant(document.kind)}" if refused and not read_versions(document.kind) else refused
+    is_explained = "did you mean" in refused
+    return (
+        f"{refused}{_meant(document.kind)}"
+        if refused and not is_explained and not read_versions(document.kind)
+        else refused
+    )
 
 
 def field_in(document: Document, resource: Resource, field: str) -> str:

@@ -166,6 +166,36 @@ class DisruptionPlanAnswer(JsonAnswer):
     prices: PricesAnswer
 
 
+class SavingsEndAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Where the moves of a policy end without budgets: the cost in dollars an hour, and what the way there takes."""
+
+    hourly: float
+    evictions: int
+    nodes_removed: int
+    nodes_launched: int
+
+
+class CapacityTypeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Nodes of a capacity type today: what is paid for them an hour, and what commitments cover besides."""
+
+    nodes: int
+    hourly: float
+    covered_by_commitments: float
+
+
+class SavingsAnswer(JsonAnswer):
+    """`fleetwright savings -o json`. `now` is the cost in dollars an hour, `observedAt` the time."""
+
+    kind: Literal["Savings"]
+    observed_at: str
+    now: float
+    karpenter: SavingsEndAnswer
+    fleetwright: SavingsEndAnswer
+    lower_bound: float | None
+    by_capacity_type: dict[str, CapacityTypeAnswer]
+    prices: PricesAnswer
+
+
 class BudgetTakerAnswer(msgspec.Struct, kw_only=True):
     """A node that takes a place in its NodePool's budgets, and why: a reason of disruption, or NotReady."""
 

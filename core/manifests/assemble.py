@@ -14,6 +14,7 @@ from core.errors import InvalidInputError
 from core.manifests import pods as policies
 from core.manifests import storage
 from core.manifests.admission import PodAdmission
+from core.manifests.node_class_refs import owner_of
 from core.manifests.pods import PodTranslator
 from core.manifests.successors import Successors
 from core.manifests.wire import decoding, resources
@@ -669,6 +670,7 @@ class _Assembly:
             if pool.problem or (pool.node_class.name in known and _is_ours(pool.node_class)):
                 ready.append(pool)
                 continue
+            owner = owner_of(pool.node_class.group, pool.node_class.kind)
             kind = pool.node_class.kind or "EC2NodeClass"
             outcome = "not ready" if self._is_live else "planned with the catalogue; on a cluster it would not be ready"
             self._problems.append(
@@ -677,11 +679,13 @@ class _Assembly:
                     position=position,
                     subject=f"NodePool {pool.name}",
                     field="spec.template.spec.nodeClassRef",
-                    problem=f"there is no {kind} {pool.node_class.name!r}: {outcome}",
+                    problem=f"belongs to {owner}: left out of the plan"
+                    if owner
+                    else f"there is no {kind} {pool.node_class.name!r}: {outcome}",
                     is_warning=True,
                 )
             )
-            ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live else pool)
+            ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live or owner else pool)
         return tuple(ready)
 
 

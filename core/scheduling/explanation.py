@@ -277,7 +277,7 @@ class Diagnosis:
             return PodFinding(reason=PodReason.NO_NODE_POOL, message="there is no NodePool")
         nearest_first = sorted(findings, key=nearness, reverse=True)
         reason = next((found.reason for found in nearest_first if found.reason is not None), PodReason.NO_OFFERING_FITS)
-        message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in findings)
+        message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in nearest_first)
         return PodFinding(reason=reason, message=message, pools=findings)
 
     def findings(self, pod_group: PodGroup, pod: Pod | None = None) -> tuple[PoolFinding, ...]:
