@@ -185,7 +185,7 @@ site: ## The documents as a site with search, in build/site; fails for a link th
 	@echo "open build/site/index.html"
 
 synth: setup ## Write the CloudFormation templates to cdk.out, offline
-	TEMPLATES_ONLY=1 $(BIN)/python app.py
+	TEMPLATES_ONLY=1 CDK_CONTEXT_JSON="$$($(BIN)/python -c 'import json; print(json.dumps(json.load(open("cdk.json"))["context"]))')" $(BIN)/python app.py
 
 .PHONY: walk
 walk: setup ## The files that one pod, one plan and one consolidation enter, in order; what a start loads; build/walk.json

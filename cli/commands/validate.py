@@ -10,7 +10,7 @@ from typing import Final
 from cli import arguments as shared
 from cli.errors import BAD_INPUT, DONE, NEGATIVE
 from cli.inputs import builtin_or_given, region_of
-from cli.manifests.inventory import Document, skipped_kinds
+from cli.manifests.inventory import Document, refused_version_of, skipped_kinds
 from cli.manifests.reading import Unreadable, gather, together
 from cli.terminal.output import show
 from cli.terminal.style import write_stderr, write_stdout
@@ -115,6 +115,10 @@ def _show(findings: list[Finding], form: str, objects: int) -> None:
 def _warn_of_unknown(documents: list[Document]) -> None:
     """Warn in one line about objects that were not checked: kinds that are neither ours nor read here for another purpose."""
     known = (*BY_KIND, "")
-    unknown = [doc.kind for doc in documents if doc.kind not in known and not is_ours(doc.object)]
+    unknown = [
+        doc.kind
+        for doc in documents
+        if doc.kind not in known and not is_ours(doc.object) and not refused_version_of(doc)
+    ]
     if unknown:
         write_stderr(f"warning: {skipped_kinds(Counter(unknown))}")

@@ -311,7 +311,7 @@ ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """A placeholder time: whether objects can be read, and what a NodePool launches, does not depend on it."""
 
 
-def empty_pools(document: Document, catalogue: Catalogue, known: KnownValues) -> Iterator[Finding]:
+def empty_pools(document: Document, catalogue: Catalogue, known: KnownValues | None = None) -> Iterator[Finding]:
     """Return an error if separately satisfiable requirements together exclude all instance types or leave too few values.
 
     It is a warning if the types of the newest built-in list would meet them: the region's list may be older.
@@ -320,7 +320,7 @@ def empty_pools(document: Document, catalogue: Catalogue, known: KnownValues) ->
     if pool is None or _depends_on_absent(pool, catalogue):
         return
     found = [*_emptiness(document, pool, catalogue)]
-    if found and known.builtin_region:
+    if found and known is not None and known.builtin_region:
         place = (labels.ZONE, labels.REGION)
         anywhere = tuple(requirement for requirement in pool.requirements if requirement.key not in place)
         newest = Catalogue(default=newest_catalogue().default)

@@ -680,7 +680,7 @@ class _Assembly:
                     subject=f"NodePool {pool.name}",
                     field="spec.template.spec.nodeClassRef",
                     problem=f"belongs to {owner}: left out of the plan"
-                    if owner
+                    if owner and not self._is_live
                     else f"there is no {kind} {pool.node_class.name!r}: {outcome}",
                     is_warning=True,
                 )

@@ -20,13 +20,14 @@ def owner_of(group: str, kind: str) -> str:
     """
     if group == AUTO_MODE_GROUP:
         return f"EKS Auto Mode ({group})"
-    if group in ("", labels.AWS_GROUP) and (kind in ("", _KIND) or _is_like(kind, _KIND) or not group):
+    is_like_ours = kind in ("", _KIND) or _is_like(kind, _KIND)
+    if not group and is_like_ours:
         return ""
-    if _is_like(group, labels.AWS_GROUP) or group in (labels.CORE_GROUP, labels.AWS_GROUP):
+    if group in (labels.CORE_GROUP, labels.AWS_GROUP) or _is_like(group, labels.AWS_GROUP):
         return ""
-    if kind == _KIND and group.startswith("karpenter."):
+    if is_like_ours and group.startswith("karpenter"):
         return ""
-    return f"another provider ({group}, {kind or 'no kind'})"
+    return f"another provider ({group or 'no group'}, {kind or 'no kind'})"
 
 
 def _is_like(word: str, right: str) -> bool:
