@@ -249,7 +249,7 @@ bench: setup ## Plans and their cost beside Karpenter's on the same pods (25 min
 bench-quick: setup ## The same in two minutes
 	$(BIN)/python -m benchmarks --quick --data $(SHARED)/data --json build/bench-quick.json
 
-.PHONY: bench-stages bench-scale
+.PHONY: bench-stages
 bench-stages: setup ## What each stage of the search earns: cost, processor seconds and lines with it switched off; build/stages.json (15 minutes)
 	$(BIN)/python -m benchmarks.stages --data $(SHARED)/data
 

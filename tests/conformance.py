@@ -19,7 +19,7 @@ COMMAND: Final = f"{sys.executable} -m cli"
 
 DECIDED: Final = {
     "combined-taint-and-spread": (
-        "Karpenter counts a zone that only a tainted NodePool could serve. kube-scheduler counts zones with nodes, so pods that"
+        "Karpenter counts a zone that only a tainted NodePool could serve. kube-scheduler counts zones with nodes: pods that"
         " do not tolerate the taint run in the others (pkg/scheduler/framework/plugins/podtopologyspread/filtering.go)."
     ),
     "ds-limits-default-to-requests": (
