@@ -19,12 +19,13 @@ COMMAND: Final = f"{sys.executable} -m cli"
 
 DECIDED: Final = {
     "combined-taint-and-spread": (
-        "Karpenter counts a zone that only a tainted NodePool could serve. kube-scheduler counts zones with nodes: pods that"
-        " do not tolerate the taint run in the others (pkg/scheduler/framework/plugins/podtopologyspread/filtering.go)."
+        "Karpenter counts a zone that only a tainted NodePool could serve. kube-scheduler counts zones with nodes, so that"
+        " pods without the toleration run in the others (pkg/scheduler/framework/plugins/podtopologyspread/filtering.go)."
     ),
     "ds-limits-default-to-requests": (
-        "Karpenter adds a DaemonSet that fits on no type to every new node, so that nothing is launched. kube-scheduler lets the"
-        " DaemonSet's pod wait and binds the others; one object must not stop all launches (docs/explanation/failure-model.md)."
+        "Karpenter adds a DaemonSet that fits on no type to every new node, so that nothing is launched. kube-scheduler lets"
+        " the DaemonSet's pod wait and binds the others. One object must not stop all launches"
+        " (docs/explanation/failure-model.md)."
     ),
     "seed-gpu-without-toleration-unschedulable": (
         "EKS admits pods with ExtendedResourceToleration: a pod that requests nvidia.com/gpu tolerates the taint nvidia.com/gpu"
