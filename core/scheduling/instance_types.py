@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import accumulate, compress
 from operator import itemgetter, or_
 from typing import Final, NamedTuple
@@ -255,14 +255,22 @@ class ReservedOfferings(NamedTuple):
     Attributes:
         types: The types that it has.
         prices: (price, position) of its offerings, the cheapest first.
+        by_labels: The labels of its offerings, each with the types that have such an offering.
     """
 
     types: TypeMask
     prices: Sequence[tuple[int, int]]
+    by_labels: Sequence[tuple[OfferingLabels, TypeMask]]
 
     def price(self, among: TypeMask) -> int:
         """Return the lowest price of one of these types, of which it has at least one."""
         return next(price for price, position in self.prices if among >> position & 1)
+
+    def values(self, among: TypeMask, keys: Iterable[str]) -> frozenset[tuple[str, str]]:
+        """Return (key, value) of these of `OFFERING_KEYS` that its offerings of these types have."""
+        places = [(key, OFFERING_KEYS.index(key)) for key in keys]
+        offered = [values for values, types in self.by_labels if types & among]
+        return frozenset((key, values[place]) for values in offered for key, place in places if values[place])
 
 
 class TypeOfferings:
@@ -348,14 +356,16 @@ def _reserved(
     index: TypeIndex, met: Callable[[RequirementId], tuple[OfferingLabels, ...]], reqs: RequirementId
 ) -> Mapping[str, ReservedOfferings]:
     place = OFFERING_KEYS.index(labels.RESERVATION_ID)
-    entries: dict[str, list[tuple[int, int]]] = {}
-    types: dict[str, TypeMask] = {}
+    by_labels: dict[str, list[tuple[OfferingLabels, TypeMask]]] = {}
     for values in met(reqs):
-        identity = values[place]
-        if identity:
-            entries.setdefault(identity, []).extend(index.prices[values])
-            types[identity] = TypeMask(types.get(identity, NO_TYPES) | index.offered[values])
-    return {identity: ReservedOfferings(types[identity], sorted(entries[identity])) for identity in sorted(entries)}
+        if values[place]:
+            by_labels.setdefault(values[place], []).append((values, index.offered[values]))
+    found: dict[str, ReservedOfferings] = {}
+    for identity in sorted(by_labels):
+        prices = sorted(entry for values, _ in by_labels[identity] for entry in index.prices[values])
+        types = reduce(or_, (types for _, types in by_labels[identity]), NO_TYPES)
+        found[identity] = ReservedOfferings(TypeMask(types), prices, by_labels[identity])
+    return found
 
 
 def _price_order(

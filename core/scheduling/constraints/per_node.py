@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from operator import or_
@@ -16,7 +17,7 @@ from core.model.values.requirements import Requirement, Requirements
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.existing_node import Attachments, ExistingNode
-from core.scheduling.instance_types import unmet
+from core.scheduling.instance_types import OFFERING_KEYS, unmet
 from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate
 from core.scheduling.pods import NO_VOLUMES, PodGroup, PodSignature, VolumeNeeds
 from core.scheduling.primitives import IMPOSSIBLE, NO_TYPES, RequirementId, TypeMask, conflict, positions
@@ -207,11 +208,13 @@ class _ReservationChoice(NamedTuple):
         price: Its lowest price, in nano-dollars per hour.
         identity: Its id.
         types: Its types that have room.
+        values: (key, value) of its offerings of these types, for the labels of offerings that minValues name.
     """
 
     price: int
     identity: str
     types: TypeMask
+    values: frozenset[tuple[str, str]]
 
 
 class Reservations(Constraint):
@@ -265,7 +268,7 @@ class Reservations(Constraint):
         """
         choices = self._choices(draft)
         for choice in choices:
-            if not self._lacks_values(draft, choice.types):
+            if not self._lacks_values(draft, choice.types, choice.values):
                 return self._restricted_to(draft, choice.identity).reqs, (choice.identity,)
         several = self._several(draft, choices)
         if several:
@@ -288,30 +291,41 @@ class Reservations(Constraint):
             return []
         types, mask = draft.template.types, reserved.mask
         roomy = types.room.fitting(mask, draft.total)
+        keys = [key for key in OFFERING_KEYS if key in draft.min_values]
         choices: list[_ReservationChoice] = []
         for identity, offerings in types.offerings.of_reservations(reserved.reqs).items():
             if self.left.get(identity, 0) > 0 and offerings.types & roomy:
                 # As for every draft, the price is that of the types regardless of room.
                 price = offerings.price(TypeMask(offerings.types & mask))
-                choices.append(_ReservationChoice(price, identity, TypeMask(offerings.types & roomy)))
-        return sorted(choices)
+                kept = TypeMask(offerings.types & roomy)
+                choices.append(_ReservationChoice(price, identity, kept, offerings.values(kept, keys)))
+        return sorted(choices, key=lambda choice: (choice.price, choice.identity))
 
-    def _lacks_values(self, draft: ClaimDraft, types: TypeMask) -> bool:
-        """Whether these types have too few distinct values for the draft's minValues."""
-        return bool(draft.min_values and unmet(draft.template.types, types, draft.min_values, draft.reqs))
+    def _lacks_values(self, draft: ClaimDraft, types: TypeMask, values: frozenset[tuple[str, str]]) -> bool:
+        """Whether reservations with these types and labels of offerings have too few values for the draft's minValues."""
+        if not draft.min_values:
+            return False
+        of_offerings = Counter(key for key, _ in values)
+        if any(of_offerings[key] < draft.min_values.get(key, 0) for key in OFFERING_KEYS):
+            return True
+        of_types = {key: number for key, number in draft.min_values.items() if key not in OFFERING_KEYS}
+        return bool(unmet(draft.template.types, types, of_types, draft.reqs))
 
     def _several(self, draft: ClaimDraft, ranked: Sequence[_ReservationChoice]) -> tuple[str, ...]:
         """Return a minimal selection, in order, with enough types for minValues; empty if all together have too few."""
         # before[k] has the types of the first k reservations, and `later` those of the selected ones after them: each of
-        # them is left out, from the last to the first, if the others have enough types.
+        # them is left out, from the last to the first, if the others have enough types. Values are joined likewise.
         before = list(accumulate((choice.types for choice in ranked), or_, initial=NO_TYPES))
-        if len(ranked) < 2 or self._lacks_values(draft, TypeMask(before[-1])):
+        values_before = list(
+            accumulate((choice.values for choice in ranked), or_, initial=frozenset[tuple[str, str]]())
+        )
+        if len(ranked) < 2 or self._lacks_values(draft, TypeMask(before[-1]), values_before[-1]):
             return ()
-        selected, later = list[str](), NO_TYPES
-        for position in reversed(range(len(ranked))):
-            if self._lacks_values(draft, TypeMask(before[position] | later)):
-                selected.append(ranked[position].identity)
-                later = TypeMask(later | ranked[position].types)
+        selected, later, values_later = list[str](), NO_TYPES, frozenset[tuple[str, str]]()
+        for choice, types, values in reversed(list(zip(ranked, before, values_before, strict=False))):
+            if self._lacks_values(draft, TypeMask(types | later), values | values_later):
+                selected.append(choice.identity)
+                later, values_later = TypeMask(later | choice.types), values_later | choice.values
         return tuple(reversed(selected))
 
     def _restricted_to(self, draft: ClaimDraft, *identities: str) -> ClaimDraft:

@@ -20,7 +20,7 @@ from core.model.values.requirements import Requirement
 from tests.property.naive.market import places_left, types_of
 from tests.property.naive.node_rules import face_problems, is_overfull, volume_fault
 from tests.property.naive.places import Face, Place, node_labels, room_of, runs_daemon, virtual_pods
-from tests.property.naive.promises import is_usable, taken, too_few
+from tests.property.naive.promises import is_usable, own_values, taken, too_few
 from tests.property.naive.quotas import leaves_room
 from tests.property.naive.reading import meets_all, spreads_of, tolerates, wants_node
 from tests.property.naive.topology import Rules, too_near
@@ -201,7 +201,7 @@ def _new_node(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod, poo
         return ""
     answers: dict[object, bool] = {}
     keys = _rule_keys(snapshot)
-    kinds: dict[object, dict[str, InstanceType]] = {}
+    values: dict[object, dict[str, set[str]]] = {}
     nodes = list(new_nodes(snapshot, pool, pod))
     daemons = _daemons_by_type(snapshot, pool, nodes)
     left = places_left(snapshot, plan)
@@ -219,8 +219,10 @@ def _new_node(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod, poo
         if question not in answers:
             answers[question] = _welcomes(snapshot, places, pod, there, None)
         if answers[question]:
-            kinds.setdefault(question, {})[kind.name] = kind
-            if not too_few(kinds[question].values(), pool.requirements):
+            values_left = values.setdefault(question, {})
+            for key in {requirement.key for requirement in pool.requirements} & own.keys():
+                values_left.setdefault(key, set()).update({own[key]} & own_values(kind, key))
+            if not too_few(values_left, pool.requirements):
                 return f"{pool.name} {kind.name} {own[labels.ZONE]} {own[labels.CAPACITY_TYPE]}"
     return ""
 
