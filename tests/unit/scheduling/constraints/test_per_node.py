@@ -167,6 +167,25 @@ def test_a_claim_does_without_a_reservation_that_offers_too_little_choice() -> N
         assert offered.has(labels.RESERVED) is bool(chosen_ones), "without a place, it may not be launched into one"
 
 
+@pytest.mark.parametrize(("zones", "chosen_ones"), [(1, ()), (2, ("cr-0", "cr-1"))])
+def test_zones_that_min_values_demand_are_those_of_reservations(zones: int, chosen_ones: tuple[str, ...]) -> None:
+    """Two zones are demanded, and each reservation has one: a claim confined to it has too few, and its pods wait."""
+    reserved = tuple(
+        Offering("m", ZONES[n], labels.RESERVED, 0, reservation_id=f"cr-{n}", reservation_capacity=1)
+        for n in range(zones)
+    )
+    types = (msgspec.structs.replace(PLAIN, offerings=(*PLAIN.offerings, *reserved)),)
+    context = context_of(
+        types=types, node_pools=(a_pool("default", Requirement.of(labels.ZONE, "Exists", min_values=2)),)
+    )
+    (template,) = context.templates
+    draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero, template.min_values)
+    chosen = context.plan_constraints(()).reservations.choose(draft)
+    assert chosen is not None
+    assert chosen[1] == chosen_ones
+    assert not draft.narrowed(chosen[0]).missing_values()
+
+
 def many_reservations(number: int) -> SchedulingContext:
     """Types of growing size, each in reservations of several prices, zones and free places."""
     types = []
