@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
 from core.api.objects import JsonObject
-from installation.array_threads import ARRAY_THREADS
-
-# The fault campaign: the real handlers run in seeded worlds with seeded faults, and judges check the results.
-
-
-os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the functions (docs/engineering/handbook/planning.md)
 
 
 def figures(found: Mapping[str, Any]) -> str:
