@@ -158,13 +158,24 @@ def _takes(operation: str, name: str) -> bool:
     return general == "tag:" and any(one == "tag" or one.startswith("tag:") for one in listed)
 
 
-def _of_tags(parameters: Mapping[str, Any]) -> Iterator[str]:
+def too_many_tags(parameters: Mapping[str, Any]) -> list[str]:
+    """Return the kinds of resources to which an EC2 request gives more tags than EC2 takes; it has a code of its own for it."""
+    return [
+        f"{given.get('ResourceType')} has {len(given.get('Tags') or ())} tags, at most {_TAGS_MAX}"
+        for given in _tagged(parameters)
+        if len(given.get("Tags") or ()) > _TAGS_MAX
+    ]
+
+
+def _tagged(parameters: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     data = parameters.get("LaunchTemplateData") or {}
-    for given in (*(parameters.get("TagSpecifications") or ()), *(data.get("TagSpecifications") or ())):
-        tags = given.get("Tags") or ()
-        if len(tags) > _TAGS_MAX:
-            yield f"{given.get('ResourceType')} has {len(tags)} tags, at most {_TAGS_MAX}"
-        for tag in tags:
+    return (*(parameters.get("TagSpecifications") or ()), *(data.get("TagSpecifications") or ()))
+
+
+def _of_tags(parameters: Mapping[str, Any]) -> Iterator[str]:
+    yield from too_many_tags(parameters)
+    for given in _tagged(parameters):
+        for tag in given.get("Tags") or ():
             key, value = str(tag.get("Key")), str(tag.get("Value", ""))
             if key.lower().startswith("aws:") or len(key) > _TAG_KEY_MAX or len(value) > _TAG_VALUE_MAX:
                 yield f"the tag {key[:80]} is reserved or too long"

@@ -25,7 +25,7 @@ from cronsim import CronSim, CronSimError
 
 from simulator.aws.ec2.templates import paged
 from simulator.aws.queues import AwsError, UnansweredError, in_part, refusal
-from simulator.aws.request_rules import problems_of
+from simulator.aws.request_rules import problems_of, too_many_tags
 from simulator.clock import VirtualClock
 from simulator.invocation import faults
 from simulator.invocation.faults import Call, CrashError, Fault
@@ -435,7 +435,8 @@ class Client:
             _validate(operation, parameters)
             problems = problems_of(f"{self._service}:{operation.name}", operation.input_shape, parameters)
             if problems:
-                raise self._client_error(AwsError("InvalidParameterValue", "; ".join(problems)), operation.name, 0)
+                code = "TagLimitExceeded" if too_many_tags(parameters) else "InvalidParameterValue"
+                raise self._client_error(AwsError(code, "; ".join(problems)), operation.name, 0)
         call = Call(service=self._service, operation=operation.name, parameters=parameters)
         tried = Try(operation)
         self._wire.begin()
