@@ -239,6 +239,11 @@ conformance: setup ## The public conformance scenarios, where they lie beside th
 	@test -d $(SHARED)/conformance || { echo "no scenarios at $(SHARED)/conformance: set SHARED to their folder"; exit 2; }
 	$(BIN)/python -m tests.conformance $(SHARED)/conformance
 
+EMULATE ?=
+.PHONY: oracle-scheduler
+oracle-scheduler: setup ## Plans of the conformance corpus and of SEEDS=300 random clusters, judged by the real kube-scheduler's plugins (Go; EMULATE=1.31 for the gates of another version); build/oracle-scheduler.json
+	$(BIN)/python -m tests.oracle_scheduler --shared $(SHARED) --seeds $(if $(findstring command,$(origin SEEDS)),$(SEEDS),300) $(if $(EMULATE),--emulate $(EMULATE))
+
 oracle: setup ## Record what Karpenter's provider makes of instance types, and compare: PAGE=.../reference/instance-types.md of its repository; else its code, from $(SHARED)/oracle-aws (Go; minutes)
 	$(if $(PAGE),$(BIN)/python -m tests.oracle $(PAGE),rm -rf build/oracle-aws && mkdir -p build && cp -R $(SHARED)/oracle-aws build/oracle-aws && chmod -R u+w build/oracle-aws && cd build/oracle-aws && go build -o ORACLE . && cd ../.. && $(BIN)/python -m tests.oracle --provider build/oracle-aws/ORACLE)
 	$(BIN)/python -m pytest -q -n 0 tests/oracle
