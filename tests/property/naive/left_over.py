@@ -19,7 +19,7 @@ from core.model.snapshot import DaemonSet, Snapshot
 from core.model.values.requirements import Requirement
 from tests.property.naive.market import places_left, types_of
 from tests.property.naive.node_rules import face_problems, is_overfull, volume_fault
-from tests.property.naive.places import Face, Place, node_labels, room_of, runs_daemon, virtual_pods
+from tests.property.naive.places import Face, Place, face_of, node_labels, room_of, runs_daemon, virtual_pods
 from tests.property.naive.promises import is_usable, own_values, taken, too_few
 from tests.property.naive.quotas import leaves_room
 from tests.property.naive.reading import meets_all, spreads_of, tolerates, wants_node
@@ -136,7 +136,7 @@ def _welcomes(snapshot: Snapshot, places: list[Place], pod: Pod, there: Place, i
             view.starts_at_zero = view.spread.topology_key == labels.HOSTNAME
         if most.refuses(there.domain(most.spread.topology_key), rules.located, fewest):
             return False
-    return not rules.lacks_company(rules.affinity(pod), there, rules.located)
+    return not rules.lacks_company(pod, rules.affinity(pod), there, rules.located)
 
 
 def _possible_domains(snapshot: Snapshot, pod: Pod, spread: TopologySpread) -> set[str]:
@@ -214,8 +214,12 @@ def _new_node(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod, poo
             continue
         if not _fits_alone(snapshot, pod, Face(own, room_of(kind), daemons[kind.name], kind)):
             continue
-        there = Place(_FRESH, [Face(own, room_of(kind), [], kind)], pool.taints, exists=False)
-        question = tuple(own.get(key) for key in (*keys, labels.RESERVATION_ID, *(r.key for r in _asked(pod))))
+        face = face_of(snapshot, kind, own, pool.taints)
+        there = Place(_FRESH, [face], pool.taints, exists=False)
+        question = (
+            *(own.get(key) for key in (*keys, labels.RESERVATION_ID, *(r.key for r in _asked(pod)))),
+            *(f"{daemon.namespace}/{daemon.name}" for daemon in face.daemons),
+        )
         if question not in answers:
             answers[question] = _welcomes(snapshot, places, pod, there, None)
         if answers[question]:

@@ -157,8 +157,19 @@ class Rules:
         """Whether a term selects a pod, which counts until it is gone (kube-scheduler)."""
         return term_selects(term, owner, other, self.snapshot.namespaces)
 
-    def lacks_company(self, terms: list[TermView], place: Place, located: Located) -> str:
-        """Why a required affinity is not met; empty if it is. The first pod of a group that selects itself needs no other."""
+    def _daemon_is_company(self, pod: Pod, place: Place) -> bool:
+        """Whether all terms select the pod of a DaemonSet that comes with a new node."""
+        names = self.snapshot.namespaces
+        return any(
+            all(term_selects(term, pod, daemon, names) for term in pod.spec.affinity)
+            for daemon in daemons_of(place, all)
+        )
+
+    def lacks_company(self, pod: Pod, terms: list[TermView], place: Place, located: Located) -> str:
+        """Why a required affinity is not met; empty if it is. The first pod of a group that selects itself needs no other.
+
+        Pods of DaemonSets that come with a new node are company, too (kube-scheduler).
+        """
         keys = [view.term.topology_key for view in terms]
         is_first = all(view.selects_self for view in terms) and not any(
             self.places[located[pod]].domain(key) is not None
@@ -175,7 +186,7 @@ class Rules:
             if domain == OPEN:
                 continue
             where = [self.places[located[pod]].domain(key) for pod in view.selected if pod in located]
-            if domain not in where and not is_first:
+            if domain not in where and not is_first and not self._daemon_is_company(pod, place):
                 return f"nobody by {key}={domain}"
         return ""
 
@@ -214,7 +225,30 @@ def too_near(rules: Rules, pod: Pod, place: Place) -> str:
             shared = domain is not None and domain == rules.places[number].domain(term.topology_key)
             if shared and term_selects(term, owner, pod, rules.snapshot.namespaces):
                 return f"{other} keeps away from {pod.key} by {term.topology_key}"
+    return _too_near_a_daemon(rules, pod, place)
+
+
+def _too_near_a_daemon(rules: Rules, pod: Pod, place: Place) -> str:
+    """The pod of a DaemonSet that comes with a new node, if it and the pod keep apart; empty if none does."""
+    names = rules.snapshot.namespaces
+    for daemon in daemons_of(place, any):
+        for owner, other in ((pod, daemon), (daemon, pod)):
+            for term in owner.spec.anti_affinity:
+                if place.domain(term.topology_key) is not None and term_selects(term, owner, other, names):
+                    return f"{owner.key} keeps away from {other.key} by {term.topology_key}"
     return ""
+
+
+def daemons_of(place: Place, eligible: Callable[[Iterable[bool]], bool]) -> list[Pod]:
+    """The pods of DaemonSets that come with a new node, whichever (`all`) or at least one (`any`) of its faces it becomes."""
+    if any(face.instance_type is None for face in place.faces):
+        return []  # an existing node: its DaemonSets' pods count once they are there
+    found = {(daemon.namespace, daemon.name): daemon for face in place.faces for daemon in face.daemons}
+    return [
+        Pod(namespace=daemon.namespace, name=daemon.name, labels=daemon.labels, spec=daemon.spec)
+        for _, daemon in sorted(found.items())
+        if eligible(daemon in face.daemons for face in place.faces)
+    ]
 
 
 def _same(rules: Rules, key: str, place: Place, other: str) -> bool:
@@ -280,7 +314,7 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
             why = view.refuses(place.domain(view.spread.topology_key), located)
             if why:
                 return f"spread: {key} at {place.name}: {why}"
-        why = rules.lacks_company(terms[key], place, located)
+        why = rules.lacks_company(rules.pods[key], terms[key], place, located)
         return f"affinity: {key} at {place.name}: {why}" if why else ""
 
     best: list[str] = []
