@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from functools import reduce
 from operator import or_
 from typing import Final, NamedTuple
 
@@ -16,7 +16,7 @@ from core.model.values.requirements import Requirement, Requirements
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.existing_node import Attachments, ExistingNode
-from core.scheduling.instance_types import unmet
+from core.scheduling.instance_types import OFFERING_KEYS, unmet
 from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate
 from core.scheduling.pods import NO_VOLUMES, PodGroup, PodSignature, VolumeNeeds
 from core.scheduling.primitives import IMPOSSIBLE, NO_TYPES, RequirementId, TypeMask, conflict, positions
@@ -265,7 +265,7 @@ class Reservations(Constraint):
         """
         choices = self._choices(draft)
         for choice in choices:
-            if not self._lacks_values(draft, choice.types):
+            if not self._lacks_values(draft, (choice,)):
                 return self._restricted_to(draft, choice.identity).reqs, (choice.identity,)
         several = self._several(draft, choices)
         if several:
@@ -296,23 +296,26 @@ class Reservations(Constraint):
                 choices.append(_ReservationChoice(price, identity, TypeMask(offerings.types & roomy)))
         return sorted(choices)
 
-    def _lacks_values(self, draft: ClaimDraft, types: TypeMask) -> bool:
-        """Whether these types have too few distinct values for the draft's minValues."""
-        return bool(draft.min_values and unmet(draft.template.types, types, draft.min_values, draft.reqs))
+    def _lacks_values(self, draft: ClaimDraft, choices: Sequence[_ReservationChoice]) -> bool:
+        """Whether these reservations leave too few distinct values for the draft's minValues."""
+        if not draft.min_values:
+            return False
+        types = TypeMask(reduce(or_, (choice.types for choice in choices), NO_TYPES))
+        # Other offerings of the same types have zones and capacity types that a claim in the reservations does not get.
+        is_offered = any(key in draft.min_values for key in OFFERING_KEYS)
+        reqs = self._restricted_to(draft, *(choice.identity for choice in choices)).reqs if is_offered else draft.reqs
+        return bool(unmet(draft.template.types, types, draft.min_values, reqs))
 
     def _several(self, draft: ClaimDraft, ranked: Sequence[_ReservationChoice]) -> tuple[str, ...]:
         """Return a minimal selection, in order, with enough types for minValues; empty if all together have too few."""
-        # before[k] has the types of the first k reservations, and `later` those of the selected ones after them: each of
-        # them is left out, from the last to the first, if the others have enough types.
-        before = list(accumulate((choice.types for choice in ranked), or_, initial=NO_TYPES))
-        if len(ranked) < 2 or self._lacks_values(draft, TypeMask(before[-1])):
+        # Each is left out, from the last to the first, if those before it and the selected ones after it leave enough.
+        if len(ranked) < 2 or self._lacks_values(draft, ranked):
             return ()
-        selected, later = list[str](), NO_TYPES
+        selected: tuple[_ReservationChoice, ...] = ()
         for position in reversed(range(len(ranked))):
-            if self._lacks_values(draft, TypeMask(before[position] | later)):
-                selected.append(ranked[position].identity)
-                later = TypeMask(later | ranked[position].types)
-        return tuple(reversed(selected))
+            if self._lacks_values(draft, (*ranked[:position], *selected)):
+                selected = (ranked[position], *selected)
+        return tuple(choice.identity for choice in selected)
 
     def _restricted_to(self, draft: ClaimDraft, *identities: str) -> ClaimDraft:
         """Return the draft restricted to these reservations."""

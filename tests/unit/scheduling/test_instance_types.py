@@ -77,17 +77,17 @@ def test_a_cut_keeps_expensive_types_that_bring_a_value() -> None:
 
 def test_missing_values_are_reported_by_key() -> None:
     """Otherwise, BestEffort does not know how far to lower minValues."""
-    assert unmet(TYPES, TYPES.full, {"family": 4, labels.INSTANCE_TYPE: 7}) == {"family": 3}
+    assert unmet(TYPES, TYPES.full, {"family": 4, labels.INSTANCE_TYPE: 7}, ANY) == {"family": 3}
 
 
 def test_unreachable_min_values_keep_all_values_that_exist() -> None:
     """Otherwise, a claim under BestEffort loses the variety that it can have."""
-    assert first_of_each(TYPES, [0, 1, 5, 6], {"family": 9}) == {0, 5, 6}
+    assert first_of_each(TYPES, [0, 1, 5, 6], {"family": 9}, ANY) == {0, 5, 6}
 
 
 def test_as_many_values_as_required_are_enough() -> None:
     """Otherwise, a claim names an expensive type that nothing asks for."""
-    assert first_of_each(TYPES, [0, 1, 5, 6], {"family": 2}) == {0, 5}
+    assert first_of_each(TYPES, [0, 1, 5, 6], {"family": 2}, ANY) == {0, 5}
 
 
 # Any set of types by price.
