@@ -98,11 +98,12 @@ def test_budget_does_not_concern(changes: dict[str, Any]) -> None:
 
 
 def test_always_allow_frees_only_unready_pods() -> None:
-    """AlwaysAllow admits the eviction of an unready pod; a ready one stays protected."""
+    """AlwaysAllow admits the eviction of an unready pod; one that is ready or not known to be unready stays protected."""
     guard = budget(disruptions_allowed=0, unhealthy_pod_eviction_policy=ALWAYS_ALLOW)
-    broken, fine = running("a", is_ready=False), running("b")
+    broken = running("a", is_ready=False)
     assert not judged([broken], guard).not_evicted_now(broken)
-    assert judged([fine], guard).not_evicted_now(fine)
+    for fine in (running("b"), running("b", is_ready=None)):
+        assert judged([fine], guard).not_evicted_now(fine)
 
 
 def test_several_budgets_refuse_an_unready_pod_too() -> None:

@@ -181,7 +181,7 @@ def test_pods_that_may_not_be_evicted_move_only_where_ec2_takes_the_instance(
     pods = (
         a_pod("free", node_name="old"),
         a_pod("held", node_name="old", annotations={labels.DO_NOT_DISRUPT: "true"}),
-        a_pod("guarded", node_name="old", labels={"app": "guarded"}),
+        a_pod("guarded", node_name="old", labels={"app": "guarded"}, phase="Running"),
         a_pod("daemon", node_name="old", owners=(Owner("DaemonSet", "d"),)),
     )
     context = context_of(types=(LARGE,), nodes=(node,), node_claims=(claim,), pods=pods, budgets=(budget,))
