@@ -157,7 +157,7 @@ class Rules:
         """Whether a term selects a pod, which counts until it is gone (kube-scheduler)."""
         return term_selects(term, owner, other, self.snapshot.namespaces)
 
-    def lacks_company(self, terms: list[TermView], place: Place, located: Located) -> str:
+    def lacks_company(self, owner: Pod, terms: list[TermView], place: Place, located: Located) -> str:
         """Why a required affinity is not met; empty if it is. The first pod of a group that selects itself needs no other."""
         keys = [view.term.topology_key for view in terms]
         is_first = all(view.selects_self for view in terms) and not any(
@@ -167,17 +167,30 @@ class Rules:
             if pod in located
             for key in keys
         )
+        comes_along = self._daemon_comes_along(owner, terms, place)
         for view in terms:
             key = view.term.topology_key
             domain = place.domain(key)
             if domain is None:
                 return f"no {key}"
-            if domain == OPEN:
+            if domain == OPEN or comes_along:
                 continue
             where = [self.places[located[pod]].domain(key) for pod in view.selected if pod in located]
             if domain not in where and not is_first:
                 return f"nobody by {key}={domain}"
         return ""
+
+    def _daemon_comes_along(self, owner: Pod, terms: list[TermView], place: Place) -> bool:
+        """Whether a DaemonSet's pod that every node of a claim gets meets all terms."""
+        met: list[set[str]] = []
+        for face in place.faces if place.claim is not None else ():
+            found = set()
+            for daemon in face.daemons:
+                other = Pod(name=daemon.name, namespace=daemon.namespace, labels=daemon.labels, spec=daemon.spec)
+                if all(term_selects(view.term, owner, other, self.snapshot.namespaces) for view in terms):
+                    found.add(daemon.name)
+            met.append(found)
+        return bool(met) and all(met)
 
 
 def looks_at(spread: TopologySpread, owner: Pod, place: Place, eligible: Callable[[Iterable[bool]], bool]) -> bool:
@@ -280,7 +293,7 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
             why = view.refuses(place.domain(view.spread.topology_key), located)
             if why:
                 return f"spread: {key} at {place.name}: {why}"
-        why = rules.lacks_company(terms[key], place, located)
+        why = rules.lacks_company(rules.pods[key], terms[key], place, located)
         return f"affinity: {key} at {place.name}: {why}" if why else ""
 
     best: list[str] = []
