@@ -429,7 +429,8 @@ class PodSignature(msgspec.Struct, eq=False):
         spreads: The spread constraints, those of the cluster's defaults included.
         facts: Constraint → what else it reads of a pod.
         daemons_near: DaemonSets whose pod on a new node meets the required affinity of these pods, by position.
-        daemons_away: DaemonSets whose pod excludes these pods from its node by an anti-affinity, of one or the other.
+        daemons_away: DaemonSets whose pod excludes these pods from its node by an anti-affinity, of one or the other; each with
+            the topology keys.
         shared_claims: Unbound claims that further pods use: the volume's zone is that of the first.
         selected_by: Numbers of the topology groups whose selector picks these pods.
         domain_keys: Topology keys except the hostname, along which a hard rule selects these pods.
@@ -447,7 +448,7 @@ class PodSignature(msgspec.Struct, eq=False):
     facts: Mapping[type, Hashable] = msgspec.field(default_factory=dict)
     shared_claims: tuple[str, ...] = ()
     daemons_near: tuple[int, ...] = ()
-    daemons_away: tuple[int, ...] = ()
+    daemons_away: tuple[tuple[int, tuple[str, ...]], ...] = ()
     selected_by: tuple[TopologyGroupId, ...] = ()
     domain_keys: tuple[str, ...] = ()
     repelled_by: tuple[TopologyGroupId, ...] = ()

@@ -153,9 +153,18 @@ class DaemonCompany(Constraint):
             for position in signature.daemons_near:
                 near |= carriers[position][1]
             found &= near
-        for position in signature.daemons_away:
-            found &= ~carriers[position][0]
+        for position, keys in signature.daemons_away:
+            if any(_may_have(claim.template, key) for key in keys):
+                found &= ~carriers[position][0]
         return found
+
+
+def _may_have(template: NodeClaimTemplate, key: str) -> bool:
+    """Whether a NodePool's nodes may have a label; along a key that they lack, no anti-affinity excludes anything."""
+    pool, types = template.pool, template.types
+    if key == labels.HOSTNAME or key in pool.labels or any(demand.key == key for demand in pool.requirements):
+        return True
+    return bool(types.values(template.mask, template.offered, key))
 
 
 # Applies the limits of NodePools.

@@ -563,10 +563,10 @@ class Topology:
             if affinity and affinity[0].selects(daemon.namespace, daemon.labels):
                 near.append(position)
             theirs = (self._of_anti_affinity(t, daemon.namespace, daemon.labels) for t in daemon.spec.anti_affinity)
-            if any(group.selects(daemon.namespace, daemon.labels) for group in apart) or any(
-                group.selects(signature.namespace, signature.labels) for group in theirs
-            ):
-                away.append(position)
+            keys = {group.key for group in apart if group.selects(daemon.namespace, daemon.labels)}
+            keys |= {group.key for group in theirs if group.selects(signature.namespace, signature.labels)}
+            if keys:
+                away.append((position, tuple(sorted(keys))))
         signature.daemons_near, signature.daemons_away = tuple(near), tuple(away)
 
     def _of_anti_affinity(self, term: PodAffinityTerm, namespace: str, pod_labels: Mapping[str, str]) -> TopologyGroup:

@@ -22,7 +22,7 @@ from tests.property.naive.node_rules import face_problems, is_overfull, volume_f
 from tests.property.naive.places import Face, Place, face_of, node_labels, room_of, runs_daemon, virtual_pods
 from tests.property.naive.promises import is_usable, own_values, taken, too_few
 from tests.property.naive.quotas import leaves_room
-from tests.property.naive.reading import meets_all, spreads_of, tolerates, wants_node
+from tests.property.naive.reading import meets_all, spreads_of, term_selects, tolerates, wants_node
 from tests.property.naive.topology import Rules, too_near
 
 _FRESH = "(a new node)"
@@ -96,7 +96,7 @@ def could_run_at(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod) 
             only = _narrowed(place, face)
             if is_overfull(only, face, pod) or any(face_problems(snapshot, only, face, [*place.coming, pod])):
                 continue
-            if _welcomes(snapshot, places, pod, only, place):
+            if not _meets_daemons(snapshot, pod, face) and _welcomes(snapshot, places, pod, only, place):
                 return f"{place.name} as {face.labels}" if place.claim else place.name
     for pool in snapshot.node_pools if not _has_no_new_node(snapshot, pod) else ():
         if is_usable(pool) and tolerates(pod.spec.tolerations, pool.taints):
@@ -104,6 +104,17 @@ def could_run_at(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod) 
             if found:
                 return found
     return ""
+
+
+def _meets_daemons(snapshot: Snapshot, pod: Pod, face: Face) -> bool:
+    """Whether a DaemonSet's pod that comes with the node keeps the pod away, or the other way round (kube-scheduler)."""
+    for daemon in face.daemons:
+        company = Pod(name=daemon.name, namespace=daemon.namespace, labels=daemon.labels, spec=daemon.spec)
+        for owner, other in ((pod, company), (company, pod)):
+            for term in owner.spec.anti_affinity:
+                if term.topology_key in face.labels and term_selects(term, owner, other, snapshot.namespaces):
+                    return True
+    return False
 
 
 def _has_min_values(snapshot: Snapshot, place: Place) -> bool:

@@ -157,19 +157,8 @@ class Rules:
         """Whether a term selects a pod, which counts until it is gone (kube-scheduler)."""
         return term_selects(term, owner, other, self.snapshot.namespaces)
 
-    def _daemon_is_company(self, pod: Pod, place: Place) -> bool:
-        """Whether all terms select the pod of a DaemonSet that comes with a new node."""
-        names = self.snapshot.namespaces
-        return any(
-            all(term_selects(term, pod, daemon, names) for term in pod.spec.affinity)
-            for daemon in daemons_of(place, all)
-        )
-
-    def lacks_company(self, pod: Pod, terms: list[TermView], place: Place, located: Located) -> str:
-        """Why a required affinity is not met; empty if it is. The first pod of a group that selects itself needs no other.
-
-        Pods of DaemonSets that come with a new node are company, too (kube-scheduler).
-        """
+    def lacks_company(self, owner: Pod, terms: list[TermView], place: Place, located: Located) -> str:
+        """Why a required affinity is not met; empty if it is. The first pod of a group that selects itself needs no other."""
         keys = [view.term.topology_key for view in terms]
         is_first = all(view.selects_self for view in terms) and not any(
             self.places[located[pod]].domain(key) is not None
@@ -178,17 +167,30 @@ class Rules:
             if pod in located
             for key in keys
         )
+        comes_along = self._daemon_comes_along(owner, terms, place)
         for view in terms:
             key = view.term.topology_key
             domain = place.domain(key)
             if domain is None:
                 return f"no {key}"
-            if domain == OPEN:
+            if domain == OPEN or comes_along:
                 continue
             where = [self.places[located[pod]].domain(key) for pod in view.selected if pod in located]
-            if domain not in where and not is_first and not self._daemon_is_company(pod, place):
+            if domain not in where and not is_first:
                 return f"nobody by {key}={domain}"
         return ""
+
+    def _daemon_comes_along(self, owner: Pod, terms: list[TermView], place: Place) -> bool:
+        """Whether a DaemonSet's pod that every node of a claim gets meets all terms."""
+        met: list[set[str]] = []
+        for face in place.faces if place.claim is not None else ():
+            found = set()
+            for daemon in face.daemons:
+                other = Pod(name=daemon.name, namespace=daemon.namespace, labels=daemon.labels, spec=daemon.spec)
+                if all(term_selects(view.term, owner, other, self.snapshot.namespaces) for view in terms):
+                    found.add(daemon.name)
+            met.append(found)
+        return bool(met) and all(met)
 
 
 def looks_at(spread: TopologySpread, owner: Pod, place: Place, eligible: Callable[[Iterable[bool]], bool]) -> bool:
@@ -225,30 +227,7 @@ def too_near(rules: Rules, pod: Pod, place: Place) -> str:
             shared = domain is not None and domain == rules.places[number].domain(term.topology_key)
             if shared and term_selects(term, owner, pod, rules.snapshot.namespaces):
                 return f"{other} keeps away from {pod.key} by {term.topology_key}"
-    return _too_near_a_daemon(rules, pod, place)
-
-
-def _too_near_a_daemon(rules: Rules, pod: Pod, place: Place) -> str:
-    """The pod of a DaemonSet that comes with a new node, if it and the pod keep apart; empty if none does."""
-    names = rules.snapshot.namespaces
-    for daemon in daemons_of(place, any):
-        for owner, other in ((pod, daemon), (daemon, pod)):
-            for term in owner.spec.anti_affinity:
-                if place.domain(term.topology_key) is not None and term_selects(term, owner, other, names):
-                    return f"{owner.key} keeps away from {other.key} by {term.topology_key}"
     return ""
-
-
-def daemons_of(place: Place, eligible: Callable[[Iterable[bool]], bool]) -> list[Pod]:
-    """The pods of DaemonSets that come with a new node, whichever (`all`) or at least one (`any`) of its faces it becomes."""
-    if any(face.instance_type is None for face in place.faces):
-        return []  # an existing node: its DaemonSets' pods count once they are there
-    found = {(daemon.namespace, daemon.name): daemon for face in place.faces for daemon in face.daemons}
-    return [
-        Pod(namespace=daemon.namespace, name=daemon.name, labels=daemon.labels, spec=daemon.spec)
-        for _, daemon in sorted(found.items())
-        if eligible(daemon in face.daemons for face in place.faces)
-    ]
 
 
 def _same(rules: Rules, key: str, place: Place, other: str) -> bool:
