@@ -344,7 +344,9 @@ def test_what_a_description_leaves_out_is_not_there() -> None:
         (struct.__name__, field.name, field.default)
         for struct in structs
         for field in msgspec.structs.fields(struct)
-        if field.default is not msgspec.NODEFAULT and isinstance(field.default, int | float)
+        if field.encode_name[0].isupper()  # EC2's names; the catalogue's own begin small
+        and field.default is not msgspec.NODEFAULT
+        and isinstance(field.default, int | float)
     ]
     assert len(defaults) > 15
     assert [one for one in defaults if one[2]] == []
