@@ -287,13 +287,13 @@ class Reservations(Constraint):
         if reserved.reqs == IMPOSSIBLE:
             return []
         types, mask = draft.template.types, reserved.mask
-        roomy = types.room.fitting(mask, draft.total)
+        fitting_types = types.room.fitting(mask, draft.total)
         choices: list[_ReservationChoice] = []
         for identity, offerings in types.offerings.of_reservations(reserved.reqs).items():
-            if self.left.get(identity, 0) > 0 and offerings.types & roomy:
+            if self.left.get(identity, 0) > 0 and offerings.types & fitting_types:
                 # As for every draft, the price is that of the types regardless of room.
                 price = offerings.price(TypeMask(offerings.types & mask))
-                choices.append(_ReservationChoice(price, identity, TypeMask(offerings.types & roomy)))
+                choices.append(_ReservationChoice(price, identity, TypeMask(offerings.types & fitting_types)))
         return sorted(choices)
 
     def _lacks_values(self, draft: ClaimDraft, types: TypeMask) -> bool:
