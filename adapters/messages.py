@@ -213,7 +213,11 @@ def woken_by(event: JsonObject) -> WokenBy:
         return WokenBy.SCHEDULE
     if any(_is_first(record.get("body")) for record in records):
         return WokenBy.NEWS
-    return WokenBy.BETWEEN_SCHEDULES if all(_is_between_schedules(record.get("body")) for record in records) else WokenBy.ITSELF
+    return (
+        WokenBy.BETWEEN_SCHEDULES
+        if all(_is_between_schedules(record.get("body")) for record in records)
+        else WokenBy.ITSELF
+    )
 
 
 def _is_first(body: Any) -> bool:

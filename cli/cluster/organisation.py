@@ -222,8 +222,8 @@ def find_organisation(arguments: argparse.Namespace) -> Organisation:
     unreadable = [found for found in asked if isinstance(found, UnreadableCluster)]
     clusters = [found for own in asked if not isinstance(own, UnreadableCluster) for found in own]
     if not clusters and unreadable:
-        text = unreadable_text([found.document() for found in unreadable])
-        raise InputError(f"no cluster could be found:\n{text}", hint=_HINT)
+        text = "; ".join(" ".join(unreadable_text([found.document()]).split()) for found in unreadable)
+        raise InputError(f"no cluster could be found: {text}", hint=_HINT)
     if not clusters:
         problem = "there is no cluster with an installation (no parameter /fleetwright/CLUSTER/mode)"
         raise InputError(problem, hint=_HINT)

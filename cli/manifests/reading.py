@@ -358,7 +358,9 @@ def _not_json(text: str, source: str, problem: str, line: int | None, column: in
     return UnreadableDocument(error, line, column or None, is_template=bool(mark))
 
 
-def _yaml_values(text: str, source: str, problems: list[UnreadableDocument]) -> Iterator[tuple[int, Any, list[RepeatedKey]]]:
+def _yaml_values(
+    text: str, source: str, problems: list[UnreadableDocument]
+) -> Iterator[tuple[int, Any, list[RepeatedKey]]]:
     index, keys = 0, list[RepeatedKey]()
     try:
         for value in documents(text, keys):
