@@ -403,7 +403,7 @@ def test_dollars_have_six_digits_and_hours_four() -> None:
 
 
 def test_each_node_pools_reason_has_a_line_of_its_own_in_the_table() -> None:
-    """Line ends are escaped in tables, and the message of a pod was one line with a literal `\\n` in it."""
+    """Line ends are escaped in tables, and the message of a pod was one line."""
     waiting = {"pod": "a/p", "reason": "NoFit", "message": "NodePool x: too small\nNodePool y: tainted"}
     shown = plan._unplaced(on_one_line_each({"unschedulable": [waiting]}), shows_all=True)
     assert r"\n" not in shown
