@@ -167,7 +167,7 @@ def wake_up(reason: str, until: datetime | None = None, hops: int = 0) -> JsonOb
     return {"wakeUp": reason, **ends, **({"hops": hops} if hops else {})}
 
 
-def look(until: datetime) -> JsonObject:
+def between_schedules(until: datetime) -> JsonObject:
     """Return a request that `provision` look for waiting pods, as its schedule has it do, until the schedule does so again."""
     return {"wakeUp": "look", "until": until.isoformat(), "look": True}
 
@@ -202,7 +202,7 @@ class WokenBy(Enum):
     ITSELF = "itself"
     """Only messages of earlier runs."""
 
-    LOOK = "look"
+    BETWEEN_SCHEDULES = "look"
     """Only requests to look for waiting pods between two scheduled runs."""
 
 
@@ -213,7 +213,11 @@ def woken_by(event: JsonObject) -> WokenBy:
         return WokenBy.SCHEDULE
     if any(_is_first(record.get("body")) for record in records):
         return WokenBy.NEWS
-    return WokenBy.LOOK if all(_is_look(record.get("body")) for record in records) else WokenBy.ITSELF
+    return (
+        WokenBy.BETWEEN_SCHEDULES
+        if all(_is_between_schedules(record.get("body")) for record in records)
+        else WokenBy.ITSELF
+    )
 
 
 def _is_first(body: Any) -> bool:
@@ -223,9 +227,9 @@ def _is_first(body: Any) -> bool:
         return False
 
 
-def _is_look(body: Any) -> bool:
+def _is_between_schedules(body: Any) -> bool:
     try:
-        return msgspec.json.decode(body, type=_WakeUp).look
+        return msgspec.json.decode(body, type=_WakeUp).between_schedules
     except (msgspec.MsgspecError, TypeError):
         return False
 
@@ -248,7 +252,7 @@ def _end_of(body: Any, now: datetime) -> datetime:
 class _WakeUp(msgspec.Struct, frozen=True):
     until: Moment | None = None
     hops: int = 0
-    look: bool = False
+    between_schedules: bool = msgspec.field(default=False, name="look")
 
 
 def is_woken(event: JsonObject) -> bool:

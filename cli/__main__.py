@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError
+from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError, error_lines
 from cli.manifests import KUBECTL
 from cli.terminal.style import AUTO, choose_style, write_stderr
 from core.errors import InvalidInputError
@@ -138,8 +138,7 @@ def _report(problem: str, *, traced: bool) -> None:
         import traceback
 
         traceback.print_exc()
-    said, mark, hint = problem.rpartition("\nhint: ")
-    write_stderr(f"fleetwright: {said if mark else problem}", *([f"hint: {hint}"] if mark else []))
+    write_stderr(*error_lines(problem))
 
 
 def command_parser(name: str) -> argparse.ArgumentParser:

@@ -159,7 +159,18 @@ class World:
         if any(step.etcd is not None for step in scenario.steps):
             self.cluster.store.keep_history()
         self.cluster.on_audit_event(self.pump.audit)
-        self._steps = Steps(
+        self._steps = self._steps_in(account)
+
+    def _steps_in(self, account: Account) -> Steps:
+        disturbances = Disturbances(
+            account,
+            self.cluster,
+            self.recorder,
+            stream(self._seed, "disturbances"),
+            self.sandboxes.spend,
+            self.warnings.append,
+        )
+        return Steps(
             account,
             self.cluster,
             self.boot,
@@ -167,14 +178,7 @@ class World:
             self.message_faults,
             self.meter,
             stream(self._seed, "steps"),
-            Disturbances(
-                account,
-                self.cluster,
-                self.recorder,
-                stream(self._seed, "disturbances"),
-                self.sandboxes.spend,
-                self.warnings.append,
-            ),
+            disturbances,
         )
 
     def play(self, traced: list[TracedPod]) -> None:

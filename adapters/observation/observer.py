@@ -164,11 +164,7 @@ def with_expected_pods(
         if awaits_pods(record, snapshot.now) or is_requested(record)
     }
     node_of = {pod: waiting[record.name] for record in stay if record.name in waiting for pod in record.plan.pods}
-    validity: dict[tuple[str, str], bool] = {
-        (pod, record.node_name): record.name not in removed and _is_valid(record, snapshot.now)
-        for record in records
-        for pod in record.nominated
-    }
+    validity = _nominations(records, removed, snapshot)
     if not node_of and not validity:
         return snapshot
     return msgspec.structs.replace(
@@ -179,6 +175,17 @@ def with_expected_pods(
             for claim in snapshot.node_claims
         ),
     )
+
+
+def _nominations(
+    records: Iterable[ClaimRecord], removed: Collection[str], snapshot: Snapshot
+) -> dict[tuple[str, str], bool]:
+    """Return for each nominated pod and its node whether the nomination still holds."""
+    return {
+        (pod, record.node_name): record.name not in removed and _is_valid(record, snapshot.now)
+        for record in records
+        for pod in record.nominated
+    }
 
 
 def _expected(

@@ -381,13 +381,18 @@ def _buffers(document: JsonObject) -> str:
     return output.table(("CAPACITY BUFFER", "ROOM ON EXISTING", "ON NEW NODES", "NO ROOM"), rows) if rows else ""
 
 
+def _lines_of(message: str) -> list[str]:
+    """Return the lines of a message, one for each NodePool; tables get its line ends escaped."""
+    return message.replace(r"\n", "\n").splitlines()
+
+
 def _unplaced(document: JsonObject, *, shows_all: bool) -> str:
     """Group unplaced pods by code and nearest miss."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for found in document["unschedulable"]:
         by_reason.setdefault((found["reason"], found["message"]), []).append(found["pod"])
     entries = [
-        _entry(pods, reason, message.splitlines(), shows_all=shows_all) for (reason, message), pods in by_reason.items()
+        _entry(pods, reason, _lines_of(message), shows_all=shows_all) for (reason, message), pods in by_reason.items()
     ]
     if not entries:
         return ""

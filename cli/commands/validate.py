@@ -11,7 +11,7 @@ from cli import arguments as shared
 from cli.errors import BAD_INPUT, DONE, NEGATIVE
 from cli.inputs import builtin_or_given, region_of
 from cli.manifests.inventory import Document, refused_version_of, skipped_kinds
-from cli.manifests.reading import Unreadable, gather, together
+from cli.manifests.reading import UnreadableDocument, gather, together
 from cli.terminal.output import show
 from cli.terminal.style import write_stderr, write_stdout
 from cli.validation.examine import examine
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     return NEGATIVE if any(finding.severity is Severity.ERROR for finding in findings) else DONE
 
 
-def _unreadable(problem: Unreadable) -> Finding:
+def _unreadable(problem: UnreadableDocument) -> Finding:
     """Return the finding about a document that cannot be read: the other files, and their findings, stand beside it."""
     error = problem.error
     document = Document(error.source, error.index or 0, {})

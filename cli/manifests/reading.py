@@ -34,7 +34,7 @@ _NAMED_MAX: Final = 5
 """Most files that a line about files left out names."""
 
 
-class Unreadable(NamedTuple):
+class UnreadableDocument(NamedTuple):
     """A file, or a document of it, that cannot be read.
 
     Attributes:
@@ -64,7 +64,7 @@ class Input:
     def __init__(self) -> None:
         self.documents: list[Document] = []
         self.texts: dict[str, str] = {}
-        self.unreadable: list[Unreadable] = []
+        self.unreadable: list[UnreadableDocument] = []
         self.repeated: list[RepeatedField] = []
         self.kustomizations: list[Path] = []
         self._foreign: dict[str, None] = {}
@@ -118,14 +118,14 @@ class Input:
         try:
             text = read_text(source)
         except InputError as error:
-            self.unreadable.append(Unreadable(error, is_named=is_named))
+            self.unreadable.append(UnreadableDocument(error, is_named=is_named))
             return
         self._parse(text, source, is_named=is_named)
 
     def _parse(self, text: str, source: str, *, is_named: bool) -> None:
         self.texts[source] = text
         skips = None if is_named else self._foreign
-        problems: list[Unreadable] = []
+        problems: list[UnreadableDocument] = []
         self.documents += parse(text, source, self.repeated, skips=skips, problems=problems)
         self.unreadable += (one._replace(is_named=is_named) for one in problems)
 
@@ -248,7 +248,7 @@ def parse(
     repeated: list[RepeatedField] | None = None,
     *,
     skips: dict[str, None] | None = None,
-    problems: list[Unreadable] | None = None,
+    problems: list[UnreadableDocument] | None = None,
 ) -> list[Document]:
     """Return the objects in a text; errors call it `source`. The last value of a repeated key counts.
 
@@ -265,7 +265,7 @@ def parse(
     """
     found: list[Document] = []
     noted: list[RepeatedField] = []
-    problems_here: list[Unreadable] = []
+    problems_here: list[UnreadableDocument] = []
     for index, value, keys in _values(text, source, problems_here):
         if value is None:
             continue
@@ -277,7 +277,7 @@ def parse(
             _refuse_plain(value, source, index)
             objects = [*_unfolded(document, depth=0)]
         except InputError as error:
-            problems_here.append(Unreadable(error))
+            problems_here.append(UnreadableDocument(error))
             continue
         found += objects
         if keys:
@@ -327,7 +327,7 @@ def _is_manifest(file: Path) -> bool:
     return last in SUFFIXES or last == ".zst" or (last == ".gz" and below in SUFFIXES)
 
 
-def _values(text: str, source: str, problems: list[Unreadable]) -> Iterator[tuple[int, Any, list[RepeatedKey]]]:
+def _values(text: str, source: str, problems: list[UnreadableDocument]) -> Iterator[tuple[int, Any, list[RepeatedKey]]]:
     """Yield index, value and repeated keys of each document that can be read; add the others to `problems`."""
     if text.lstrip()[:1] in ("{", "["):
         from json import JSONDecodeError  # most manifests are YAML
@@ -350,15 +350,17 @@ def _values(text: str, source: str, problems: list[Unreadable]) -> Iterator[tupl
     yield from _yaml_values(text, source, problems)
 
 
-def _not_json(text: str, source: str, problem: str, line: int | None, column: int) -> Unreadable:
+def _not_json(text: str, source: str, problem: str, line: int | None, column: int) -> UnreadableDocument:
     place = f"line {line}, column {column}" if line is not None else ""
     said, mark = syntax_problem(problem, text.splitlines()[line - 1] if line else "", text)
     problem, hint = (said, rendering_hint(source, mark)) if mark else (f"is not JSON: {problem}", "")
     error = InputError(problem.replace("YAML", "JSON"), source=source, place=place, hint=hint)
-    return Unreadable(error, line, column or None, is_template=bool(mark))
+    return UnreadableDocument(error, line, column or None, is_template=bool(mark))
 
 
-def _yaml_values(text: str, source: str, problems: list[Unreadable]) -> Iterator[tuple[int, Any, list[RepeatedKey]]]:
+def _yaml_values(
+    text: str, source: str, problems: list[UnreadableDocument]
+) -> Iterator[tuple[int, Any, list[RepeatedKey]]]:
     index, keys = 0, list[RepeatedKey]()
     try:
         for value in documents(text, keys):
@@ -382,7 +384,7 @@ def _yaml_values(text: str, source: str, problems: list[Unreadable]) -> Iterator
             yield number, value, keys
 
 
-def _not_yaml(error: Exception, text: str, source: str, index: int) -> Unreadable:
+def _not_yaml(error: Exception, text: str, source: str, index: int) -> UnreadableDocument:
     mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
     line = None if mark is None else mark.line + 1
     place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
@@ -394,7 +396,7 @@ def _not_yaml(error: Exception, text: str, source: str, index: int) -> Unreadabl
     problem, template = syntax_problem(words, here, document)
     hint = rendering_hint(source, template) if template else ""
     found = InputError(problem, source=source, index=index, place=place, hint=hint)
-    return Unreadable(found, line, None if mark is None else mark.column + 1, is_template=bool(template))
+    return UnreadableDocument(found, line, None if mark is None else mark.column + 1, is_template=bool(template))
 
 
 def _unfolded(document: Document, *, depth: int) -> Iterator[Document]:

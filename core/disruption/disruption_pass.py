@@ -106,14 +106,12 @@ class Simulator:
         others = sum(claim.price for claim in plan.claims if not own.intersection(claim.pods))
         moves = [Move(binding.pod, binding.node) for binding in plan.bindings if binding.pod in own]
         moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in own]
-        unplaced = {pod.pod for pod in plan.unschedulable if pod.pod not in self._unschedulable}.union(
-            results.on_uninitialized
-        )
+        unplaced = {pod.pod for pod in plan.unschedulable} - set(self._unschedulable)
         return Simulation(
             claims,
             tuple(sorted(moves)),
             self._stranded(results),
-            frozenset(unplaced),
+            frozenset(unplaced.union(results.on_uninitialized)),
             displaces=others > self._waiting_price,
             taken=frozenset(node for _, node in self._expected.difference((b.pod, b.node) for b in plan.bindings)),
         )

@@ -25,7 +25,6 @@ from core.model.values import quantity
 from core.pods import reschedulable
 from core.pool_admission import admitted_types
 from core.pools import SIMULATED, pool_types, template_labels, template_requirements
-from core.scheduling.planner import schedule
 
 # Keeps the claims of static NodePools within the free addresses of subnets; plans for pods do so by constraints
 # (docs/engineering/handbook/quotas-and-addresses.md).
@@ -251,6 +250,8 @@ def schedule_beside_static_nodes(snapshot: Snapshot, out_of_time: Callable[[], f
         for _, claims in groupby(static_claims(snapshot), key=lambda claim: claim.node_pool)
         for number, claim in enumerate(claims)
     )
+    from core.scheduling.planner import schedule  # late: who only counts static nodes starts without the planner
+
     if not missing:
         return schedule(snapshot, out_of_time)
     booting = tuple(_booting(claim, snapshot) for claim in missing)

@@ -148,6 +148,16 @@ def expand(
                 idle = idle or Idle.PAUSED
             replicas = _checked(resource, workload, autoscalers)
             wanted.append((resource, workload, replace(replicas, count=min(each, replicas.count)), idle))
+    _refuse_too_many(wanted, most)
+    return tuple(
+        Expansion(resource, workload, idle=idle)
+        if idle is not None
+        else _admitted(_expansion(resource, workload, replicas, existing), admission, quotas)
+        for resource, workload, replicas, idle in wanted
+    )
+
+
+def _refuse_too_many(wanted: Iterable[tuple[Resource, Any, Replicas, Idle | None]], most: int) -> None:
     total = sum(
         replicas.count * (1 + _claims_each(resource, workload))
         for resource, workload, replicas, idle in wanted
@@ -155,12 +165,6 @@ def expand(
     )
     if total > most:
         raise TooManyPodsError(total, most)
-    return tuple(
-        Expansion(resource, workload, idle=idle)
-        if idle is not None
-        else _admitted(_expansion(resource, workload, replicas, existing), admission, quotas)
-        for resource, workload, replicas, idle in wanted
-    )
 
 
 class TooManyPodsError(InvalidInputError):

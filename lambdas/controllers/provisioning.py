@@ -13,7 +13,7 @@ import msgspec
 
 from adapters.brakes import skipped
 from adapters.current_target import current_target
-from adapters.messages import HOPS_MAX, WokenBy, look, wake_up
+from adapters.messages import HOPS_MAX, WokenBy, between_schedules, wake_up
 from adapters.observability import logger
 from adapters.observation.observer import ClusterState, Observer
 from adapters.observation.stores import OwnRows, Stores, snapshot_digest
@@ -276,10 +276,10 @@ class NextRun:
         self._wake_ups.send([wake_up(reason, until, self._hops)], delay=delay)
         self._requested = at, until
 
-    def look_again(self, until: datetime, every: timedelta) -> None:
+    def run_between_schedules(self, until: datetime, every: timedelta) -> None:
         """Have a run look for waiting pods once more before the schedule does, which comes at `until`. Raises PortError."""
         if every and self._clock.now() + every < until:
-            self._wake_ups.send([look(until)], delay=every)
+            self._wake_ups.send([between_schedules(until)], delay=every)
 
     def is_too_early(self, cause: WokenBy) -> bool:
         """Whether a run that messages started is too soon after a plan. Raises PortError.
@@ -302,7 +302,7 @@ class NextRun:
 
 BUSY: Final = timedelta(seconds=5)
 
-_LOOKS: Final = (WokenBy.SCHEDULE, WokenBy.LOOK)
+_WITHOUT_NEWS: Final = (WokenBy.SCHEDULE, WokenBy.BETWEEN_SCHEDULES)
 """Causes that report no pod: the run first checks whether any waits."""
 
 
@@ -355,12 +355,12 @@ class Provisioning:
         """
         self.next_run.began(hops, report)
         heard_at = self.clock.now()
-        if cause in _LOOKS:
-            self.next_run.look_again(until, timedelta(seconds=self.settings.look_seconds))
+        if cause in _WITHOUT_NEWS:
+            self.next_run.run_between_schedules(until, timedelta(seconds=self.settings.look_seconds))
         if self.next_run.is_too_early(cause):
             report.count("spacedRuns")
             return
-        if cause in _LOOKS and self._is_quiet():
+        if cause in _WITHOUT_NEWS and self._is_quiet():
             return  # brakes are not read either: there is nothing to stop
         brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
         if brake is not None:

@@ -19,7 +19,6 @@ from adapters.run_report import RunReport
 from core import labels
 from core.api.objects import generation_of, mapping, name_of
 from core.api.status import annotations_of, conditions, readiness
-from core.api.unknown_fields import unknown_fields
 from core.brakes import Action, EngagedBrakes
 from core.breakers import Breaker
 from core.catalogue.build import MarketFacts
@@ -356,6 +355,8 @@ class UnknownFields:
 
     def condition(self, manifest: JsonObject, about: JsonObject, report: RunReport) -> list[JsonObject]:
         """Return the condition; none for an object without unknown fields that never had any."""
+        from core.api.unknown_fields import unknown_fields
+
         found, before = unknown_fields(manifest), conditions(manifest).get(KNOWN_FIELDS)
         if not found:
             return [] if before is None else [condition(KNOWN_FIELDS, "True")]

@@ -592,7 +592,7 @@ def draw_silences(rng: Random) -> dict[str, Any]:
 
 
 _SILENT: Final = 0.5
-"""How many of AWS's silences a world that opts in draws anew."""
+"""How many of AWS's silences a world that opts in draws again."""
 
 
 def _feature_gates(rng: Random) -> dict[str, bool]:

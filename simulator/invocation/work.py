@@ -24,8 +24,8 @@ _STATUS: Final = Path("/proc/self/status")
 _RESET: Final = Path("/proc/self/clear_refs")
 _RESET_PEAK: Final = "5"
 _KIB_IN_MIB: Final = 1024
-_LOOK_EVERY: Final = 200_000
-"""Counted events between two looks at the memory."""
+_CHECK_EVERY: Final = 200_000
+"""Counted events between two checks of the memory."""
 
 
 _NOTHING: Final = nullcontext()
@@ -76,15 +76,15 @@ class Counted:
     """Counts calls and returns of functions with the interpreter's profiler hook.
 
     Args:
-        look: Called now and then; raises what ends the invocation.
+        check: Called now and then; raises what ends the invocation.
     """
 
-    def __init__(self, factor: float, look: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, factor: float, check: Callable[[], None] = lambda: None) -> None:
         self._factor = factor
-        self._look = look
+        self._check = check
         self._events = 0
         self._end: float = float("inf")
-        self._next_look = _LOOK_EVERY
+        self._next_check = _CHECK_EVERY
 
     def taken(self) -> timedelta:
         """The counted time so far."""
@@ -117,9 +117,9 @@ class Counted:
 
     def _count(self, _frame: FrameType, _event: str, _arg: Any) -> None:
         self._events += 1
-        if self._events >= self._next_look:
-            self._next_look = self._events + _LOOK_EVERY
-            self._look()
+        if self._events >= self._next_check:
+            self._next_check = self._events + _CHECK_EVERY
+            self._check()
         if self._events > self._end:
             self._end = float("inf")
             raise TimeoutExpiredError
@@ -168,10 +168,10 @@ class Measured:
         self._own.since = None
 
 
-def work_of(kind: str, factor: float, look: Callable[[], None] = lambda: None) -> Work:
+def work_of(kind: str, factor: float, check: Callable[[], None] = lambda: None) -> Work:
     """Return what counts one invocation's work: `counted`, `measured` or `none`."""
     if kind == "counted":
-        return Counted(factor, look)
+        return Counted(factor, check)
     return Measured(factor) if kind == "measured" else Uncounted()
 
 

@@ -31,7 +31,7 @@ def citations() -> list[tuple[str, str]]:
     ]
 
 
-def test_code_cites_entries_of_the_book() -> None:
+def test_code_cites_entries_of_the_page() -> None:
     """A belief without an entry has no source, and nobody can say what would prove it."""
     found, known = citations(), entries()
     assert found

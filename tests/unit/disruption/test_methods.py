@@ -480,9 +480,9 @@ def test_at_the_limit_a_static_node_goes_first_only_with_its_gate(*, drifts: boo
     gone = msgspec.structs.replace(first, conditions={**first.conditions, **conditions})
     full = msgspec.structs.replace(snapshot, node_pools=(static,), node_claims=(gone, *others))
     assert [(c.nodes, c.replacements) for c in disrupt(full).commands] == ([(("node-0",), ())] if gate else [])
-    roomy = msgspec.structs.replace(full, node_pools=(msgspec.structs.replace(static, limits={"nodes": 4}),))
-    assert [(c.nodes, len(c.replacements)) for c in disrupt(roomy).commands] == [(("node-0",), 1)]
-    assert checked(disrupt(roomy).commands[0], roomy) == disrupt(roomy).commands[0]
+    spacious = msgspec.structs.replace(full, node_pools=(msgspec.structs.replace(static, limits={"nodes": 4}),))
+    assert [(c.nodes, len(c.replacements)) for c in disrupt(spacious).commands] == [(("node-0",), 1)]
+    assert checked(disrupt(spacious).commands[0], spacious) == disrupt(spacious).commands[0]
 
 
 def test_a_rebooting_node_is_left_alone_and_its_room_comes_back() -> None:
@@ -757,7 +757,7 @@ def test_a_pool_without_types_replaces_nothing() -> None:
 def test_its_replacement_comes_although_other_nodes_have_room() -> None:
     """Validated like other drift, it would be a deletion: a static NodePool would lose a node."""
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=2)
-    snapshot = static_drift_world(drifted(a_node_of(SMALL)), a_node_of(LARGE, "roomy"), node_pools=(pool,))
+    snapshot = static_drift_world(drifted(a_node_of(SMALL)), a_node_of(LARGE, "spacious"), node_pools=(pool,))
     (command,) = disrupt(snapshot).commands
     assert (command.method, len(command.replacements)) == ("static-drift", 1)
     assert checked(command, snapshot) == command

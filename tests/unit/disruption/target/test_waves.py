@@ -869,7 +869,7 @@ def a_costly_command(name: str, savings: int, *, to: str, launches: bool = False
     )
 
 
-def test_no_command_of_all_waves_makes_the_cluster_dearer_by_itself() -> None:
+def test_no_command_of_all_waves_makes_the_cluster_more_expensive_by_itself() -> None:
     """Whoever stops after one has no more to pay: later commands that fill its new node come with it, and no others."""
     first = a_costly_command("a", -5, to="new", launches=True)
     fills = [a_costly_command("b", 3, to="new"), a_costly_command("c", 4, to="new"), a_costly_command("d", 4, to="new")]

@@ -420,7 +420,7 @@ def test_pods_are_found_without_the_audit_log_between_two_scheduled_runs() -> No
     ((message, delay),) = lab.wake_ups.sent
     assert delay == timedelta(seconds=15)
     event = {"Records": [{"body": msgspec.json.encode(message)}]}
-    assert woken_by(event) is WokenBy.LOOK
+    assert woken_by(event) is WokenBy.BETWEEN_SCHEDULES
     lab.wake_ups.take()
     lab.clock.advance(seconds=15)
     lab.kubernetes.put(a_pending_pod("a"))
