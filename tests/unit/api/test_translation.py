@@ -477,7 +477,7 @@ def test_a_pool_that_says_all_is_translated_whole() -> None:
         name="p",
         uid="u",
         labels={"l": "1"},
-        annotations={"karpenter.sh/n": "2"},
+        annotations={"n": "2"},
         taints=(Taint("a", "NoSchedule", "v"),),
         startup_taints=(Taint("s", "NoExecute"),),
         requirements=(Requirement.of("team", "In", ["a", "b"], 2), Requirement("other")),
