@@ -1,4 +1,4 @@
-"""Time in Lambda: clock, pauses, stopwatch and deadline."""
+"""Time and threads in Lambda: clock, pauses, stopwatch, deadline, tasks side by side."""
 
 from __future__ import annotations
 

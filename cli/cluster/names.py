@@ -1,4 +1,4 @@
-"""Replaces the names of a user's objects inside one object; the market that a decision reads stays unchanged."""
+"""Replaces the names in a snapshot by pseudonyms; the market that a decision reads stays unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explains a pod or a node from the input of a decision in the ledger."""
+"""Reads a ledger: finds decisions, explains one, and reports a period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translates pods from wire to model: identity, place, state, and the requests of a resized pod."""
+"""Translates pods, DaemonSets, PodDisruptionBudgets and the selectors of workloads from wire to model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a campaign for its page of the documentation."""
+"""The figures of a campaign for its page, and the workloads that seeds draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PodDisruptionBudget controller: counts healthy, required and disruptable pods."""
+"""Controllers of nodes and PodDisruptionBudgets, and the selectors and queues that controllers share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet for each template, exchanged step by step (RollingUpdate) or at once (Recreate)."""
+"""Controllers of Deployments, ReplicaSets, StatefulSets and DaemonSets."""
 
 from __future__ import annotations
 
