@@ -176,7 +176,7 @@ RENAMED_ANNOTATIONS: Final = frozenset(
 
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 SOURCES: Final = frozenset({"awsElasticBlockStore", "local", "hostPath"})
-"""Sources of volumes, of which decisions read only the presence."""
+"""Sources of volumes. Decisions read only whether they are there."""
 
 NAMESPACES: Final = "namespaces"
 
