@@ -65,7 +65,7 @@ test-long: setup ## The long tests: many more random cases and seeds
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow --hypothesis-profile=$(HYPOTHESIS)
 
 LAMBDA_VENV := build/lambda-python
-NOT_ON_LAMBDA := benchmarks cli docs e2e installation mutation nightly simulator
+NOT_ON_LAMBDA := __pycache__ benchmarks cli docs e2e installation mutation nightly simulator
 LAMBDA_TESTS = $(filter-out $(NOT_ON_LAMBDA:%=tests/unit/%),$(wildcard tests/unit/*))
 test-lambda-python: setup ## The core's and the functions' own tests on Python 3.13, which is what Lambda runs
 	@python=$$($(BIN)/python -m infra.packaging.bytecode) || exit $$?; test -x $(LAMBDA_VENV)/bin/python || "$$python" -m venv $(LAMBDA_VENV)

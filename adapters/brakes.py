@@ -130,7 +130,7 @@ class Breakers(Protocol):
         ...
 
     def breakers(self) -> tuple[Breaker, ...]:
-        """Return the state of each NodePool of which nodes were launched."""
+        """Return the breaker of each NodePool that has launched nodes."""
         ...
 
     def renew(self, node_pool: str, generations: str, now: datetime) -> None:

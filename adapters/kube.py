@@ -1,4 +1,4 @@
-"""The cluster's API (`adapters.ports.Kubernetes`)."""
+"""The cluster's API (`adapters.ports.Kubernetes`): endpoint, token, transport, pages and errors."""
 
 from __future__ import annotations
 

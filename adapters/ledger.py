@@ -1,4 +1,6 @@
-"""The base of a function's decisions: a complete document, then differences to it and to each other, as the cluster changes.
+"""Writes decisions to the ledger: bases, differences to them, and entries.
+
+The base of a function's decisions: a complete document, then differences to it and to each other, as the cluster changes.
 
 All that an entry needs is written before it, and within a day. Bases need no entries, so none is missed if it was not stored.
 """

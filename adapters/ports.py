@@ -1,4 +1,6 @@
-"""The errors that a port may raise.
+"""The ports to the world: their interfaces, their data, and the errors that they raise.
+
+The errors that a port may raise.
 
     PortError
     ├── TransientError               throttled, timed out, 5xx: fail this item, the queue tries again

@@ -1,4 +1,4 @@
-"""Time in Lambda: clock, pauses, stopwatch and deadline."""
+"""Time and threads in Lambda: clock, pauses, stopwatch, deadline, tasks side by side."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ LAUNCHES: Final = 32
 
 Task = Callable[[], None]
 RunTasks = Callable[[Sequence[Task], timedelta], tuple[bool, ...]]
-"""Runs tasks, none of which raises, for at most the given time; returns for each whether it has ended."""
+"""Runs tasks for at most the given time, and returns for each whether it has ended. Tasks may not raise."""
 
 
 def in_threads(tasks: Sequence[Task], timeout: timedelta, *, workers: int = WORKERS) -> tuple[bool, ...]:

@@ -1,4 +1,4 @@
-"""The claims of a cluster, and the counters of what they hold."""
+"""Interfaces of the table's stores, with what they return."""
 
 from __future__ import annotations
 

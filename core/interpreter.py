@@ -1,4 +1,4 @@
-"""Caches results for large immutable values by identity: hashing a catalogue costs as much as most results."""
+"""What the core asks of the interpreter: a paused garbage collector, results cached by identity, names loaded at first use."""
 
 from __future__ import annotations
 

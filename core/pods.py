@@ -1,4 +1,6 @@
-"""Applies kube-scheduler's verdict on one pod to pods that it has not tried yet.
+"""What a pod is to a decision: pending, reschedulable, evictable or drainable; and a scheduler's verdict for equal pods.
+
+Applies kube-scheduler's verdict on one pod to pods that it has not tried yet.
 
 The scheduler tries the pods of a burst one by one, about a hundred a second, and marks those that fit nowhere. Its verdict on a
 pod holds for two others behind it in the queue:

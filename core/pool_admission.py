@@ -1,4 +1,4 @@
-"""Finds the vCPU quotas of a NodePool's instance types that are nearly used up."""
+"""What a NodePool may launch now: types of its classes, pools that are only observed, and quotas that are nearly used up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applies NodeOverlays, the user's own prices and capacities, to the catalogue of one NodePool."""
+"""A NodePool's types as its template and NodeOverlays make them: labels, requirements, prices, capacities."""
 
 from __future__ import annotations
 

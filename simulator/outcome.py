@@ -1,4 +1,4 @@
-"""Summarizes a run: the SimulationSummary of the command line's contract."""
+"""What a run did and cost: the SimulationSummary, the decision log, the cost, the ledger."""
 
 from __future__ import annotations
 

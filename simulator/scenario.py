@@ -1,4 +1,4 @@
-"""Reads a Scenario file, and every file that it names: how a cluster begins, and the steps that change it."""
+"""Reads a Scenario file and every file that it names: manifests, steps, trace."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ class Step(msgspec.Struct, frozen=True):
 
 STEPS: Final = (
     Step("tests", "test-long HYPOTHESIS=nightly"),
+    Step("coverage", "coverage"),
     Step("lambda-python", "test-lambda-python"),
     Step("conformance", "conformance"),
     Step("fuzz-scheduling", "fuzz-scheduling CASES={CASES} SEED={SEED}"),

@@ -23,7 +23,7 @@ from typing import Any, Final
 import yaml
 
 from cli.__main__ import main as command_line
-from installation.wiring import FunctionSpec
+from installation.wiring import BY_NAME, FunctionSpec
 from simulator.invocation.sandbox import Sandboxes
 from tests.infra.test_cold_start import loaded_by
 from tests.simulation.worlds import catalogue, deployment, node_pool, play
@@ -32,7 +32,6 @@ ROOT: Final = Path(__file__).parents[1]
 RUNTIME: Final = ("core", "installation", "adapters", "lambdas")
 OWN: Final = (*RUNTIME, "cli")
 ALL: Final = (*OWN, "simulator")
-FUNCTIONS: Final = ("watch_audit_log", "provision", "disrupt", "execute", "interrupt", "reconcile", "refresh_catalogue")
 
 FILES_MAX: Final = {"provision": 165, "plan": 75, "consolidation": 190}
 """The most own files on a route."""
@@ -43,16 +42,15 @@ CHAIN_MAX: Final = 40
 
 
 class Route:
-    """The own files in which functions were called, in the order in which they were entered first."""
+    """The own files in which functions were called, in the order in which they were entered first.
+
+    Attributes:
+        files: The files, from the root of the repository; the values mean nothing.
+    """
 
     def __init__(self, packages: tuple[str, ...]) -> None:
         self._prefixes = tuple(f"{ROOT}/{package}/" for package in packages)
-        self._files: dict[str, None] = {}
-
-    @property
-    def files(self) -> list[str]:
-        """The files, from the root of the repository."""
-        return list(self._files)
+        self.files: dict[str, None] = {}
 
     @contextmanager
     def followed(self) -> Iterator[None]:
@@ -69,12 +67,12 @@ class Route:
     def _see(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(self._prefixes):
-            self._files.setdefault(code.co_filename.removeprefix(f"{ROOT}/"))
+            self.files.setdefault(code.co_filename.removeprefix(f"{ROOT}/"))
 
 
 def routes_of(steps: list[dict[str, Any]], folder: Path, **spec: Any) -> dict[str, Route]:
     """Play a scenario, and return the route of each function's invocations."""
-    routes = {name: Route(RUNTIME) for name in FUNCTIONS}
+    routes = {name: Route(RUNTIME) for name in BY_NAME}
     call = Sandboxes._call
 
     def followed(self: Sandboxes, function: FunctionSpec, *arguments: Any) -> Any:
@@ -89,13 +87,14 @@ def routes_of(steps: list[dict[str, Any]], folder: Path, **spec: Any) -> dict[st
     return routes
 
 
-def pod_route(folder: Path) -> Route:
+def pod_route(folder: Path) -> list[str]:
     """The files that one pod enters in `provision`."""
     (folder / "web.yaml").write_text(yaml.safe_dump(deployment(1)))
-    return routes_of([{"at": "5m", "apply": ["web.yaml"]}], folder, duration="20m")["provision"]
+    route = routes_of([{"at": "5m", "apply": ["web.yaml"]}], folder, duration="20m")["provision"]
+    return list(route.files)
 
 
-def consolidation_route(folder: Path) -> Route:
+def consolidation_route(folder: Path) -> list[str]:
     """The files that a consolidation enters in `disrupt` and `execute`."""
     (folder / "web.yaml").write_text(yaml.safe_dump(deployment(40)))
     steps: list[dict[str, Any]] = [
@@ -103,12 +102,10 @@ def consolidation_route(folder: Path) -> Route:
         {"at": "20m", "scale": {"kind": "Deployment", "namespace": "default", "name": "web", "replicas": 9}},
     ]
     routes = routes_of(steps, folder, duration="1h")
-    both = Route(RUNTIME)
-    both._files = dict.fromkeys([*routes["disrupt"].files, *routes["execute"].files])
-    return both
+    return list(routes["disrupt"].files | routes["execute"].files)
 
 
-def plan_route(folder: Path) -> Route:
+def plan_route(folder: Path) -> list[str]:
     """The files that one pod enters in the command `plan`."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}}
     pod["spec"] = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}  # type: ignore[assignment]
@@ -120,17 +117,13 @@ def plan_route(folder: Path) -> Route:
     route = Route(OWN)
     with contextlib.redirect_stdout(io.StringIO()), route.followed():
         command_line(arguments)
-    return route
+    return list(route.files)
 
 
 def start_modules(function: str) -> list[str]:
-    """The own files that a cold start of the function loads, without package markers."""
-    files = []
-    for name in loaded_by(function):
-        if name.partition(".")[0] in RUNTIME:
-            path = ROOT.joinpath(*name.split("."))
-            files += [name] if path.with_suffix(".py").exists() else []
-    return sorted(files)
+    """The own modules that a cold start of the function loads, without package markers."""
+    own = (name for name in loaded_by(function) if name.partition(".")[0] in RUNTIME)
+    return sorted(name for name in own if ROOT.joinpath(*name.split(".")).with_suffix(".py").exists())
 
 
 def imports(packages: tuple[str, ...] = ALL) -> dict[str, frozenset[str]]:
@@ -182,8 +175,8 @@ def measured() -> dict[str, Any]:
         }
     chain = longest_chain(imports())
     return {
-        **{name: {"files": route.files, "count": len(route.files)} for name, route in routes.items()},
-        "starts": {name: len(start_modules(name)) for name in FUNCTIONS},
+        **{name: {"files": files, "count": len(files)} for name, files in routes.items()},
+        "starts": {name: len(start_modules(name)) for name in BY_NAME},
         "importChain": {"count": len(chain), "files": chain},
     }
 

@@ -1,4 +1,4 @@
-"""Calls one AWS service by operation name: joins pages, translates errors, bounds waits."""
+"""Calls of AWS services by operation name, and small services: the EKS cluster, the SNS topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The AWS session of a function."""
+"""The AWS session of a function: its clients, AWS's errors as ours, queues and schedules."""
 
 from __future__ import annotations
 

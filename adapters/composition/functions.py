@@ -128,7 +128,7 @@ class TableAdapters:
 
     @cached_property
     def sweep_log(self) -> SweepLog:
-        """Log of which sweeps of `reconcile` completed, and when."""
+        """The last completion of each sweep of `reconcile`."""
         from adapters.aws.dynamodb.coordination import DynamoSweeps
 
         return DynamoSweeps(self.table, self.settings.cluster_name)

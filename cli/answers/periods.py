@@ -1,4 +1,4 @@
-"""Compares what another provisioner did with what we would have done: the answer of `fleetwright shadow report`."""
+"""Answers about recorded periods: `report`, `shadow report` and `what-if`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats a plan for people: the summary first, then new nodes, then pods without a place."""
+"""Answers of `plan` and `consolidate`: documents for programs, tables for people, and the numbers of both."""
 
 from __future__ import annotations
 

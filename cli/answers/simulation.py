@@ -1,4 +1,4 @@
-"""Formats a simulation as a table over time: what happened in each interval, and the state at its end."""
+"""Answers of `simulate`: what happened in each interval, and a plan of one namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats the status for people: first brakes and problems, then NodePools, then work in progress."""
+"""Answers of `status` and `approve`: documents and tables of NodePools, work in progress and proposals."""
 
 from __future__ import annotations
 

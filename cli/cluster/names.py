@@ -1,4 +1,4 @@
-"""Replaces the names of a user's objects inside one object; the market that a decision reads stays unchanged."""
+"""Replaces the names in a snapshot by pseudonyms; the market that a decision reads stays unchanged."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ RENAMED_ANNOTATIONS: Final = frozenset(
 
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 SOURCES: Final = frozenset({"awsElasticBlockStore", "local", "hostPath"})
-"""Sources of volumes, of which decisions read only the presence."""
+"""Sources of volumes. Decisions read only whether they are there."""
 
 NAMESPACES: Final = "namespaces"
 

@@ -1,4 +1,4 @@
-"""Checks the routes from the functions to the API server, and from nodes into the cluster."""
+"""What `doctor` finds in the network: routes to the API server, endpoints, security groups, and nodes' way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the role of nodes of each EC2NodeClass: it exists, the functions may pass it, its nodes may join and become ready."""
+"""What `doctor` finds in roles and policies: those of the functions, of nodes and of people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explains a pod or a node from the input of a decision in the ledger."""
+"""Reads a ledger: finds decisions, explains one, and reports a period."""
 
 from __future__ import annotations
 
@@ -480,7 +480,7 @@ class PeriodReader:
         return len(self._keys)
 
     def read_from(self, place: LedgerStorage) -> PeriodReader:
-        """Return the same period of a copy of its ledger, of which nothing has been read yet."""
+        """Return a reader of the same period in a copy of the ledger. It has read nothing yet."""
         other = copy(self)
         other.place, other._reader = place, LedgerReader(place.get)  # noqa: SLF001 - a copy of our own kind
         return other

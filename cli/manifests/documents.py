@@ -435,7 +435,7 @@ class RepeatedField(NamedTuple):
         document: The object; the list itself for a key outside its items.
         field: The path of the key in the object.
         line, column: The position of the repetition, from 1.
-        is_read: Whether answers may depend on it: it is part of an object of a kind that we read, or says of which kind it is.
+        is_read: Whether answers may depend on it: it belongs to an object of a kind that we read, or names the kind.
     """
 
     document: Document

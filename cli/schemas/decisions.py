@@ -1,4 +1,4 @@
-"""The answers of `status`, `pause` and `resume`."""
+"""The answers of `plan`, `consolidate`, `status`, `approve`, `pause` and `resume`, as JSON Schemas."""
 
 from __future__ import annotations
 

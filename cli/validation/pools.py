@@ -1,4 +1,4 @@
-"""Finds requirements of NodePools and NodeOverlays that nothing in the catalogue can meet."""
+"""Findings about NodePools and NodeOverlays: values, labels and limits that nothing in the catalogue has."""
 
 from __future__ import annotations
 

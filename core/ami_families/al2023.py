@@ -1,4 +1,6 @@
-"""Amazon Linux 2023: a MIME archive whose last document is a NodeConfig for nodeadm.
+"""User data of Amazon Linux 2023: MIME archives, and the NodeConfig for nodeadm.
+
+Amazon Linux 2023: a MIME archive whose last document is a NodeConfig for nodeadm.
 
 nodeadm merges all NodeConfigs in order, so what we generate comes last and wins (Karpenter's order).
 """

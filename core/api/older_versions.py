@@ -1,4 +1,6 @@
-"""From the first API to `v1beta1`: Provisioner (`v1alpha5`) to NodePool, AWSNodeTemplate (`v1alpha1`) to EC2NodeClass.
+"""Older API versions as `v1`: Provisioner and AWSNodeTemplate (`v1alpha5`, `v1alpha1`), and `v1beta1`.
+
+From the first API to `v1beta1`: Provisioner (`v1alpha5`) to NodePool, AWSNodeTemplate (`v1alpha1`) to EC2NodeClass.
 
 The old API added requirements implicitly; they are written out, so that the pool keeps its meaning. A selector was a map with
 comma-separated values; it becomes one term for each combination.

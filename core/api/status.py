@@ -144,7 +144,7 @@ _OLD_FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "EC2NodeClass": {"spec.amiSelectorTerms": ("amiSelectorTerms",), "spec.amiFamily": ("amiFamily",)},
     "AWSNodeTemplate": {"spec.amiSelectorTerms": ("amiSelector",), "spec.amiFamily": ("amiFamily",)},
 }
-"""Kind → field in v1 → the fields of the older form, beneath `spec`, any of which decides it."""
+"""Kind → field in v1 → the older fields beneath `spec`. Any one of them decides."""
 
 
 def written_defaults(old: JsonObject, new: JsonObject) -> list[str]:

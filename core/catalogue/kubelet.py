@@ -132,7 +132,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that determines the size of a class's nodes. Equal sizings give equal instance types.
 
     Attributes:
-        zones: Zones where it may launch; empty where its subnets are not resolved, which means everywhere.
+        zones: Zones where it may launch. Empty means everywhere: its subnets are not resolved yet.
         delegates_prefixes: Whether each of an interface's addresses for pods is a prefix of addresses.
         discovered: Instance type → memory in MiB that nodes of this class reported, by type.
         placement_group: The group that its nodes are launched into.

@@ -38,7 +38,7 @@ DO_NOT_DISRUPT = "DoNotDisrupt"
 
 
 class BrokenRule(msgspec.Struct, frozen=True):
-    """A rule that a command would have violated: which rule, of which object, and when."""
+    """A violation that a command would have caused: the rule, the object and the time."""
 
     at: datetime
     rule: str

@@ -1,4 +1,4 @@
-"""Merges deletions into the command that would move their pods again."""
+"""Commands of one pass: applied in memory, compared for independence, and merged where their pods would move again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Narrows the new nodes of a target to the types worth launching, so that a launch costs about what was planned."""
+"""The new nodes of a consolidation: which types are worth launching, and when the saving has paid for the moves."""
 
 from __future__ import annotations
 

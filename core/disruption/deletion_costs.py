@@ -1,4 +1,6 @@
-"""Chooses which pods ReplicaSets remove first on scale-in: those of nodes that are drained next (k8s#2935).
+"""What it costs to evict pods, and which pods ReplicaSets remove first on scale-in.
+
+Chooses which pods ReplicaSets remove first on scale-in: those of nodes that are drained next (k8s#2935).
 
 A ReplicaSet first removes the pods with the lowest `controller.kubernetes.io/pod-deletion-cost`. Scale-in then empties the
 nodes that a target drains, and fewer pods are evicted.

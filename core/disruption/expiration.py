@@ -1,4 +1,6 @@
-"""Finds claims that have expired or expire soon. Nodes that were created together do not expire together.
+"""Nodes that must go at a time: expired claims and ending reservations.
+
+Finds claims that have expired or expire soon. Nodes that were created together do not expire together.
 
 See docs/engineering/handbook/expiry-and-repair.md.
 

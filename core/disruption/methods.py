@@ -1,4 +1,4 @@
-"""Drift of nodes whose replacement needs their own place: one node of a full reservation goes first.
+"""Karpenter's methods of disruption: drift, emptiness, several nodes, repair, one node, static drift, terminate first.
 
 See docs/engineering/handbook/capacity-reservations.md.
 """

@@ -1,4 +1,6 @@
-"""Records whether commands that moved pods saved money, and which moves are not repeated for a while.
+"""What earlier commands did: moves, rollouts and their pace, and which moves are not repeated for a while.
+
+Records whether commands that moved pods saved money, and which moves are not repeated for a while.
 
 See docs/engineering/handbook/moves.md.
 

@@ -1,4 +1,6 @@
-"""Computes how many nodes a static NodePool lacks, and which go if it has too many (Karpenter's static capacity).
+"""Static NodePools: how many nodes they lack, which go if there are too many, and whether addresses are free for them.
+
+Computes how many nodes a static NodePool lacks, and which go if it has too many (Karpenter's static capacity).
 
 A claim that a running command replaces no longer counts; its replacement does. A leaving claim counts against `limits.nodes`
 until it is gone.

@@ -1,4 +1,6 @@
-"""The launches to validate for a changed EC2NodeClass: one instance from each of its images.
+"""Trial launches of a changed EC2NodeClass: which ones, what they said, and what has changed since.
+
+The launches to validate for a changed EC2NodeClass: one instance from each of its images.
 
 Only types that its NodePools may launch are validated (Karpenter): an organization's policy may forbid other types, which says
 nothing about the class.

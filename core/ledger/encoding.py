@@ -1,4 +1,4 @@
-"""Reads many snapshots of one ledger: parts that are equal in several of them are decoded once and become the same object."""
+"""Snapshots as stored bytes: blocks that several share are written once, and decoded once."""
 
 from __future__ import annotations
 

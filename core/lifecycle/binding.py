@@ -1,4 +1,4 @@
-"""Indexes the pods of all nodes for the rules among pods; bindings are added as they are decided."""
+"""Binds pods to the nodes launched for them: which nodes are held, which pods may be bound, by kube-scheduler's rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tracks which part of its NodePool's limits and budgets a leaving claim still holds.
+"""A claim on its way out: what it still holds, whether it may be given back, and what is stored at each step.
+
+Tracks which part of its NodePool's limits and budgets a leaving claim still holds.
 
 The disrupted taint frees the claim's share of the limits and starts terminationGracePeriod. The request to terminate the
 instance frees its place in the budgets (docs/engineering/handbook/draining.md).

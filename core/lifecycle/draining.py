@@ -1,4 +1,6 @@
-"""The eviction queue of one node: which pods are evicted now, which are deleted by force, and when the others are retried.
+"""The drain of a node: who is evicted next, when force is used, and what blocks it.
+
+The eviction queue of one node: which pods are evicted now, which are deleted by force, and when the others are retried.
 
 Each pod has its own entry, so a pod that cannot be evicted does not delay the others. No pod is deleted by force before an
 eviction of it was tried.

@@ -1,4 +1,6 @@
-"""Lets similar claims share a launch: one request for several instances, under one token.
+"""Launches that claims share: one request and token for several instances, and subnets with free addresses.
+
+Lets similar claims share a launch: one request for several instances, under one token.
 
 Their requests differ only in some offerings: pods of one claim may fit a small type that is too small for another's. The
 request has the offerings that all claims accept in the same subnets, always including the cheapest.

@@ -1,4 +1,4 @@
-"""Creates our claim from a hand-made NodeClaim: an order to launch one node, regardless of pods."""
+"""NodeClaim objects: those that mirror our claims, and those that people make."""
 
 from __future__ import annotations
 

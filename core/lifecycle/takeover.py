@@ -1,4 +1,4 @@
-"""Decides which NodeClaims of Karpenter's may become claims of ours."""
+"""Nodes that change hands between Karpenter and us: which may be adopted, and what is written on both sides."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from core.manifests import pods as policies
 from core.manifests import storage
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import decoding, resources
-from core.manifests.wire import resources as kinds
 from core.manifests.wire.objects import (
     ACTIVE_CAPACITY,
     CapacityBufferSpec,
@@ -60,9 +59,9 @@ from core.model.values.taints import EFFECTS, NO_SCHEDULE, Taint
 
 
 SCALABLE: Final = {
-    "Deployment": kinds.DEPLOYMENTS,
-    "ReplicaSet": kinds.REPLICA_SETS,
-    "StatefulSet": kinds.STATEFUL_SETS,
+    "Deployment": resources.DEPLOYMENTS,
+    "ReplicaSet": resources.REPLICA_SETS,
+    "StatefulSet": resources.STATEFUL_SETS,
 }
 """The kinds that a `scalableRef` may name, all of group `apps`."""
 
@@ -89,7 +88,7 @@ class BufferTranslator:
         self._pods = pods
         self._found = {
             (kind, obj.metadata.namespace or "default", obj.metadata.name): obj
-            for kind in (kinds.POD_TEMPLATES, *SCALABLE.values())
+            for kind in (resources.POD_TEMPLATES, *SCALABLE.values())
             for obj in objects.get(kind, ())
         }
 
@@ -129,7 +128,7 @@ class BufferTranslator:
             return workload.spec.template, f"{kind} {name}: spec.template.spec", workload.spec.replicas
         if spec.pod_template_ref is not None:
             name = spec.pod_template_ref.name
-            found = self._named(kinds.POD_TEMPLATES, namespace, name, field="spec.podTemplateRef.name")
+            found = self._named(resources.POD_TEMPLATES, namespace, name, field="spec.podTemplateRef.name")
             return found.template, f"PodTemplate {name}: template.spec", 0
         raise NotForUsError("names neither podTemplateRef nor scalableRef", field="spec")
 
@@ -179,7 +178,7 @@ def _room(spec: CapacityBufferSpec, shape: PodSpec) -> int | None:
 
 def needed_kinds(buffers: Iterable[WireCapacityBuffer]) -> tuple[Resource, ...]:
     """Return the kinds of the objects that these buffers name."""
-    found = {kinds.POD_TEMPLATES for buffer in buffers if buffer.spec.pod_template_ref is not None}
+    found = {resources.POD_TEMPLATES for buffer in buffers if buffer.spec.pod_template_ref is not None}
     references = (buffer.spec.scalable_ref for buffer in buffers)
     found |= {SCALABLE[r.kind] for r in references if r is not None and r.kind in SCALABLE}
     return tuple(sorted(found))

@@ -1,4 +1,4 @@
-"""Translates pods from wire to model: identity, place, state, and the requests of a resized pod."""
+"""Translates pods, DaemonSets, PodDisruptionBudgets and the selectors of workloads from wire to model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from core import labels
 from core.errors import InvalidInputError
 from core.manifests.storage import equality_selector, label_selector, node_term, node_terms, selector_fault, term_fault
-from core.manifests.wire import objects, pod
+from core.manifests.wire import objects
 from core.manifests.wire import pod as wire_pod
 from core.manifests.wire.objects import Volume
 from core.manifests.wire.pod import (
@@ -47,10 +47,10 @@ from core.model.values.taints import EFFECTS, TOLERATION_OPERATORS, Toleration
 _POD_LEVEL: Final = (quantity.CPU, quantity.MEMORY)
 _INFEASIBLE: Final = "Infeasible"
 
-Statuses = Mapping[str, pod.ContainerStatus]
+Statuses = Mapping[str, wire_pod.ContainerStatus]
 
 
-def of_spec(spec: pod.WirePodSpec, *, field: str = "spec") -> dict[str, int]:
+def of_spec(spec: wire_pod.WirePodSpec, *, field: str = "spec") -> dict[str, int]:
     """Return the effective requests of a pod that runs as specified, and one pod slot; names in order.
 
     Limits count as requests if there are none, as in the API server's defaults.
@@ -61,7 +61,7 @@ def of_spec(spec: pod.WirePodSpec, *, field: str = "spec") -> dict[str, int]:
     return _effective(spec, {}, field=field, is_infeasible=False)
 
 
-def of_pod(pod: pod.WirePod) -> dict[str, int]:
+def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
     """Return the effective requests of a pod whose containers may have been resized in place.
 
     A container counts with the maximum of its requested, allocated and actual resources; an infeasible resize is ignored.
@@ -74,19 +74,19 @@ def of_pod(pod: pod.WirePod) -> dict[str, int]:
     return _effective(pod.spec, by_name, field="spec", is_infeasible=_is_infeasible(pod.status))
 
 
-def states_resources(status: pod.PodStatus) -> bool:
+def states_resources(status: wire_pod.PodStatus) -> bool:
     """Whether the status states the resources of any container."""
     return any(
         container.resources is not None for container in (*status.container_statuses, *status.init_container_statuses)
     )
 
 
-def _is_infeasible(status: pod.PodStatus) -> bool:
+def _is_infeasible(status: wire_pod.PodStatus) -> bool:
     pending = status.condition("PodResizePending")
     return status.resize == _INFEASIBLE or (pending is not None and pending.reason == _INFEASIBLE)
 
 
-def _effective(spec: pod.WirePodSpec, statuses: Statuses, *, field: str, is_infeasible: bool) -> dict[str, int]:
+def _effective(spec: wire_pod.WirePodSpec, statuses: Statuses, *, field: str, is_infeasible: bool) -> dict[str, int]:
     running = quantity.add(
         *(
             _of_container(container, statuses, field=f"{field}.containers[{i}]", is_infeasible=is_infeasible)
@@ -109,7 +109,9 @@ def _effective(spec: pod.WirePodSpec, statuses: Statuses, *, field: str, is_infe
     return {name: min(amount, quantity.AMOUNT_MAX) for name, amount in sorted({**total, quantity.PODS: 1}.items())}
 
 
-def _of_container(container: pod.Container, statuses: Statuses, *, field: str, is_infeasible: bool) -> dict[str, int]:
+def _of_container(
+    container: wire_pod.Container, statuses: Statuses, *, field: str, is_infeasible: bool
+) -> dict[str, int]:
     asked = _written(container.resources, field=f"{field}.resources")
     status = statuses.get(container.name)
     if status is None or status.resources is None:
@@ -119,14 +121,14 @@ def _of_container(container: pod.Container, statuses: Statuses, *, field: str, i
     return quantity.maximum([has, granted] if is_infeasible else [asked, has, granted])
 
 
-def _written(written: pod.Resources, *, field: str) -> dict[str, int]:
+def _written(written: wire_pod.Resources, *, field: str) -> dict[str, int]:
     if not written.limits:
         return quantity.parse_resources(written.requests, field=f"{field}.requests")
     limits = quantity.parse_resources(written.limits, field=f"{field}.limits")
     return limits | quantity.parse_resources(written.requests, field=f"{field}.requests")
 
 
-def _pod_level(spec: pod.WirePodSpec, of_containers: Mapping[str, int], *, field: str) -> dict[str, int]:
+def _pod_level(spec: wire_pod.WirePodSpec, of_containers: Mapping[str, int], *, field: str) -> dict[str, int]:
     """Return pod-level requests, which replace the containers' sum; pod-level limits count where no container requests any."""
     if spec.resources is None:
         return {}
@@ -203,10 +205,10 @@ class PodSpecTranslator:
     def __init__(self, priorities: Mapping[str, int] | None = None, default_priority: int = 0) -> None:
         self._priorities = {**SYSTEM_PRIORITIES, **(priorities or {})}
         self._default_priority = default_priority
-        self._by_identity: dict[int, tuple[pod.WirePodSpec, PodSpec]] = {}
+        self._by_identity: dict[int, tuple[wire_pod.WirePodSpec, PodSpec]] = {}
         self._by_content: dict[bytes, PodSpec] = {}
 
-    def spec(self, written: pod.WirePodSpec, *, field: str = "spec") -> PodSpec:
+    def spec(self, written: wire_pod.WirePodSpec, *, field: str = "spec") -> PodSpec:
         """Translate the spec of a pod or of a template; `field` is its path in the object.
 
         Raises:
@@ -220,7 +222,7 @@ class PodSpecTranslator:
         self._by_identity[id(written)] = (written, spec)
         return spec
 
-    def _translated(self, written: pod.WirePodSpec, field: str) -> PodSpec:
+    def _translated(self, written: wire_pod.WirePodSpec, field: str) -> PodSpec:
         affinity = written.affinity or Affinity()
         node = affinity.node_affinity or NodeAffinity()
         together = affinity.pod_affinity or PodAffinity()
@@ -257,7 +259,7 @@ class PodSpecTranslator:
             problem=_selection_fault(written, node, field),
         )
 
-    def _priority(self, written: pod.WirePodSpec) -> int:
+    def _priority(self, written: wire_pod.WirePodSpec) -> int:
         if written.priority is not None:
             return written.priority
         if not written.priority_class_name:
@@ -265,7 +267,7 @@ class PodSpecTranslator:
         return self._priorities.get(written.priority_class_name, 0)
 
 
-def topology_spread(written: pod.TopologySpreadConstraint, *, field: str) -> TopologySpread:
+def topology_spread(written: wire_pod.TopologySpreadConstraint, *, field: str) -> TopologySpread:
     """Translate a topologySpreadConstraint; `field` is its path in the object.
 
     Raises:
@@ -295,7 +297,7 @@ def _preferred(terms: tuple[PreferredSchedulingTerm, ...], *, field: str) -> tup
     )
 
 
-def _selection_fault(written: pod.WirePodSpec, node: NodeAffinity, field: str) -> str:
+def _selection_fault(written: wire_pod.WirePodSpec, node: NodeAffinity, field: str) -> str:
     """Return the first label in the pod's node selection that no node can carry.
 
     The API server does not check values of preferred terms, and older versions check no values. A claim for such a pod would
@@ -315,7 +317,7 @@ def _selection_fault(written: pod.WirePodSpec, node: NodeAffinity, field: str) -
     return selector_fault(written.node_selector, field=f"{field}.nodeSelector") or next(filter(None, faults), "")
 
 
-def _toleration(written: pod.WireToleration, *, field: str) -> Toleration:
+def _toleration(written: wire_pod.WireToleration, *, field: str) -> Toleration:
     operator = written.operator or "Equal"
     if operator not in TOLERATION_OPERATORS:
         problem = f"unknown operator {operator!r}, use one of {', '.join(TOLERATION_OPERATORS)}"
@@ -326,7 +328,7 @@ def _toleration(written: pod.WireToleration, *, field: str) -> Toleration:
     return Toleration(written.key, operator, written.value, written.effect)
 
 
-def _host_ports(spec: pod.WirePodSpec) -> tuple[HostPort, ...]:
+def _host_ports(spec: wire_pod.WirePodSpec) -> tuple[HostPort, ...]:
     """Return the host ports of regular containers; with hostNetwork, the API server makes every container port one."""
     found = {
         HostPort(
@@ -490,7 +492,7 @@ def unreadable_budget(written: objects.WirePodDisruptionBudget) -> PodDisruption
     )
 
 
-def daemon_set(written: pod.WireWorkload, translator: PodTranslator) -> DaemonSet:
+def daemon_set(written: wire_pod.WireWorkload, translator: PodTranslator) -> DaemonSet:
     """Translate a DaemonSet: the pod of its template.
 
     Raises:
@@ -507,7 +509,7 @@ def daemon_set(written: pod.WireWorkload, translator: PodTranslator) -> DaemonSe
     )
 
 
-def unreadable_daemon_set(written: pod.WireWorkload, error: InvalidInputError) -> DaemonSet:
+def unreadable_daemon_set(written: wire_pod.WireWorkload, error: InvalidInputError) -> DaemonSet:
     """Translate a DaemonSet for which `daemon_set` raised; only its existing pods show what its pods need."""
     fault = ": ".join(part for part in (error.field, error.problem) if part)
     metadata = written.metadata
@@ -527,7 +529,7 @@ def service(written: objects.WireService) -> Service:
     return Service(namespace=metadata.namespace or "default", name=metadata.name, selector=written.spec.selector)
 
 
-def workload_selector(written: pod.WireWorkload, kind: str) -> WorkloadSelector:
+def workload_selector(written: wire_pod.WireWorkload, kind: str) -> WorkloadSelector:
     """Translate a ReplicaSet, StatefulSet or Deployment, without its template.
 
     Raises:
@@ -544,7 +546,7 @@ def workload_selector(written: pod.WireWorkload, kind: str) -> WorkloadSelector:
     )
 
 
-def controller_selector(written: pod.ReplicationController) -> WorkloadSelector:
+def controller_selector(written: wire_pod.ReplicationController) -> WorkloadSelector:
     """Translate a ReplicationController, without its template."""
     metadata, selector = written.metadata, written.spec.selector
     return WorkloadSelector(

@@ -1,4 +1,6 @@
-"""Solves the pricing problem by beam search over partial loads, decided item by item, uncertain items last.
+"""Column generation: pricing by knapsacks, beam search and exchanges, and the bounds that prices prove.
+
+Solves the pricing problem by beam search over partial loads, decided item by item, uncertain items last.
 
 A pod worth more than the shadow price of its requests belongs on a machine, and one worth less does not. Each decision against
 this rule loses the difference. The bound of a partial load is the bound on any load of its type, less these losses. Once all

@@ -1,4 +1,4 @@
-"""Rounds the fluid solution to whole machines. Machines of one type get nearly equal loads, which keep the solution's mix."""
+"""Whole machines: guided rounding of the fluid solution, packing by value, exchanges, and ruin and recreate."""
 
 from __future__ import annotations
 

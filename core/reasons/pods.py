@@ -1,4 +1,4 @@
-"""Reasons why a pod stays without a place."""
+"""Reasons why a pod stays without a place, or is not bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the emptiest claim of the plan that takes a pod, or opens a new one from the first suitable NodePool."""
+"""A place on a new node: the emptiest open claim that takes the pod, or a new claim."""
 
 from __future__ import annotations
 

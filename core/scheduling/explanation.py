@@ -1,4 +1,4 @@
-"""Explains why a pod gets no new node although instance types would suit: constraints, minValues, or other pods."""
+"""Finds why a pod has no place: what each NodePool, constraint and rule refused."""
 
 from __future__ import annotations
 

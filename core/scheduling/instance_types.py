@@ -1,4 +1,4 @@
-"""Indexes a list of instance types independently of pods, once for each list."""
+"""Instance types as masks: which remain under requirements, offerings, prices and room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts NodePools to NodeClaim templates: what each could launch, and why others launch nothing."""
+"""New nodes: templates of NodePools, drafts, and the open claims of a plan."""
 
 from __future__ import annotations
 

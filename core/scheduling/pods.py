@@ -1,4 +1,4 @@
-"""Determines where a pod may run because of its volumes, and which attachments they need."""
+"""Pods as the planner sees them: what they demand, their volumes and preferences, and which are alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers requirements, so that each result about them is computed once."""
+"""Numbers of the planner: requirement sets by handle, bit sets, resource vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tries other orders and other zones for pods that were left without a place by rules about each other.
+"""Plans made again: other orders, zones and limits for pods that were left over, and the best of all plans.
+
+Tries other orders and other zones for pods that were left without a place by rules about each other.
 
 Zones are chosen one pod at a time: pods of one workload may take the last zone that another workload's anti-affinity allows, or
 stay together although another's spread or affinity needs them apart. The search looks for a variation of the plan that places

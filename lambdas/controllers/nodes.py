@@ -1,4 +1,4 @@
-"""Reads the inputs of one invocation of `execute`, each once and only if a step needs it."""
+"""Nodes of claims: read once an invocation, patched, released and deleted."""
 
 from __future__ import annotations
 

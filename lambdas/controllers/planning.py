@@ -1,4 +1,4 @@
-"""Determines whether there is anything to plan, and whether more pods are about to arrive."""
+"""The work of `provision`: what waits, one plan for it, its launches, and what is published about it."""
 
 from __future__ import annotations
 

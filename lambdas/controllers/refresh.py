@@ -1,4 +1,4 @@
-"""Keeps EC2's vCPU quotas current: limits every hour, usage at every run."""
+"""Keeps the catalogue and EC2's vCPU quotas current."""
 
 from __future__ import annotations
 

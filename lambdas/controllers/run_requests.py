@@ -1,4 +1,4 @@
-"""Requests runs of `disrupt` for the times at which something may change, and spaces runs that messages start."""
+"""Runs asked for at a time, and the counters of NodePools compared with their claims."""
 
 from __future__ import annotations
 

@@ -34,7 +34,6 @@ from core.launch.denials import LaunchDenial
 from core.launch.validation import LaunchValidation, changed_fields, read_validation
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import resources
-from core.manifests.wire import resources as kinds
 from core.manifests.wire.resources import Resource
 from core.model.node_pool import NodeClass, NodePool
 from core.model.values import quantity
@@ -566,10 +565,10 @@ class ObjectStatus:
             "nodes": used["nodes"],
             "conditions": [*conditions, disruption_paused(pool, self._stores.brakes.engaged())],
         }
-        self._objects.write_status(kinds.NODE_POOLS, manifest, status)
+        self._objects.write_status(resources.NODE_POOLS, manifest, status)
         if pool.template_hash:
             hashes = {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
-            self._objects.annotate(kinds.NODE_POOLS, manifest, hashes)
+            self._objects.annotate(resources.NODE_POOLS, manifest, hashes)
 
 
 def _used(pool: NodePool, claims: Iterable[ClaimRecord]) -> quantity.Resources:

@@ -1,4 +1,4 @@
-"""Writes the status of CapacityBuffers: for how many pods they keep room, and whether it is ready (as in Karpenter)."""
+"""Writes conditions and status to the cluster when they change; those of CapacityBuffers are computed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assembles the embedded AWS account, and routes each call to the part that answers it."""
+"""Assembles the embedded AWS account with its small services, and routes each call to the part that answers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judges' knowledge of the world, derived from the record alone."""
+"""Judges of budgets and PodDisruptionBudgets, and what judges know of the world: the record alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Judges disruption commands: each pod of their nodes must find a place.
+"""Judges of pods and launches, and the verdict of all judges.
+
+Judges disruption commands: each pod of their nodes must find a place.
 
 Expiry does not count: like Karpenter's, it makes no plan. A pod whose NodePool is at its limits does not count, either: another
 pod has taken the planned place, which Kubernetes does not reserve, and no further node may be launched.

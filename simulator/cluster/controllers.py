@@ -1,4 +1,4 @@
-"""The PodDisruptionBudget controller: counts healthy, required and disruptable pods."""
+"""Controllers of nodes and PodDisruptionBudgets, and the selectors and queues that controllers share."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ ORPHAN_QUARANTINE: Final = timedelta(seconds=40)
 
 NODE_LOST: Final = "nodeLost"
 
-_HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
-NOT_READY_TAINTS: Final = tuple({"key": "node.kubernetes.io/not-ready", "effect": e} for e in _HARD_EFFECTS)
-UNREACHABLE_TAINTS: Final = tuple({"key": "node.kubernetes.io/unreachable", "effect": e} for e in _HARD_EFFECTS)
+HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
+NOT_READY_TAINTS: Final = tuple({"key": "node.kubernetes.io/not-ready", "effect": e} for e in HARD_EFFECTS)
+UNREACHABLE_TAINTS: Final = tuple({"key": "node.kubernetes.io/unreachable", "effect": e} for e in HARD_EFFECTS)
 
 
 class NodeLifecycle:
@@ -199,7 +199,6 @@ def _compared(value: str | None, bounds: list[str]) -> int:
 
 
 UNSCHEDULABLE_TAINT: JsonObject = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 def required_terms(spec: JsonObject) -> list[JsonObject] | None:

@@ -1,4 +1,4 @@
-"""Jobs: pods that run until enough of them have succeeded."""
+"""Jobs and CronJobs: pods that run until enough of them have succeeded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extracts the fields of a pod that the scheduler reads, once for all identical pods."""
+"""What the simulated scheduler knows: classes of pods, room of nodes, counts of matching pods, nominations."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ import msgspec
 from adapters.ports import ConflictError, NotFoundError
 from core.api.objects import JsonObject
 from core.manifests.wire import resources
-from core.manifests.wire import resources as kinds
 from core.manifests.wire.resources import Resource
 from simulator.clock import VirtualClock
 
@@ -105,11 +104,11 @@ _SYSTEM_PRIORITIES: Final[Mapping[Any, int]] = {
 
 def _container(container: JsonObject) -> JsonObject:
     """A container's limits become its requests where no request is given."""
-    resources = container.get("resources") or {}
-    limits = resources.get("limits") or {}
+    written = container.get("resources") or {}
+    limits = written.get("limits") or {}
     if not limits:
         return container
-    return {**container, "resources": {**resources, "requests": {**limits, **(resources.get("requests") or {})}}}
+    return {**container, "resources": {**written, "requests": {**limits, **(written.get("requests") or {})}}}
 
 
 def _with_default_tolerations(tolerations: list[JsonObject]) -> list[JsonObject]:
@@ -459,12 +458,12 @@ class Store(IndexedObjects):
         self.rng = rng
         self._names: set[str] = set()
         self._deleted_by: dict[str, str] = {}
-        self._watchers: dict[Resource, list[Callable[[Change], None]]] = {resource: [] for resource in kinds.ALL}
+        self._watchers: dict[Resource, list[Callable[[Change], None]]] = {resource: [] for resource in resources.ALL}
         self._version = 0
 
-    def watch(self, callback: Callable[[Change], None], *resources: Resource) -> None:
+    def watch(self, callback: Callable[[Change], None], *watched: Resource) -> None:
         """Call back at once on each change of these kinds, or of all kinds if none is given."""
-        for resource in resources or kinds.ALL:
+        for resource in watched or resources.ALL:
             self._watchers[resource].append(callback)
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> JsonObject:
@@ -508,7 +507,7 @@ class Store(IndexedObjects):
         key = key_of(obj)
         if self.find(resource, key[1], key[0]) is not None:
             raise ConflictError(f"kube:create {resource.plural}", f'{resource.plural} "{key[1]}" already exists')
-        if resource.namespaced and resource != kinds.NAMESPACES:
+        if resource.namespaced and resource != resources.NAMESPACES:
             self._ensure_namespace(key[0])
         return self._write(resource, None, defaulted(resource, obj, self._default_source), by)
 
@@ -563,7 +562,7 @@ class Store(IndexedObjects):
         if uid and uid != uid_of(obj):
             raise ConflictError(f"kube:delete {resource.plural}", f"{name}: the uid in the precondition differs")
         self._deleted_by.setdefault(uid_of(obj), by)
-        grace = _grace_of(obj, grace_seconds) if resource == kinds.PODS else 0
+        grace = _grace_of(obj, grace_seconds) if resource == resources.PODS else 0
         if not grace and not obj["metadata"].get("finalizers"):
             self._remove(resource, obj, by, cause)
         else:
@@ -579,8 +578,8 @@ class Store(IndexedObjects):
         self._write(resource, obj, merged(obj, {"metadata": marks}), by, cause)
 
     def _ensure_namespace(self, namespace: str) -> None:
-        if self.find(kinds.NAMESPACES, namespace) is None:
-            self.create(kinds.NAMESPACES, {"metadata": {"name": namespace}})
+        if self.find(resources.NAMESPACES, namespace) is None:
+            self.create(resources.NAMESPACES, {"metadata": {"name": namespace}})
 
     def _default_source(self, resource: Resource, name: str) -> JsonObject | None:
         if name:

@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet for each template, exchanged step by step (RollingUpdate) or at once (Recreate)."""
+"""Controllers of Deployments, ReplicaSets, StatefulSets and DaemonSets."""
 
 from __future__ import annotations
 
@@ -455,9 +455,6 @@ class _Newest(str):
 # StatefulSets: pods with stable names and volumes, one after the other.
 
 
-_POD_REVISION = "controller-revision-hash"
-
-
 class StatefulSets:
     """Brings each StatefulSet's pods up in order, down in reverse, and to a new template from the last to the first."""
 
@@ -510,7 +507,7 @@ class StatefulSets:
             pod = pods.get(f"{name_of(stateful_set)}-{ordinal}")
             if ordinal < rolling.get("partition", 0) or pod is None:
                 return
-            if is_deleting(pod) or labels_of(pod).get(_POD_REVISION) == revision:
+            if is_deleting(pod) or labels_of(pod).get(_REVISION) == revision:
                 continue
             if is_ready(pod):
                 if unavailable >= allowed:
@@ -530,7 +527,7 @@ class StatefulSets:
         own = {
             "statefulset.kubernetes.io/pod-name": name,
             "apps.kubernetes.io/pod-index": str(ordinal),
-            _POD_REVISION: template_hash(stateful_set["spec"]["template"]),
+            _REVISION: template_hash(stateful_set["spec"]["template"]),
         }
         changes = {"hostname": name, **({"volumes": volumes} if volumes else {})}
         create_pod(self._store, resources.STATEFUL_SETS, stateful_set, name=name, labels=own, spec=changes)

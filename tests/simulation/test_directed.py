@@ -22,8 +22,7 @@ A, B, C = (("execute", f"ec2:{name}") for name in "ABC")
 def record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two recorded sites, one of which both worlds have."""
     found = Record(worlds={7: {" ".join(C): 3, " ".join(A): 9}, 8: {" ".join(C): 5}})
-    for module in ("directed", "report"):
-        monkeypatch.setattr(f"simulator.campaign.{module}.recorded", lambda: found)
+    monkeypatch.setattr("simulator.campaign.trial.recorded", lambda: found)
 
 
 def played(seed: int, met: dict[Site, int], crashed: Collection[tuple[Site, str]] = ()) -> Outcome:

@@ -25,7 +25,7 @@ def broken_steps(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
-def test_steps_are_not_numbered_anew(page: Path) -> None:
+def test_steps_are_not_numbered_again(page: Path) -> None:
     """A reader who is sent to step 5 finds none if each list has two steps."""
     assert broken_steps(page.read_text(encoding="utf-8")) == []
 

@@ -1,4 +1,4 @@
-"""Stores disruption commands in DynamoDB."""
+"""Stores disruption commands, proposals and targets in DynamoDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores leases in DynamoDB: who may plan, and a fencing number that grows with each holder."""
+"""Stores who may plan and what has changed in DynamoDB: leases, marks, sweeps, pods that ended."""
 
 from __future__ import annotations
 

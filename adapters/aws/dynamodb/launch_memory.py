@@ -1,4 +1,6 @@
-"""Stores which pools of EC2 capacity recently refused a launch, in DynamoDB.
+"""Stores what EC2 refused, in DynamoDB: offerings, denied launches, and the pace of requests.
+
+Stores which pools of EC2 capacity recently refused a launch, in DynamoDB.
 
 One item per pool for all clusters of the account and region, kept across restarts. A pool is avoided for three minutes
 (Karpenter's figure). Then it is half open: one launch of one cluster tries it. If it refuses again the pause doubles; if it

@@ -1,4 +1,4 @@
-"""Stores what disruption moved recently: an item for each workload, watched command, failed command, rollout, drained node."""
+"""Stores moves and nominations of pods in DynamoDB."""
 
 from __future__ import annotations
 

@@ -183,8 +183,8 @@ class Rule(msgspec.Struct, frozen=True):
         reads: The fields that the rule reads. It is skipped while one of them is invalid on its own.
         broken: Returns the locations that break the rule, relative to the object; empty if it holds.
         message: What is wrong, as the end of a sentence.
-        cel: The same for the API server: an expression over `self`, true where the rule holds (it goes into our
-            CustomResourceDefinitions). Empty where the API server sees to it by itself.
+        cel: The rule for the API server: an expression over `self` that is true if the rule holds. It goes into our
+            CustomResourceDefinitions. Empty if the API server enforces the rule by itself.
         subject: The field that the message is about, if it is not one of `reads`: the API server names only the object.
     """
 

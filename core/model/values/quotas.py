@@ -1,4 +1,4 @@
-"""EC2's vCPU quotas: instances of many types share one, on-demand and spot separately (Service Quotas, service `ec2`)."""
+"""Small values of decisions: EC2's vCPU quotas, how nodes are sized, and how an instance's end was confirmed."""
 
 from __future__ import annotations
 

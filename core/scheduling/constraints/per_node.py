@@ -1,4 +1,4 @@
-"""Assigns places in capacity reservations: each goes to at most one claim of a plan."""
+"""Constraints of single nodes: attach limits, host ports, limits of NodePools, places in reservations."""
 
 from __future__ import annotations
 

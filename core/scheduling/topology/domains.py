@@ -1,4 +1,6 @@
-"""Restricts a new node to one value of every topology key of its pods' rules.
+"""Counts of pods in topology domains, and the one domain of each key that a new node is held to.
+
+Restricts a new node to one value of every topology key of its pods' rules.
 
 Karpenter leaves such keys open if it can, so that the domain of a pod is unknown. Here a node's zone is decided with the first
 pod that any hard rule concerns, so every later count is exact.

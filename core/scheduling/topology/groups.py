@@ -1,4 +1,4 @@
-"""The domains of topology groups: existing and possible ones, and how many running pods count in each."""
+"""Groups of pods under one spread, affinity or anti-affinity rule, and the domains in which they count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletes instance profiles that nothing needs any more: an account may have 1,000."""
+"""Sweeps over the account and the table: windows, pod events, launch templates, statuses, instance profiles, usage."""
 
 from __future__ import annotations
 

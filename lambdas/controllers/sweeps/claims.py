@@ -1,4 +1,4 @@
-"""Removes claims older than their expireAfter."""
+"""Sweeps over claims: expiry, deleted NodePools, static capacity, scheduled changes, blocked drains, lost messages."""
 
 from __future__ import annotations
 

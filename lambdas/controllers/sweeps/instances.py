@@ -1,4 +1,6 @@
-"""Removes instances with our claim tag for which no claim can be rebuilt: after a delay, drained, and few at a time.
+"""Sweeps over instances: unknown, lost, impaired or untracked ones, and ending capacity blocks.
+
+Removes instances with our claim tag for which no claim can be rebuilt: after a delay, drained, and few at a time.
 
 Many unknown instances at once are probably a mistake: the table of another cluster, NodePools deleted by mistake, an API server
 that answers with an empty list. Then no instance is terminated, and voluntary disruption stops until fewer are unknown.

@@ -1,4 +1,4 @@
-"""Finds nodes with the disrupted taint although nothing disrupts them."""
+"""Sweeps over nodes: deleted, orphaned, inconsistent or uninitialized ones, and stale taints."""
 
 from __future__ import annotations
 

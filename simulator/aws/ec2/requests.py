@@ -1,4 +1,4 @@
-"""Describes the embedded account's instances: DescribeInstances with filters and pages, TerminateInstances, tags."""
+"""EC2's calls about instances, and the rates at which it takes requests."""
 
 from __future__ import annotations
 

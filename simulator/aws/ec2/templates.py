@@ -1,4 +1,4 @@
-"""EC2's launch templates: created, described, deleted, and read by fleets."""
+"""Launch templates and images of the embedded account, with the filters and pages of describe calls."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ FIRST_BATCH = """
 import json, sys, threading
 from datetime import timedelta
 sys.setswitchinterval(1e-6)
-from core.manifests.wire import api_resources as resources
+from core.manifests.wire import resources
 from core.manifests.wire import decoding as wire
 from adapters.runtime import WORKERS, in_threads
 pod = json.dumps({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}, "status": {}}).encode()

@@ -27,10 +27,7 @@ from core.model.pod import Owner, Pod
 from core.model.snapshot import EvictedNode, MovedWorkload, Options, Snapshot
 from core.model.values.commitment import ReservedInstances
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_type
-from tests.builders import a_snapshot as fleet_minimum_a_snapshot
-from tests.builders import a_snapshot as market_prices_a_snapshot
-from tests.builders import a_snapshot as recorded_fleet_a_snapshot
-from tests.builders import a_snapshot as simulated_fleet_a_snapshot
+from tests.builders import a_snapshot as plain_snapshot
 
 # The proven minimum holds for any fleet, whatever protects the nodes of the recorded one.
 
@@ -42,7 +39,7 @@ LARGE = a_type("m5.4xlarge", cpu="16", memory="64Gi", price=0.4, capacity_types=
 def test_a_protected_node_that_is_too_large_does_not_raise_it() -> None:
     claim, node = a_node_of(LARGE, "large")
     protected = a_pod("p", cpu="2", node_name="large", phase="Running", annotations={labels.DO_NOT_DISRUPT: "true"})
-    snapshot = fleet_minimum_a_snapshot(
+    snapshot = plain_snapshot(
         types=(SMALL, LARGE), node_pools=(a_pool(),), node_claims=(claim,), nodes=(node,), pods=(protected,)
     )
     minimum = fleet_minimum(snapshot)
@@ -53,7 +50,7 @@ def test_a_protected_node_that_is_too_large_does_not_raise_it() -> None:
 def test_what_runs_on_nodes_of_others_costs_nothing() -> None:
     _, node = a_node_of(LARGE, "theirs")
     pod = a_pod("p", cpu="2", node_name="theirs", phase="Running")
-    snapshot = fleet_minimum_a_snapshot(types=(SMALL,), node_pools=(a_pool(),), nodes=(node,), pods=(pod,))
+    snapshot = plain_snapshot(types=(SMALL,), node_pools=(a_pool(),), nodes=(node,), pods=(pod,))
     assert not fleet_minimum(snapshot)
 
 
@@ -61,7 +58,7 @@ def test_pods_that_wait_cost_the_recorded_fleet_nothing() -> None:
     """`of $0.0098 any fleet must spend $0.0171` was said of minutes in which pods waited for the first nodes."""
     claim, node = a_node_of(SMALL, "small")
     runs = a_pod("runs", cpu="2", node_name="small", phase="Running")
-    snapshot = fleet_minimum_a_snapshot(
+    snapshot = plain_snapshot(
         types=(SMALL, LARGE),
         node_pools=(a_pool(),),
         node_claims=(claim,),
@@ -78,7 +75,7 @@ def test_pods_that_wait_cost_the_recorded_fleet_nothing() -> None:
 
 CHEAP, DEAR = a_type("m7.large", price=0.1), a_type("m7.large", price=0.4)
 CLAIM, NODE = a_node_of(CHEAP, "n1")
-FIRST = market_prices_a_snapshot(types=(CHEAP,), node_pools=(a_pool(),), node_claims=(CLAIM,), nodes=(NODE,))
+FIRST = plain_snapshot(types=(CHEAP,), node_pools=(a_pool(),), node_claims=(CLAIM,), nodes=(NODE,))
 
 
 def test_the_fleet_costs_what_each_market_says() -> None:
@@ -129,7 +126,7 @@ def a_record(minute: int, nodes: tuple[str, ...], pods: dict[str, str], *, by_ch
         a_pod(name, node_name=node, phase="Running" if node else "Pending", created_at=NOW)
         for name, node in pods.items()
     ]
-    return recorded_fleet_a_snapshot(
+    return plain_snapshot(
         types=(RECORDED_FLEET_TYPE,),
         now=NOW + minute * MINUTE,
         node_pools=(a_pool(),),
@@ -187,9 +184,7 @@ def test_hours_cost_what_each_snapshot_shows_until_the_next() -> None:
 def test_costs_are_rounded_down_once_at_the_end() -> None:
     """The last nano-dollar is not there before its whole hour is: one microsecond less is less."""
     odd = a_type("m5.large", cpu="4", memory="16Gi", price=0.000_000_001, capacity_types=("on-demand",))
-    record = msgspec.structs.replace(
-        a_record(0, ("a",), {}), catalogue=recorded_fleet_a_snapshot(types=(odd,)).catalogue
-    )
+    record = msgspec.structs.replace(a_record(0, ("a",), {}), catalogue=plain_snapshot(types=(odd,)).catalogue)
     for short, cost in ((timedelta(microseconds=1), 0), (timedelta(0), 1)):
         fleet = RecordedFleet()
         fleet.see(record, 1)
@@ -230,9 +225,7 @@ LATER = NOW + timedelta(hours=1)
 def test_a_snapshot_has_the_simulated_nodes_and_nothing_that_was_recorded_of_the_real_ones() -> None:
     """A nomination or a move of a real node would keep a simulated one of the same name from going."""
     claim, node = a_node_of(TYPE, "n1")
-    first = simulated_fleet_a_snapshot(
-        types=(TYPE,), node_claims=(claim,), nodes=(node,), pods=(a_pod("p", node_name="n1"),)
-    )
+    first = plain_snapshot(types=(TYPE,), node_claims=(claim,), nodes=(node,), pods=(a_pod("p", node_name="n1"),))
     fleet = SimulatedFleet(first)
     other_claim, other = a_node_of(TYPE, "n2")
     asked = msgspec.structs.replace(
@@ -260,7 +253,7 @@ def test_an_unchanged_pod_in_the_same_place_stays_the_same_object() -> None:
     """What is remembered of a pod is found by its identity."""
     claim, node = a_node_of(TYPE, "n1")
     pods = (a_pod("p", node_name="n1"), a_pod("q"))
-    first = simulated_fleet_a_snapshot(types=(TYPE,), node_claims=(claim,), nodes=(node,), pods=pods)
+    first = plain_snapshot(types=(TYPE,), node_claims=(claim,), nodes=(node,), pods=pods)
     fleet = SimulatedFleet(first)
     one = fleet.in_snapshot(first, NOW, karpenter_moves_only=False)
     later = msgspec.structs.replace(

@@ -78,11 +78,6 @@ UNDERUTILIZED, EMPTY, DRIFTED = BUDGETED
 TYPE = a_type()
 
 
-def pool(*budgets: Budget) -> NodePool:
-    """A pool with these budgets."""
-    return a_pool(disruption=Disruption(budgets=budgets))
-
-
 def left(snapshot: Snapshot, reason: str = EMPTY) -> int | None:
     """What remains for the pool `default`."""
     return remaining(snapshot, state_nodes(snapshot))["default"][reason]
@@ -94,31 +89,31 @@ def left(snapshot: Snapshot, reason: str = EMPTY) -> int | None:
 )
 def test_percentages_round_up(nodes: str, total: int, expected: int) -> None:
     """10 % of one node is one node: otherwise small pools would never change."""
-    assert allowed(pool(Budget(nodes)), total, EMPTY, NOW) == expected
+    assert allowed(a_pool_with(Budget(nodes)), total, EMPTY, NOW) == expected
 
 
 def test_strictest_active_budget_counts() -> None:
     """Budgets are upper bounds, each of them."""
-    assert allowed(pool(Budget("5"), Budget("2"), Budget("50%")), 10, EMPTY, NOW) == 2
+    assert allowed(a_pool_with(Budget("5"), Budget("2"), Budget("50%")), 10, EMPTY, NOW) == 2
 
 
 def test_a_budget_outside_of_its_window_bounds_nothing_beside_others() -> None:
     """In whichever order they stand: a closed one neither replaces the others nor is compared with them."""
     at_night = Budget("0", schedule=f"{(NOW - timedelta(hours=3)):%M %H} * * *", duration=timedelta(hours=1))
     for budgets in ((Budget("5"), at_night), (at_night, Budget("5"))):
-        assert allowed(pool(*budgets), 10, EMPTY, NOW) == 5
-    assert allowed(pool(at_night), 10, EMPTY, NOW) is None
+        assert allowed(a_pool_with(*budgets), 10, EMPTY, NOW) == 5
+    assert allowed(a_pool_with(at_night), 10, EMPTY, NOW) is None
 
 
 def test_budget_for_other_reasons_is_ignored() -> None:
     """A budget applies to the reasons that it names; an empty list applies to none."""
-    found = pool(Budget("1", reasons=(DRIFTED,)), Budget("0", reasons=()))
+    found = a_pool_with(Budget("1", reasons=(DRIFTED,)), Budget("0", reasons=()))
     assert [allowed(found, 10, r, NOW) for r in (DRIFTED, EMPTY, UNDERUTILIZED)] == [1, None, None]
 
 
 def test_no_budget_means_no_limit() -> None:
     """An explicitly empty list of budgets allows everything."""
-    assert allowed(pool(), 10, EMPTY, NOW) is None
+    assert allowed(a_pool_with(), 10, EMPTY, NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +122,7 @@ def test_no_budget_means_no_limit() -> None:
 )
 def test_unreadable_budget_closes_its_pool(broken: Budget) -> None:
     """A fault in one budget, even one for another reason, must not count as permission."""
-    found = pool(Budget("5"), msgspec.structs.replace(broken, reasons=(DRIFTED,)))
+    found = a_pool_with(Budget("5"), msgspec.structs.replace(broken, reasons=(DRIFTED,)))
     assert allowed(found, 10, EMPTY, NOW) == 0
 
 
@@ -136,7 +131,7 @@ def fleet(count: int) -> Snapshot:
     pairs = [a_node_of(TYPE, f"node-{index}") for index in range(count)]
     return a_snapshot(
         types=(TYPE,),
-        node_pools=(pool(Budget("3")),),
+        node_pools=(a_pool_with(Budget("3")),),
         nodes=tuple(node for _, node in pairs),
         node_claims=tuple(claim for claim, _ in pairs),
     )
@@ -198,9 +193,9 @@ def test_a_node_counts_for_every_reason() -> None:
 def test_a_budget_that_cannot_be_read_is_named() -> None:
     """It closes its pool for good; nobody would notice an hour 25."""
     good, bad = Budget("1"), Budget("1", schedule="0 25 * * *", duration=timedelta(hours=1))
-    assert unreadable(pool(good)) == ""
-    assert unreadable(pool(good, bad)).startswith("spec.disruption.budgets[1]: '25' in the hour")
-    assert allowed(pool(good, bad), 10, EMPTY, NOW) == 0
+    assert unreadable(a_pool_with(good)) == ""
+    assert unreadable(a_pool_with(good, bad)).startswith("spec.disruption.budgets[1]: '25' in the hour")
+    assert allowed(a_pool_with(good, bad), 10, EMPTY, NOW) == 0
 
 
 @pytest.mark.parametrize(
@@ -252,7 +247,7 @@ def test_each_pool_with_a_budget_has_places_less_those_that_hold_none() -> None:
 def test_a_window_closes_a_budget_from_its_first_minute_to_its_last(since: timedelta, expected: int | None) -> None:
     """A node that goes in the minute in which a window begins goes against it."""
     window = Budget("0", schedule=f"{NOW.minute} {NOW.hour} * * *", duration=timedelta(hours=1))
-    assert allowed(pool(window), 10, EMPTY, NOW + since) == expected
+    assert allowed(a_pool_with(window), 10, EMPTY, NOW + since) == expected
 
 
 def test_a_claim_whose_node_has_not_joined_is_not_counted_leaving_or_not() -> None:

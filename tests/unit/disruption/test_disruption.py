@@ -23,10 +23,8 @@ from core.model.values.requirements import Requirement
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE as WAITING_POOLS_LARGE
 from tests.unit.disruption.nodes_for_tests import MIDDLE, OPEN, drifted, pod_on, world
-from tests.unit.disruption.nodes_for_tests import ON_DEMAND as DRIFT_WITH_CONSOLIDATION_ON_DEMAND
-from tests.unit.disruption.nodes_for_tests import ON_DEMAND as WAITING_POOLS_ON_DEMAND
-from tests.unit.disruption.nodes_for_tests import SMALL as EVICTION_WAIT_SMALL
-from tests.unit.disruption.nodes_for_tests import SMALL as WAITING_POOLS_SMALL
+from tests.unit.disruption.nodes_for_tests import ON_DEMAND as ON_DEMAND_ONLY
+from tests.unit.disruption.nodes_for_tests import SMALL as SMALL_TYPE
 from tests.unit.disruption.target.fleets_for_tests import half_full
 from tests.unit.disruption.target.test_decide import guarded, under_way
 
@@ -109,9 +107,7 @@ def half_empty(nodes: int, share: float, seed: int) -> Snapshot:
         types=TYPES,
         nodes=tuple(node for _, node in pairs),
         node_claims=tuple(claim for claim, _ in pairs),
-        node_pools=(
-            a_pool("default", DRIFT_WITH_CONSOLIDATION_ON_DEMAND, disruption=Disruption(budgets=(Budget("20%"),))),
-        ),
+        node_pools=(a_pool("default", ON_DEMAND_ONLY, disruption=Disruption(budgets=(Budget("20%"),))),),
         pods=tuple(pods),
     )
 
@@ -149,9 +145,7 @@ def test_pods_of_several_drifted_nodes_share_a_new_node() -> None:
 
 def test_what_drift_launches_does_not_let_a_balanced_pool_move_pods_for_little() -> None:
     """The new nodes of drifted nodes are no saving of the others, and no reason against them either."""
-    balanced = a_pool(
-        "default", DRIFT_WITH_CONSOLIDATION_ON_DEMAND, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),))
-    )
+    balanced = a_pool("default", ON_DEMAND_ONLY, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),)))
     small, expensive = a_type("t-1", cpu="1", price=0.05), a_type("expensive", cpu="16", price=100.0)
     pairs = (a_node_of(small, "a"), a_node_of(expensive, "b"), drifted(a_node_of(small, "old")))
     pods = (*(pod_on("a", f"a{n}", cpu="100m") for n in range(9)), pod_on("b", cpu="8"), pod_on("old", cpu="900m"))
@@ -162,7 +156,7 @@ def test_what_drift_launches_does_not_let_a_balanced_pool_move_pods_for_little()
 
 def test_a_drifted_node_without_a_place_in_the_target_goes_as_it_went_before() -> None:
     """At the limit, only another drifted node has room: a target never uses it."""
-    pools = (a_pool("default", DRIFT_WITH_CONSOLIDATION_ON_DEMAND, disruption=OPEN, limits={"nodes": 2}),)
+    pools = (a_pool("default", ON_DEMAND_ONLY, disruption=OPEN, limits={"nodes": 2}),)
     nodes = (drifted(a_node_of(TYPES[3])), drifted(a_node_of(TYPES[3], "node-2")))
     pods = (pod_on("node-1", cpu="7"), pod_on("node-2", cpu="7"))
     snapshot = world(*nodes, pods=pods, node_pools=pools)
@@ -181,7 +175,7 @@ def held(later: timedelta, **changes: object) -> Snapshot:
     """A target whose nodes all wait for one budget, that much later; a small node, which saves, and a leaving one are new."""
     pods = tuple(pod_on(f"n{n}", cpu="400m", labels=DB) for n in range(8))
     snapshot, _ = under_way(half_full(8, at_once=3, pods=pods, budgets=guarded(1)))
-    small, leaving = a_node_of(EVICTION_WAIT_SMALL, "small"), a_node_of(EVICTION_WAIT_SMALL, "leaving")
+    small, leaving = a_node_of(SMALL_TYPE, "small"), a_node_of(SMALL_TYPE, "leaving")
     other = (Owner("ReplicaSet", "other"),)
     more = (
         pod_on("small", cpu="100m", owners=other),
@@ -270,8 +264,7 @@ def test_a_target_does_not_wait_for_a_drain_that_has_not_begun() -> None:
 ROUNDS_MAX = 10
 OTHER = (Owner("ReplicaSet", "other"),)
 POOLS = tuple(
-    a_pool(name, WAITING_POOLS_ON_DEMAND, disruption=Disruption(budgets=(Budget("2"),)))
-    for name in ("default", "other")
+    a_pool(name, ON_DEMAND_ONLY, disruption=Disruption(budgets=(Budget("2"),))) for name in ("default", "other")
 )
 
 
@@ -280,7 +273,7 @@ def beside(snapshot: Snapshot, *, nodes: int, blocked_in: str = "default") -> Sn
 
     Two nodes that are not ready take the rest of the first NodePool's budget.
     """
-    leaving = a_node_of(WAITING_POOLS_SMALL, "leaving", pool=blocked_in)
+    leaving = a_node_of(SMALL_TYPE, "leaving", pool=blocked_in)
     lost = [a_node_of(MIDDLE, name, is_ready=False) for name in ("x", "y")]
     more = [a_node_of(MIDDLE, f"o{n}", pool="other") for n in range(nodes)]
     pairs = [leaving, *lost, *more]

@@ -45,17 +45,13 @@ from tests.unit.disruption.nodes_for_tests import (
     expiring,
     pod_on,
 )
-from tests.unit.disruption.nodes_for_tests import world as drift_world
-from tests.unit.disruption.nodes_for_tests import world as emptiness_world
-from tests.unit.disruption.nodes_for_tests import world as multi_node_world
-from tests.unit.disruption.nodes_for_tests import world as single_node_world
-from tests.unit.disruption.nodes_for_tests import world as static_drift_world
+from tests.unit.disruption.nodes_for_tests import world as a_world
 
 
 def test_a_drifted_node_is_replaced_even_by_a_more_expensive_one() -> None:
     """The new template counts more than the cost."""
     pair = drifted(a_node_of(SMALL, capacity_type=labels.SPOT))
-    (command,) = disrupt(drift_world(pair, pods=(pod_on("node-1"),))).commands
+    (command,) = disrupt(a_world(pair, pods=(pod_on("node-1"),))).commands
     assert command.reason == TerminationReason.DRIFTED
     assert command.savings < 0
 
@@ -65,14 +61,14 @@ def test_drift_overrides_pods_only_with_a_grace_period() -> None:
     claim, node = drifted(a_node_of(MIDDLE))
     guard = pod_on("node-1", annotations={labels.DO_NOT_DISRUPT: "true"})
     bounded = msgspec.structs.replace(claim, termination_grace_period=timedelta(hours=1))
-    assert disrupt(drift_world((claim, node), pods=(guard,))).commands == ()
-    assert disrupt(drift_world((bounded, node), pods=(guard,))).commands[0].reason == TerminationReason.DRIFTED
+    assert disrupt(a_world((claim, node), pods=(guard,))).commands == ()
+    assert disrupt(a_world((bounded, node), pods=(guard,))).commands[0].reason == TerminationReason.DRIFTED
 
 
 def test_an_empty_drifted_node_goes_before_one_with_pods() -> None:
     """It disrupts no pod, and waits for no other node."""
     nodes = (drifted(a_node_of(SMALL)), drifted(a_node_of(SMALL, "node-2")), a_node_of(SMALL, "node-3"))
-    snapshot = drift_world(*nodes, pods=(pod_on("node-1"), pod_on("node-3")))
+    snapshot = a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-3")))
     as_karpenter = msgspec.structs.replace(snapshot, options=KARPENTER)
     for cluster, gone in ((snapshot, [("node-2",)]), (as_karpenter, [("node-2",), ("node-1",)])):
         assert [command.nodes for command in methods.find_drifted(DisruptionPass(cluster))] == gone
@@ -81,19 +77,19 @@ def test_an_empty_drifted_node_goes_before_one_with_pods() -> None:
 def test_pods_of_a_drifted_node_move_to_no_other_drifted_node() -> None:
     """Otherwise, they move again, up to five times in a fleet of drifted nodes."""
     nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2")))
-    found = methods.find_left(DisruptionPass(drift_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+    found = methods.find_left(DisruptionPass(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
     assert [command.nodes for command in found] == [("node-1",), ("node-2",)]
     assert [len(command.replacements) for command in found] == [1, 1]
     assert (
-        startable(disrupt(drift_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))).commands)
-        == disrupt(drift_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))).commands
+        startable(disrupt(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))).commands)
+        == disrupt(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))).commands
     )
 
 
 def test_pods_of_a_drifted_node_move_to_no_node_that_expires_soon() -> None:
     """Otherwise, they move again when it expires."""
     nodes = (drifted(a_node_of(LARGE)), expiring(a_node_of(LARGE, "node-2")))
-    (found,) = methods.find_left(DisruptionPass(drift_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+    (found,) = methods.find_left(DisruptionPass(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
     assert (found.nodes, len(found.replacements)) == (("node-1",), 1)
 
 
@@ -106,7 +102,7 @@ def kept_for_now(pair: tuple[NodeClaim, Node]) -> tuple[NodeClaim, Node]:
 def test_pods_of_a_drifted_node_move_to_no_drifted_node_that_stays_for_now() -> None:
     """Otherwise, they move again as soon as nothing keeps it any more."""
     nodes = (drifted(a_node_of(LARGE)), kept_for_now(drifted(a_node_of(LARGE, "node-2"))))
-    (found,) = methods.find_left(DisruptionPass(drift_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+    (found,) = methods.find_left(DisruptionPass(a_world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
     assert (found.nodes, len(found.replacements)) == (("node-1",), 1)
 
 
@@ -115,7 +111,7 @@ def test_pods_of_a_drifted_node_move_to_no_drifted_node_of_a_static_pool() -> No
     pools = (a_pool("default", ON_DEMAND, disruption=OPEN), a_pool("fixed", ON_DEMAND, disruption=OPEN, replicas=1))
     nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2", pool="fixed")))
     pods = (pod_on("node-1"), pod_on("node-2"))
-    found = methods.find_left(DisruptionPass(drift_world(*nodes, pods=pods, node_pools=pools)))
+    found = methods.find_left(DisruptionPass(a_world(*nodes, pods=pods, node_pools=pools)))
     assert [(command.nodes, len(command.replacements)) for command in found] == [(("node-1",), 1)]
 
 
@@ -128,7 +124,7 @@ def under_way(*drains: str) -> StoredTarget:
 def test_pods_of_a_drifted_node_move_to_no_node_that_the_target_removes_later() -> None:
     """Otherwise, they move twice, once for drift and once for consolidation."""
     nodes = (drifted(a_node_of(LARGE)), a_node_of(LARGE, "node-2"), a_node_of(LARGE, "node-3"))
-    snapshot = drift_world(*nodes, pods=tuple(pod_on(f"node-{n}") for n in (1, 2, 3)))
+    snapshot = a_world(*nodes, pods=tuple(pod_on(f"node-{n}") for n in (1, 2, 3)))
     for target, place in ((None, "node-2"), (under_way("node-2"), "node-3")):
         (found,) = methods.find_left(DisruptionPass(msgspec.structs.replace(snapshot, stored_target=target)))
         assert {move.to for move in found.moves} == {place}
@@ -143,7 +139,7 @@ def test_a_drifted_node_takes_pods_that_nothing_else_holds() -> None:
     pools = (a_pool("default", ON_DEMAND, disruption=OPEN, limits={"nodes": 2}),)
     nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2")))
     pods = (pod_on("node-1"), pod_on("node-2"))
-    (first, *_) = methods.find_left(DisruptionPass(drift_world(*nodes, pods=pods, node_pools=pools)))
+    (first, *_) = methods.find_left(DisruptionPass(a_world(*nodes, pods=pods, node_pools=pools)))
     assert first.nodes == ("node-1",)
 
 
@@ -152,7 +148,7 @@ def test_a_rollout_limits_how_many_go() -> None:
     pods = tuple(pod_on(f"node-{number}") for number in (1, 2))
     for allowed in (0, 1):
         gate = RolloutGate(allowed, "wait", is_stopped=not allowed)
-        this_pass = DisruptionPass(drift_world(*nodes, pods=pods, rollouts={"default": gate}))
+        this_pass = DisruptionPass(a_world(*nodes, pods=pods, rollouts={"default": gate}))
         found = [command.nodes for command in methods.find_drifted(this_pass)]
         assert found[0] == ("node-3",), "nobody misses a node without pods"
         assert len(found[1:]) == allowed
@@ -163,14 +159,14 @@ def test_a_rollout_limits_how_many_go() -> None:
 def test_consolidation_respects_a_stopped_rollout() -> None:
     """Otherwise, it launches what the rollout has just found to be unhealthy."""
     gate = RolloutGate(0, "stopped", is_stopped=True)
-    cluster = drift_world(drifted(a_node_of(LARGE)), pods=(pod_on("node-1"),), rollouts={"default": gate})
+    cluster = a_world(drifted(a_node_of(LARGE)), pods=(pod_on("node-1"),), rollouts={"default": gate})
     assert blocked(disrupt(cluster)) == {"node-1": NodeReason.ROLLOUT_STOPPED}
 
 
 def test_commands_found_before_time_ran_out_are_kept() -> None:
     """Otherwise, a rollout of thousands of nodes is computed again each minute and never begins."""
     nodes = [drifted(a_node_of(SMALL, f"node-{number}")) for number in range(4)]
-    snapshot = drift_world(*nodes, pods=tuple(pod_on(f"node-{number}") for number in range(4)), options=KARPENTER)
+    snapshot = a_world(*nodes, pods=tuple(pod_on(f"node-{number}") for number in range(4)), options=KARPENTER)
     whole, readings = disrupt(snapshot), list[float]()
 
     def clock() -> float:
@@ -190,9 +186,9 @@ def test_a_command_that_takes_a_waiting_pods_place_comes_after_all_others() -> N
     nodes = (a_node_of(MIDDLE, "a"), drifted(a_node_of(MIDDLE, "b")), drifted(a_node_of(LARGE, "c")))
     running = (pod_on("a", cpu="2"), pod_on("b", cpu="1700m"), pod_on("c", cpu="5"))
     waiting = a_pod("waits", cpu="1500m", memory="64Mi")
-    together = DisruptionPass(drift_world(*nodes, pods=running, options=KARPENTER))
+    together = DisruptionPass(a_world(*nodes, pods=running, options=KARPENTER))
     assert [command.nodes for command in methods.find_drifted(together)] == [("b",), ("c",)]
-    this_pass = DisruptionPass(drift_world(*nodes, pods=(*running, waiting), options=KARPENTER))
+    this_pass = DisruptionPass(a_world(*nodes, pods=(*running, waiting), options=KARPENTER))
     first = methods.find_drifted(this_pass)
     assert [command.nodes for command in first] == [("c",)]
     this_pass.carry_out(first)
@@ -204,7 +200,7 @@ def test_drifted_nodes_go_together_although_a_pod_waits() -> None:
     names = [f"n{number}" for number in range(6)]
     nodes = [a_node_of(MIDDLE, "a"), *(drifted(a_node_of(SMALL, name)) for name in names)]
     pods = [pod_on("a", cpu="3200m"), pod_on("n0", cpu="50m"), *(pod_on(name, cpu="900m") for name in names[1:])]
-    snapshot = drift_world(*nodes, pods=(*pods, a_pod("waits", cpu="300m", memory="64Mi")), options=KARPENTER)
+    snapshot = a_world(*nodes, pods=(*pods, a_pod("waits", cpu="300m", memory="64Mi")), options=KARPENTER)
     found = methods.find_drifted(DisruptionPass(snapshot))
     assert [command.nodes[0] for command in found] == names
     assert [move.to for move in found[0].moves] == ["a"]
@@ -219,7 +215,7 @@ def test_nodes_go_in_the_order_in_which_they_drifted_and_those_without_a_moment_
         condition = msgspec.structs.replace(claim.conditions[DRIFTED], changed_at=since)
         changed = msgspec.structs.replace(claim, conditions={**claim.conditions, DRIFTED: condition})
         nodes.append((changed, node))
-    snapshot = drift_world(*nodes, pods=tuple(pod_on(name, cpu="900m") for name in moments))
+    snapshot = a_world(*nodes, pods=tuple(pod_on(name, cpu="900m") for name in moments))
     found = methods.find_left(DisruptionPass(snapshot))
     assert [command.nodes for command in found] == [("c",), ("b",), ("a",), ("d",)]
 
@@ -235,7 +231,7 @@ def test_a_command_that_depends_on_another_waits_for_the_next_call_and_uses_no_b
     two = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("2"),))),)
     zones = (ZONES[0], ZONES[1], ZONES[0])
     nodes = [drifted(a_node_of(SMALL, name, zone=zone)) for name, zone in zip("abc", zones, strict=True)]
-    found = methods.find_left(DisruptionPass(drift_world(*nodes, pods=pods, node_pools=two)))
+    found = methods.find_left(DisruptionPass(a_world(*nodes, pods=pods, node_pools=two)))
     assert [command.nodes for command in found] == [("a",), ("c",)]
 
 
@@ -244,7 +240,7 @@ def test_a_command_that_depends_on_another_waits_for_the_next_call_and_uses_no_b
 
 def test_empty_node_is_deleted() -> None:
     """Otherwise, a node without pods is paid for."""
-    (command,) = disrupt(emptiness_world(a_node_of(SMALL))).commands
+    (command,) = disrupt(a_world(a_node_of(SMALL))).commands
     assert (command.reason, command.method, command.nodes) == (TerminationReason.EMPTY, "emptiness", ("node-1",))
     assert command.savings == nanodollars(0.05)
 
@@ -253,14 +249,12 @@ def test_the_most_expensive_empty_node_goes_first_within_budgets() -> None:
     """Each removal disrupts the same, so the largest saving comes first."""
     one = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),))),)
     nodes = (a_node_of(SMALL), a_node_of(LARGE, "node-2"), a_node_of(MIDDLE, "node-3"))
-    assert [c.nodes for c in methods.find_empty(DisruptionPass(emptiness_world(*nodes)))] == [
+    assert [c.nodes for c in methods.find_empty(DisruptionPass(a_world(*nodes)))] == [
         ("node-2",),
         ("node-3",),
         ("node-1",),
     ]
-    assert [c.nodes for c in methods.find_empty(DisruptionPass(emptiness_world(*nodes, node_pools=one)))] == [
-        ("node-2",)
-    ]
+    assert [c.nodes for c in methods.find_empty(DisruptionPass(a_world(*nodes, node_pools=one)))] == [("node-2",)]
 
 
 @pytest.mark.parametrize("ill", [0, 1, 2])
@@ -269,7 +263,7 @@ def test_no_more_nodes_go_than_the_answer_says_may_go_whether_they_are_ready_or_
     three = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("3"),))),)
     pairs = [a_node_of(SMALL, f"node-{number}") for number in range(5)]
     pairs = [(claim, msgspec.structs.replace(node, is_ready=n >= ill)) for n, (claim, node) in enumerate(pairs)]
-    plan = disrupt(emptiness_world(*pairs, node_pools=three))
+    plan = disrupt(a_world(*pairs, node_pools=three))
     assert plan.budgets["default"]["Empty"] == 3 - ill
     assert sum(len(command.nodes) for command in plan.commands) == 3 - ill
 
@@ -280,13 +274,13 @@ def test_no_more_nodes_go_than_the_answer_says_may_go_whether_they_are_ready_or_
 def test_several_nodes_become_fewer() -> None:
     nodes = tuple(a_node_of(MIDDLE, f"node-{n}") for n in range(4))
     pods = tuple(pod_on(f"node-{n}", cpu="100m") for n in range(4))
-    (command,) = methods.find_multi_node(DisruptionPass(multi_node_world(*nodes, pods=pods)))
+    (command,) = methods.find_multi_node(DisruptionPass(a_world(*nodes, pods=pods)))
     assert (command.method, len(command.nodes), len(command.replacements)) == ("multi", 4, 1)
     assert command.savings == 4 * MIDDLE.offerings[0].price - command.replacements[0].price
 
 
 def test_one_node_alone_is_not_several() -> None:
-    assert methods.find_multi_node(DisruptionPass(multi_node_world(a_node_of(MIDDLE), pods=(pod_on("node-1"),)))) == []
+    assert methods.find_multi_node(DisruptionPass(a_world(a_node_of(MIDDLE), pods=(pod_on("node-1"),)))) == []
 
 
 def test_a_long_run_goes_though_a_shorter_one_may_not() -> None:
@@ -294,7 +288,7 @@ def test_a_long_run_goes_though_a_shorter_one_may_not() -> None:
     types = tuple(a_type(f"r-{cpu}", cpu=str(cpu), price=price) for cpu, price in ((4, 0.2), (8, 0.34), (16, 0.6)))
     nodes = tuple(a_node_of(types[0], f"node-{n}") for n in range(4))
     pods = tuple(pod_on(f"node-{n}", cpu="3700m") for n in range(4))
-    full = msgspec.structs.replace(multi_node_world(*nodes, pods=pods), catalogue=Catalogue(default=types))
+    full = msgspec.structs.replace(a_world(*nodes, pods=pods), catalogue=Catalogue(default=types))
     (command,) = methods.find_multi_node(DisruptionPass(full))
     assert len(command.nodes) == 4
     assert [claim.instance_types for claim in command.replacements] == [("r-16",)]
@@ -471,7 +465,7 @@ def test_pods_of_an_unhealthy_node_go_to_no_node_that_leaves_soon_if_another_hol
 
 def test_oversized_node_is_replaced_by_a_cheaper_type() -> None:
     """The replacement is strictly cheaper at its highest possible price, and the pod moves there."""
-    plan = disrupt(single_node_world(a_node_of(LARGE), pods=(pod_on("node-1"),)))
+    plan = disrupt(a_world(a_node_of(LARGE), pods=(pod_on("node-1"),)))
     (command,) = plan.commands
     assert command.reason == TerminationReason.UNDERUTILIZED
     assert command.replacements[0].instance_types[0] == "t-1"
@@ -482,7 +476,7 @@ def test_oversized_node_is_replaced_by_a_cheaper_type() -> None:
 
 def test_node_that_fits_its_pods_stays() -> None:
     """Replacing a node by an equal one is churn."""
-    plan = disrupt(single_node_world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
+    plan = disrupt(a_world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
     assert plan.commands == ()
     assert blocked(plan) == {"node-1": NodeReason.NO_CHEAPER_OPTION}
 
@@ -490,7 +484,7 @@ def test_node_that_fits_its_pods_stays() -> None:
 def test_pods_move_to_a_node_that_has_room() -> None:
     """Of nodes with the same number of pods, the more expensive one goes; its pods fit on the other."""
     pairs = (a_node_of(MIDDLE, "a"), a_node_of(SMALL, "b"))
-    plan = disrupt(single_node_world(*pairs, pods=(pod_on("a", cpu="200m"), pod_on("b", cpu="200m"))))
+    plan = disrupt(a_world(*pairs, pods=(pod_on("a", cpu="200m"), pod_on("b", cpu="200m"))))
     assert [command.nodes for command in plan.commands] == [("a",)]
     assert plan.commands[0].moves == (Move("default/on-a", "b"),)
 
@@ -502,7 +496,7 @@ def test_moves_name_the_node_that_the_scheduler_chose() -> None:
         pod_on("node-2", "little", cpu="900m"),
         pod_on("node-2", "much", cpu="3"),
     )
-    this_pass = DisruptionPass(single_node_world(a_node_of(MIDDLE), a_node_of(MIDDLE, "node-2"), pods=pods))
+    this_pass = DisruptionPass(a_world(a_node_of(MIDDLE), a_node_of(MIDDLE, "node-2"), pods=pods))
     commands = []
     for candidate in this_pass.survey.candidates:
         replaced = this_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair")
@@ -519,7 +513,7 @@ def test_moves_name_the_node_that_the_scheduler_chose() -> None:
 
 def test_a_refused_node_says_why_and_is_not_tried_twice() -> None:
     """Otherwise, a pass simulates the same node once for each command that it finds."""
-    this_pass = DisruptionPass(single_node_world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
+    this_pass = DisruptionPass(a_world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
     assert methods.find_single_node(this_pass) == []
     assert this_pass.refusals["node-1"].reason == NodeReason.NO_CHEAPER_OPTION
 
@@ -529,7 +523,7 @@ def test_node_pools_take_turns_and_a_refused_node_is_passed_over() -> None:
     pools = tuple(a_pool(name, ON_DEMAND, disruption=OPEN) for name in ("one", "two"))
     nodes = [a_node_of(SMALL, name, pool=pool) for name, pool in (("a", "one"), ("b", "one"), ("c", "two"))]
     pods = tuple(pod_on(name, cpu="900m") for name in "abc")
-    this_pass = DisruptionPass(single_node_world(*nodes, pods=pods, node_pools=pools))
+    this_pass = DisruptionPass(a_world(*nodes, pods=pods, node_pools=pools))
     assert methods.find_single_node(this_pass) == []
     assert list(this_pass.refusals) == ["a", "c", "b"]
     this_pass.refusals.clear()
@@ -547,7 +541,7 @@ def test_a_node_whose_deletion_saves_too_little_for_its_pool_is_not_simulated() 
     pools = (a_pool("default", ON_DEMAND, disruption=balanced),)
     nodes = [a_node_of(SMALL, "a"), a_node_of(LARGE, "b")]
     pods = (pod_on("a"), pod_on("b", cpu="14", annotations={labels.DO_NOT_DISRUPT: "true"}))
-    this_pass = DisruptionPass(single_node_world(*nodes, pods=pods, node_pools=pools))
+    this_pass = DisruptionPass(a_world(*nodes, pods=pods, node_pools=pools))
     assert methods.find_single_node(this_pass) == []
     told = "even deleting it saves too little for NodePool default (Balanced)"
     assert this_pass.refusals == {"a": Blocked("a", NodeReason.BALANCED, told)}
@@ -559,25 +553,23 @@ def test_a_node_whose_deletion_saves_too_little_for_its_pool_is_not_simulated() 
 def test_static_pool_replaces_drifted_nodes_one_for_one() -> None:
     """A static pool keeps its number of nodes, whatever its pods; it is never consolidated."""
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=1)
-    snapshot = static_drift_world(drifted(a_node_of(SMALL)), node_pools=(pool,))
+    snapshot = a_world(drifted(a_node_of(SMALL)), node_pools=(pool,))
     (command,) = disrupt(snapshot).commands
     assert (command.method, len(command.replacements)) == ("static-drift", 1)
-    assert blocked(disrupt(static_drift_world(a_node_of(SMALL), node_pools=(pool,)))) == {
-        "node-1": NodeReason.STATIC_POOL
-    }
+    assert blocked(disrupt(a_world(a_node_of(SMALL), node_pools=(pool,)))) == {"node-1": NodeReason.STATIC_POOL}
 
 
 @pytest.mark.parametrize(("limits", "replicas"), [({"nodes": 1}, 1), ({}, 0)])
 def test_static_pool_without_room_waits(limits: dict[str, int], replicas: int) -> None:
     """It neither exceeds the limit of nodes nor begins while the pool has too many nodes."""
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=replicas, limits=limits)
-    plan = disrupt(static_drift_world(drifted(a_node_of(SMALL)), node_pools=(pool,)))
+    plan = disrupt(a_world(drifted(a_node_of(SMALL)), node_pools=(pool,)))
     assert plan.commands == ()
     assert blocked(plan) == {"node-1": NodeReason.STATIC_POOL}
 
 
 def test_a_dynamic_pool_is_left_to_the_other_method() -> None:
-    assert methods.find_static_drift(DisruptionPass(static_drift_world(drifted(a_node_of(SMALL))))) == []
+    assert methods.find_static_drift(DisruptionPass(a_world(drifted(a_node_of(SMALL))))) == []
 
 
 @pytest.mark.parametrize(("ready", "commands"), [(True, 1), (False, 0)])
@@ -587,7 +579,7 @@ def test_at_the_limit_one_node_goes_first_while_all_others_work(ready: bool, com
     (claim, node), other = drifted(a_node_of(SMALL, name="a")), drifted(a_node_of(SMALL, name="b"))
     late = msgspec.structs.replace(claim, conditions={k: c for k, c in claim.conditions.items() if k != INITIALIZED})
     gate = Options(feature_gates=FeatureGates(static_capacity=True))
-    snapshot = static_drift_world(((claim if ready else late), node), other, node_pools=(pool,), options=gate)
+    snapshot = a_world(((claim if ready else late), node), other, node_pools=(pool,), options=gate)
     found = disrupt(snapshot).commands
     assert [(command.method, command.replacements) for command in found] == [("static-drift", ())] * commands
 
@@ -603,7 +595,7 @@ def a_static(name: str = "default", *, replicas: int = 2, **changes: Any) -> Nod
 def replaced(*nodes: str, pool: NodePool, options: Options = Options(), **changes: Any) -> DisruptionPlan:  # noqa: B008
     """The plan where these nodes of a pool have drifted."""
     pairs = [drifted(a_node_of(LARGE, name=name)) for name in nodes]
-    return disrupt(static_drift_world(*pairs, node_pools=(pool,), options=options, **changes))
+    return disrupt(a_world(*pairs, node_pools=(pool,), options=options, **changes))
 
 
 def test_each_of_several_drifted_nodes_is_replaced_where_nothing_limits_them() -> None:
@@ -642,7 +634,7 @@ def test_nodes_of_other_pools_take_no_room_and_a_replacement_that_comes_does() -
     other = a_node_of(SMALL, name="z", pool="other")
     pools = (a_static(limits={"nodes": 3}), a_pool("other", ON_DEMAND, disruption=OPEN))
     pairs = [drifted(a_node_of(LARGE, name=name)) for name in "ab"]
-    plan = disrupt(static_drift_world(*pairs, other, node_pools=pools, options=GATE))
+    plan = disrupt(a_world(*pairs, other, node_pools=pools, options=GATE))
     found = {command.nodes: len(command.replacements) for command in plan.commands if command.method == "static-drift"}
     assert found == {("a",): 1}
     told = {block.node: block.message for block in plan.blocked}
@@ -665,7 +657,7 @@ def test_a_pool_without_types_replaces_nothing() -> None:
 def test_its_replacement_comes_although_other_nodes_have_room() -> None:
     """Validated like other drift, it would be a deletion: a static NodePool would lose a node."""
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=2)
-    snapshot = static_drift_world(drifted(a_node_of(SMALL)), a_node_of(LARGE, "roomy"), node_pools=(pool,))
+    snapshot = a_world(drifted(a_node_of(SMALL)), a_node_of(LARGE, "roomy"), node_pools=(pool,))
     (command,) = disrupt(snapshot).commands
     assert (command.method, len(command.replacements)) == ("static-drift", 1)
     assert checked(command, snapshot) == command
@@ -677,14 +669,14 @@ def test_at_the_limit_no_node_goes_first_while_another_is_being_deleted() -> Non
     deleted = msgspec.structs.replace(other[0], deleted_at=NOW)
     pool = a_static(limits={"nodes": 2})
     both = ((claim, node), (deleted, other[1]))
-    assert disrupt(static_drift_world(*both, node_pools=(pool,), options=GATE)).commands == ()
-    (command,) = disrupt(static_drift_world((claim, node), other, node_pools=(pool,), options=GATE)).commands
+    assert disrupt(a_world(*both, node_pools=(pool,), options=GATE)).commands == ()
+    (command,) = disrupt(a_world((claim, node), other, node_pools=(pool,), options=GATE)).commands
     assert (command.nodes, command.replacements) == (("a",), ())
 
 
 def test_a_node_that_was_refused_or_has_not_drifted_is_passed_over() -> None:
     pairs = [drifted(a_node_of(LARGE, name="a")), a_node_of(LARGE, name="b"), drifted(a_node_of(LARGE, name="c"))]
-    this_pass = DisruptionPass(static_drift_world(*pairs, node_pools=(a_static(replicas=3),)))
+    this_pass = DisruptionPass(a_world(*pairs, node_pools=(a_static(replicas=3),)))
     assert [command.nodes for command in methods.find_static_drift(this_pass)] == [("a",)]
     this_pass.refuse(this_pass.survey.candidates[0], NodeReason.ROLLOUT_CANARY, "the first new node is not ready")
     assert [command.nodes for command in methods.find_static_drift(this_pass)] == [("c",)]

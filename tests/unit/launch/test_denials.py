@@ -41,7 +41,6 @@ from core.launch.denials import (
     termination_reason,
     with_refusals,
 )
-from core.launch.denials import END_RULES as ENDS
 from core.launch.validation import LaunchValidation
 from core.model.catalogue import OfferingKey
 from core.model.plan import PlannedClaim, Unschedulable
@@ -333,7 +332,7 @@ def test_no_message_is_longer_than_its_bound(text: str) -> None:
     assert len(shortened(text + ENCODED)) <= SAID_MAX
 
 
-@pytest.mark.parametrize("rule", [*RULES, *ENDS], ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", [*RULES, *END_RULES], ids=lambda rule: rule.code)
 def test_an_event_has_code_action_and_advice_whatever_ec2_says(rule: LaunchErrorRule) -> None:
     """The advice was cut off, with the id of the decision."""
     denial = LaunchDenial(node_class="c" * 253, code=rule.code, call="ec2:CreateFleet", message=ENCODED + "x" * 2000)

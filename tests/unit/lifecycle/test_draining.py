@@ -585,10 +585,6 @@ def test_the_patch_is_for_the_version_that_was_read_and_for_one_drain() -> None:
 DAEMON = Owner("DaemonSet", "d", "apps/v1", is_controller=True)
 
 
-def termination_a_running(name: str, **changes: object) -> Pod:
-    return a_pod(name, node_name="n", phase="Running", **changes)
-
-
 def termination_evicted(step: object) -> list[str]:
     assert isinstance(step, steps.Drain)
     return [pod.name for pod in step.evict]
@@ -597,9 +593,7 @@ def termination_evicted(step: object) -> list[str]:
 def test_new_pods_and_load_balancers_are_kept_off_first() -> None:
     """Otherwise, pods are bound to a leaving node, and load balancers send it requests to its end."""
     node = a_node(taints=(Taint(DISRUPTED.key, NO_EXECUTE), Taint("team", NO_SCHEDULE)))
-    step = next_termination_step(
-        a_leaving(tainted=None), ClaimFacts(nodes=(node,), pods=(termination_a_running("p"),)), NOW
-    )
+    step = next_termination_step(a_leaving(tainted=None), ClaimFacts(nodes=(node,), pods=(a_running("p"),)), NOW)
     assert isinstance(step, steps.TaintNode)
     assert step.taints == (Taint("team", NO_SCHEDULE), DISRUPTED)
     assert step.labels == {labels.EXCLUDE_FROM_BALANCERS: "karpenter"}
@@ -608,7 +602,7 @@ def test_new_pods_and_load_balancers_are_kept_off_first() -> None:
 def test_a_removed_mark_for_load_balancers_is_restored() -> None:
     """Without it, they send requests to a node until its last second."""
     node = a_node(leaving=True, labels={})
-    step = next_termination_step(a_leaving(), ClaimFacts(nodes=(node,), pods=(termination_a_running("p"),)), NOW)
+    step = next_termination_step(a_leaving(), ClaimFacts(nodes=(node,), pods=(a_running("p"),)), NOW)
     assert isinstance(step, steps.TaintNode)
 
 
@@ -619,10 +613,10 @@ def test_a_removed_taint_is_restored() -> None:
 def test_pods_leave_tier_by_tier() -> None:
     """Otherwise, DNS and log shippers go before the pods that need them."""
     tiers = [
-        termination_a_running("app"),
-        termination_a_running("daemon", owners=(DAEMON,)),
-        termination_a_running("critical", priority_class="system-cluster-critical"),
-        termination_a_running("critical-daemon", owners=(DAEMON,), priority_class="system-node-critical"),
+        a_running("app"),
+        a_running("daemon", owners=(DAEMON,)),
+        a_running("critical", priority_class="system-cluster-critical"),
+        a_running("critical-daemon", owners=(DAEMON,), priority_class="system-node-critical"),
     ]
     for first, pod in enumerate(tiers):
         facts = ClaimFacts(nodes=(LEAVING,), pods=tuple(tiers[first:]))
@@ -630,7 +624,7 @@ def test_pods_leave_tier_by_tier() -> None:
 
 
 def test_the_next_tier_waits_for_pods_that_are_still_terminating() -> None:
-    pods = (termination_a_running("app", deleted_at=NOW), termination_a_running("daemon", owners=(DAEMON,)))
+    pods = (a_running("app", deleted_at=NOW), a_running("daemon", owners=(DAEMON,)))
     assert isinstance(next_termination_step(a_leaving(), ClaimFacts(nodes=(LEAVING,), pods=pods), NOW), steps.Wait)
 
 
@@ -638,9 +632,9 @@ def test_the_next_tier_waits_for_pods_that_are_still_terminating() -> None:
     "pod",
     [
         a_pod("done", node_name="n", phase="Succeeded"),
-        termination_a_running("static", owners=(Owner("Node", "n"),)),
-        termination_a_running("tolerant", tolerations=(Toleration(key=labels.DISRUPTED_TAINT, operator="Exists"),)),
-        termination_a_running("stuck", deleted_at=NOW - MINUTE),
+        a_running("static", owners=(Owner("Node", "n"),)),
+        a_running("tolerant", tolerations=(Toleration(key=labels.DISRUPTED_TAINT, operator="Exists"),)),
+        a_running("stuck", deleted_at=NOW - MINUTE),
     ],
     ids=lambda pod: pod.name,
 )
@@ -652,13 +646,13 @@ def test_some_pods_do_not_hold_a_node_up(pod: Pod) -> None:
 
 
 def test_a_protected_pod_keeps_the_node() -> None:
-    pod = termination_a_running("p", annotations={labels.DO_NOT_DISRUPT: "true"})
+    pod = a_running("p", annotations={labels.DO_NOT_DISRUPT: "true"})
     facts = ClaimFacts(nodes=(LEAVING,), pods=(pod,))
     assert isinstance(next_termination_step(a_leaving(reason="SpotInterrupted"), facts, NOW), steps.Wait)
 
 
 def test_a_pod_that_would_outlive_the_deadline_is_cut_short() -> None:
-    pod = termination_a_running("p", deleted_at=NOW + 10 * MINUTE)
+    pod = a_running("p", deleted_at=NOW + 10 * MINUTE)
     step = next_termination_step(a_leaving(deadline=NOW + MINUTE), ClaimFacts(nodes=(LEAVING,), pods=(pod,)), NOW)
     assert isinstance(step, steps.Drain)
     assert step.force == ((pod, 60),)
@@ -727,7 +721,7 @@ def test_a_remaining_instance_is_terminated_again() -> None:
 
 def test_pods_of_a_dead_instance_are_not_drained() -> None:
     """Otherwise, evictions wait for a kubelet that does not exist any more."""
-    facts = ClaimFacts(nodes=(a_node(is_ready=False),), pods=(termination_a_running("p"),), is_instance_gone=True)
+    facts = ClaimFacts(nodes=(a_node(is_ready=False),), pods=(a_running("p"),), is_instance_gone=True)
     assert next_termination_step(a_leaving(), facts, NOW) == steps.DeleteNode("n")
 
 
@@ -745,7 +739,7 @@ def test_a_claim_stands_for_pods_that_went_with_their_instance(
 ) -> None:
     """Nodes that wait for their successors looked empty, and were given back seconds before these were created."""
     record = a_leaving(reason=reason, ends_at=NOW - after)
-    facts = ClaimFacts(pods=tuple(map(termination_a_running, pods)), is_instance_gone=True)
+    facts = ClaimFacts(pods=tuple(map(a_running, pods)), is_instance_gone=True)
     assert isinstance(next_termination_step(record, facts, NOW), steps.Wait if waits else steps.Forget)
 
 
@@ -787,8 +781,8 @@ def test_a_claim_does_not_wait_for_foreign_finalizers_forever() -> None:
 
 def test_pods_of_a_deleted_node_object_are_evicted_before_the_instance_ends() -> None:
     """Kubernetes removes them within minutes; until then they work, and their budgets count."""
-    step = next_termination_step(a_leaving(), ClaimFacts(pods=(termination_a_running("p"),)), NOW)
+    step = next_termination_step(a_leaving(), ClaimFacts(pods=(a_running("p"),)), NOW)
     assert termination_evicted(step) == ["p"]
-    stuck = termination_a_running("p", deleted_at=NOW)
+    stuck = a_running("p", deleted_at=NOW)
     assert isinstance(next_termination_step(a_leaving(), ClaimFacts(pods=(stuck,)), NOW), steps.Wait)
     assert next_termination_step(a_leaving(), ClaimFacts(), NOW) == steps.TerminateInstance()

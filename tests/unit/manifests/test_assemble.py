@@ -12,7 +12,6 @@ from core import api, codec, labels
 from core.disruption.drift import DriftCheck
 from core.errors import InvalidInputError
 from core.manifests import assemble as assemble_module
-from core.manifests import assemble as nodes_assemble
 from core.manifests.assemble import (
     PODS_MAX,
     ObjectProblem,
@@ -596,17 +595,17 @@ def test_an_unknown_effect_names_its_field() -> None:
 def test_attach_limits_are_those_of_the_drivers() -> None:
     """A driver without a count has no limit; zero is a limit."""
     drivers = [{"name": "b", "allocatable": {"count": 0}}, {"name": "a", "allocatable": {"count": 25}}, {"name": "c"}]
-    assert nodes_assemble.attach_limits(written(resources.CSI_NODES, spec={"drivers": drivers})) == {"a": 25, "b": 0}
+    assert assemble_module.attach_limits(written(resources.CSI_NODES, spec={"drivers": drivers})) == {"a": 25, "b": 0}
 
 
 def test_a_node_that_cannot_be_read_keeps_its_known_taints_and_takes_no_pod() -> None:
     """Pods that run there go on, and none is planned onto it."""
     taints = [{"key": "a", "effect": "NoSchedule", "value": "v"}, {"key": "b", "effect": "Never"}]
     written_node = written(resources.NODES, spec={"taints": taints})
-    found = nodes_assemble.unreadable_node(written_node, InvalidInputError("is wrong", field="spec.b"))
+    found = assemble_module.unreadable_node(written_node, InvalidInputError("is wrong", field="spec.b"))
     assert found.taints == (Taint("a", NO_SCHEDULE, "v"), Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE))
     assert found.unreadable == "spec.b: is wrong"
-    assert nodes_assemble.unreadable_node(written_node, InvalidInputError("is wrong")).unreadable == "is wrong"
+    assert assemble_module.unreadable_node(written_node, InvalidInputError("is wrong")).unreadable == "is wrong"
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "PreferNoSchedule", "NoExecute"])
@@ -642,7 +641,7 @@ def test_every_field_of_a_node_is_read() -> None:
             {"type": "DiskPressure", "status": "False", "lastTransitionTime": time},
         ],
     }
-    found = nodes_assemble.node(
+    found = assemble_module.node(
         written(resources.NODES, meta=meta, spec={"providerID": "aws:///a/i-1"}, status=status), {"ebs.csi.aws.com": 25}
     )
     assert found == Node(
@@ -663,7 +662,7 @@ def test_every_field_of_a_node_is_read() -> None:
     )
     broken = msgspec.structs.replace(written(resources.NODES), unreadable="status: must be an object")
     with pytest.raises(InvalidInputError, match="status: must be an object"):
-        nodes_assemble.node(broken)
+        assemble_module.node(broken)
 
 
 # A requirement on a zone id becomes one on its zone once the zone is known.

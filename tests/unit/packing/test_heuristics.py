@@ -31,9 +31,7 @@ from tests.unit.packing.problems import (
     with_large_pods,
     with_small_pods,
 )
-from tests.unit.packing.problems import a_problem as cover_exchange_a_problem
-from tests.unit.packing.problems import a_problem as guided_rounding_a_problem
-from tests.unit.packing.problems import a_problem as value_packing_a_problem
+from tests.unit.packing.problems import a_problem as packing_problem
 
 # Exchanging a few machines for a cheaper set.
 
@@ -58,7 +56,7 @@ def swaps(problem: PackingProblem, price_max: int) -> list[Packing | None]:
 
 def test_pods_are_combined_so_that_all_resources_run_out_together() -> None:
     """Otherwise, pods with much memory and pods with much CPU are separated, and two half-empty machines are launched."""
-    problem = cover_exchange_a_problem([(3, 2), (1, 14)], [4, 4])
+    problem = packing_problem([(3, 2), (1, 14)], [4, 4])
     general = np.array([4, 4])
     loads = fitted(problem, types=general, demand=problem.counts, portions_per_machine=PORTIONS)
     assert loads is not None
@@ -68,7 +66,7 @@ def test_pods_are_combined_so_that_all_resources_run_out_together() -> None:
 
 def test_an_exchange_lowers_the_cost() -> None:
     """Otherwise, pods are moved for nothing."""
-    problem = cover_exchange_a_problem([(1, 4)], [7])
+    problem = packing_problem([(1, 4)], [7])
     found = [packing for packing in swaps(problem, 504 * MILLS) if packing is not None]
     assert found
     for packing in found:
@@ -101,7 +99,7 @@ def test_the_first_rounding_is_complete_and_later_ones_leave_more_out() -> None:
 
 def test_items_that_the_program_covers_twice_are_packed_once() -> None:
     """The program may cover items without value more than once; otherwise, some are planned for twice."""
-    problem = guided_rounding_a_problem([(1, 4)], [8])
+    problem = packing_problem([(1, 4)], [8])
     machines, pods = np.zeros(len(SIZES)), np.zeros((1, len(SIZES)))
     machines[[3, 4]], pods[0, [3, 4]] = 2.0, 8.0
     twice = FluidSolution(0, machines, pods, np.zeros(1), np.zeros((1, 1)))
@@ -255,7 +253,7 @@ def packed(problem: PackingProblem, noise_log: float = 0.0) -> Packing:
 
 def test_a_load_that_fits_the_demand_several_times_is_repeated() -> None:
     """Otherwise, a thousand equal pods take a thousand steps."""
-    problem = value_packing_a_problem([(1, 4)], [64])
+    problem = packing_problem([(1, 4)], [64])
     packing = packed(problem)
     packing.check(problem)
     assert packing.cost(problem) == 8 * 384 * MILLS
@@ -268,7 +266,7 @@ def test_every_pod_is_packed(noise_log: float) -> None:
 
 
 def test_a_greedy_knapsack_takes_items_in_its_order() -> None:
-    problem = value_packing_a_problem([(1, 1), (0.5, 1)], [5, 5])
+    problem = packing_problem([(1, 1), (0.5, 1)], [5, 5])
     pods_max = np.minimum(problem.fit, problem.counts[:, None]).astype(float)
     order = np.array([[[0], [1]], [[1], [0]]])  # [rank, knapsack, any type]
     taken = greedy_loads(problem, demand=problem.counts, pods_max=pods_max, order=order)

@@ -17,7 +17,6 @@ from adapters.ports import ConflictError, DeniedError, Listing, NotFoundError, T
 from adapters.runtime import SystemClock
 from adapters.store import SweepState
 from cli.cluster import own_state
-from cli.cluster import own_state as module
 from cli.cluster.organisation import AccountRegion, SearchPlace, account_region
 from cli.cluster.own_state import (
     TRIES,
@@ -350,7 +349,7 @@ class Store:
 
 
 def opened(store: Store, monkeypatch: pytest.MonkeyPatch, *, rule: object = "all") -> OpenProposals:
-    monkeypatch.setattr(module, "Adapters", lambda *_: SimpleNamespace(proposals=store))
+    monkeypatch.setattr(own_state, "Adapters", lambda *_: SimpleNamespace(proposals=store))
     settings = SimpleNamespace(approval_rule=lambda: rule, table_name="t", cluster_name="prod")
     session = SimpleNamespace(client=lambda *_, **__: None)
     installation: Any = SimpleNamespace(cluster="prod", stack="own", settings=settings, session=session)

@@ -21,7 +21,6 @@ from tests.fakes.api_server import ApiServer, Failure, serving
 
 KEYS: Final = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 ROLE: Final = "arn:aws:iam::123456789012:role/fleetwright-prod-eu-west-1-"
-CLUSTER_POOLS: Final = "nodepools.karpenter.sh"
 
 
 class Installed(Account):
@@ -79,7 +78,7 @@ def test_an_empty_cluster_lacks_definitions_and_roles(server: ApiServer, url: st
     assert found("api-server", account).says == "it answers, and is v1.33.1-eks-1"
     told = found("definitions", account)
     assert (told.state, told.mends) == (PROBLEM, "fleetwright crds | kubectl apply --server-side -f -")
-    assert told.says.startswith(f"the cluster has no {CLUSTER_POOLS}, ")
+    assert told.says.startswith(f"the cluster has no {POOLS}, ")
     assert "ec2nodeclasses.karpenter.k8s.aws" in told.says
     told = found("cluster-roles", account)
     assert (told.state, told.mends) == (PROBLEM, ".venv/bin/python -m infra.cluster_role | kubectl apply -f -")
@@ -262,16 +261,16 @@ def test_a_definition_of_another_release_is_named_with_what_is_wrong(
     server: ApiServer, url: str, change: Any, says: str
 ) -> None:
     install(server)
-    change(server.objects[f"{DEFINITIONS.path()}/{CLUSTER_POOLS}"])
+    change(server.objects[f"{DEFINITIONS.path()}/{POOLS}"])
     told = found("definitions", Installed(url))
-    assert (told.state, told.says) == (PROBLEM, f"{CLUSTER_POOLS} {says}")
+    assert (told.state, told.says) == (PROBLEM, f"{POOLS} {says}")
     assert told.mends == "fleetwright crds | kubectl apply --server-side --force-conflicts -f -"
 
 
 def test_a_definition_that_keeps_unknown_fields_drops_none(server: ApiServer, url: str) -> None:
     install(server)
     spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    path = f"{DEFINITIONS.path()}/{CLUSTER_POOLS}"
+    path = f"{DEFINITIONS.path()}/{POOLS}"
     server.objects[path]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
     assert found("definitions", Installed(url)).state == OK
 

@@ -45,9 +45,7 @@ from core.ledger.outcome import DecisionOutcome, OutcomeState, catalogue_digest,
 from core.ledger.reading import base_key, decision_key, encode_base, outcome_key
 from core.model.plan import Blocked, Command, DisruptionPlan, Move
 from core.scheduling import schedule
-from tests.builders import NOW as PAST_NOW
-from tests.builders import NOW as PERIOD_READER_NOW
-from tests.builders import NOW as SHADOW_REPORT_NOW
+from tests.builders import NOW as SNAPSHOT_TIME
 from tests.builders import a_node_of, a_pod, a_snapshot, a_type
 from tests.unit.cli.ledger.stored import MemoryLedger, an_entry, asked
 
@@ -333,7 +331,7 @@ WEB = "default/web"
 
 
 def stored(
-    ledger: MemoryLedger, name: str, function: str, plan: bytes, *, at: datetime = PAST_NOW, **changes: Any
+    ledger: MemoryLedger, name: str, function: str, plan: bytes, *, at: datetime = SNAPSHOT_TIME, **changes: Any
 ) -> MemoryLedger:
     """The ledger with one more decision about `WORLD`."""
     raw, catalogue = written_form(WORLD), encode_catalogue(WORLD.catalogue)
@@ -365,7 +363,7 @@ COMMAND = Command(
     moves=(Move("default/moved", OTHER.name),),
 )
 PLAN = DisruptionPlan(
-    now=PAST_NOW, commands=(COMMAND,), blocked=(Blocked(OTHER.name, "Nominated", "a pod is expected"),)
+    now=SNAPSHOT_TIME, commands=(COMMAND,), blocked=(Blocked(OTHER.name, "Nominated", "a pod is expected"),)
 )
 WENT = LedgerPart(id="c0ffee", reason="Underutilized", nodes=(NODE.name,), pods=("default/moved",))
 
@@ -442,19 +440,19 @@ def test_the_last_decision_about_it_up_to_a_time_is_explained(
     minutes: float | None, decision: str, ledger: MemoryLedger
 ) -> None:
     for number, name in enumerate(("aaaa0", "bbbb1", "bbbb2", "cccc3")):
-        at = PAST_NOW + timedelta(minutes=number)
+        at = SNAPSHOT_TIME + timedelta(minutes=number)
         if name.startswith("b"):
             disrupted(ledger, name, at=at)
         else:
             provisioned(ledger, name, at=at, bindings=(("default/else", OTHER.name),))
-    moment = None if minutes is None else PAST_NOW + timedelta(minutes=minutes)
+    moment = None if minutes is None else SNAPSHOT_TIME + timedelta(minutes=minutes)
     assert explained("default/moved", at=moment).entry.id == decision
 
 
 def test_decisions_are_looked_through_page_by_page(ledger: MemoryLedger) -> None:
     disrupted(ledger)
     for number in range(PAGE + 1):
-        provisioned(ledger, f"none-{number:03}", at=PAST_NOW + timedelta(minutes=1 + number))
+        provisioned(ledger, f"none-{number:03}", at=SNAPSHOT_TIME + timedelta(minutes=1 + number))
     assert explained("default/moved").entry.id == "bbbb1"
 
 
@@ -462,7 +460,11 @@ def test_decisions_are_looked_through_page_by_page(ledger: MemoryLedger) -> None
     ("target", "given", "problem"),
     [
         ("default/none", {}, "no decision of that time is about 'default/none'"),
-        ("default/moved", {"at": PAST_NOW - timedelta(minutes=1)}, "no decision of that time is about 'default/moved'"),
+        (
+            "default/moved",
+            {"at": SNAPSHOT_TIME - timedelta(minutes=1)},
+            "no decision of that time is about 'default/moved'",
+        ),
         ("node/none", {"decision": "bbbb1"}, "decision bbbb1 saw no 'none'"),
         ("default/moved", {"decision": "cccc1"}, "there is no decision 'cccc1'"),
     ],
@@ -580,20 +582,20 @@ def test_a_period_without_records_or_of_several_clusters_is_refused(given: dict[
 
 def test_decisions_come_with_their_snapshots_and_those_to_disrupt_with_their_plans() -> None:
     """A snapshot that was current when the period began counts from there."""
-    ledger = provisioned(disrupted(MemoryLedger(), at=PERIOD_READER_NOW), at=PERIOD_READER_NOW + timedelta(hours=1))
+    ledger = provisioned(disrupted(MemoryLedger(), at=SNAPSHOT_TIME), at=SNAPSHOT_TIME + timedelta(hours=1))
     first, second = PeriodReader(ledger, asked()).decisions()
     assert (first.entry.id, first.plan, second.entry.id, second.plan) == ("bbbb1", PLAN, "aaaa1", None)
     assert first.snapshot.pods == WORLD.pods
-    later = PERIOD_READER_NOW + timedelta(minutes=30)
+    later = SNAPSHOT_TIME + timedelta(minutes=30)
     snapshots = list(PeriodReader(ledger, asked(since=later), reaches_back=True))
     assert [snapshot.now for snapshot in snapshots] == [later, later]
 
 
 def test_a_snapshot_of_the_first_moment_stays_as_it_is() -> None:
-    ledger = provisioned(MemoryLedger(), "aaaa1", at=PERIOD_READER_NOW)
-    reader = PeriodReader(ledger, asked(since=PERIOD_READER_NOW))
+    ledger = provisioned(MemoryLedger(), "aaaa1", at=SNAPSHOT_TIME)
+    reader = PeriodReader(ledger, asked(since=SNAPSHOT_TIME))
     assert reader.within(WORLD) is WORLD
-    older = reader.within(msgspec.structs.replace(WORLD, now=PERIOD_READER_NOW - timedelta(seconds=1)))
+    older = reader.within(msgspec.structs.replace(WORLD, now=SNAPSHOT_TIME - timedelta(seconds=1)))
     assert older == WORLD
 
 
@@ -609,7 +611,7 @@ def test_a_minimum_is_proven_of_the_first_snapshot_and_of_those_that_come_late_e
     minutes = (0, 1, 14.99, 15, 16, 29.99, 30.5, 45, 46)
     found = []
     for number in minutes:
-        moment = SHADOW_REPORT_NOW + timedelta(minutes=number)
+        moment = SNAPSHOT_TIME + timedelta(minutes=number)
         bound = bounds.of(msgspec.structs.replace(world, now=moment))
         assert bound in (None, ("acting", moment))
         found += [number] if bound else []

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.manifests import decompression, documents
-from cli.manifests import documents as yaml_documents
 from cli.manifests.decompression import decompressed
 from cli.manifests.documents import Position, Positions, RepeatedKey
 from cli.manifests.documents import documents as yaml_documents_documents
@@ -292,23 +291,23 @@ def test_an_alias_counts_as_the_text_that_it_stands_for(
     text: str, expanded: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With its anchor. Up to the bound all of them are read; one character more is refused."""
-    monkeypatch.setattr(yaml_documents, "_ALIASED_RATIO", 0)
+    monkeypatch.setattr(documents, "_ALIASED_RATIO", 0)
     if expanded is None:
         with pytest.raises(yaml.YAMLError, match="undefined alias"):
             list(yaml_documents_documents(text, []))
         return
-    monkeypatch.setattr(yaml_documents, "_ALIASED_FREE", expanded)
+    monkeypatch.setattr(documents, "_ALIASED_FREE", expanded)
     assert list(yaml_documents_documents(text, [])) == [yaml.safe_load(text)]
-    monkeypatch.setattr(yaml_documents, "_ALIASED_FREE", expanded - 1)
+    monkeypatch.setattr(documents, "_ALIASED_FREE", expanded - 1)
     with pytest.raises(yaml.YAMLError, match="found aliases that stand for more than 0 MiB of text"):
         list(yaml_documents_documents(text, []))
 
 
 def test_the_bound_grows_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_documents, "_ALIASED_FREE", 0)
-    monkeypatch.setattr(yaml_documents, "_ALIASED_RATIO", 1)
+    monkeypatch.setattr(documents, "_ALIASED_FREE", 0)
+    monkeypatch.setattr(documents, "_ALIASED_RATIO", 1)
     text = "- &a word\n- *a\n- *a\n"
     assert list(yaml_documents_documents(text, [])) == [["word"] * 3]
-    monkeypatch.setattr(yaml_documents, "_ALIASED_RATIO", 0)
+    monkeypatch.setattr(documents, "_ALIASED_RATIO", 0)
     with pytest.raises(yaml.YAMLError):
         list(yaml_documents_documents(text, []))

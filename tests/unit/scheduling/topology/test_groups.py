@@ -44,8 +44,7 @@ from core.scheduling.topology.groups import (
     affinity_group,
     spread_group,
 )
-from core.scheduling.topology.groups import SPREAD as NEW_NODE_MEMBERSHIP_SPREAD
-from core.scheduling.topology.groups import SPREAD as TOPOLOGY_SPREAD
+from core.scheduling.topology.groups import SPREAD as SPREAD_KIND
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import claim_of, context_of, group_of, places, plan_of, reasons_of, zones
 
@@ -204,9 +203,7 @@ def test_a_group_without_a_selector_selects_no_pod() -> None:
 
 FIRST = (Requirement.one_of(labels.ZONE, ZONES[0]),)
 FILTERS = (TopologyNodeFilter(), TopologyNodeFilter(selector=FIRST), TopologyNodeFilter(tolerations=()))
-GROUPS = [
-    TopologyGroup(NEW_NODE_MEMBERSHIP_SPREAD, labels.ZONE, None, a_selector(app="web"), 1, 0, one) for one in FILTERS
-]
+GROUPS = [TopologyGroup(SPREAD_KIND, labels.ZONE, None, a_selector(app="web"), 1, 0, one) for one in FILTERS]
 
 
 def test_an_open_zone_may_count() -> None:
@@ -239,7 +236,7 @@ def test_alternatives_of_the_owner_decide_like_its_selector() -> None:
     context = context_of(types=(a_type(),))
     (template,) = context.templates
     in_terms = TopologyNodeFilter(terms=(NodeSelectorTerm(FIRST),))
-    groups = [TopologyGroup(NEW_NODE_MEMBERSHIP_SPREAD, labels.ZONE, None, a_selector(app="web"), 1, 0, in_terms)]
+    groups = [TopologyGroup(SPREAD_KIND, labels.ZONE, None, a_selector(app="web"), 1, 0, in_terms)]
     new_nodes = NewNodeMembership(groups, context.templates, context.table)
     within = context.table.with_value(template.offered, labels.ZONE, ZONES[0])
     number = TopologyGroupId(0)
@@ -326,9 +323,7 @@ def test_a_node_counts_where_one_that_may_come_up_does(pool: tuple[Requirement, 
     context = context_of(types=TYPES, node_pools=(a_pool("default", *pool),))
     (template,), table = context.templates, context.table
     groups = [
-        TopologyGroup(
-            NEW_NODE_MEMBERSHIP_SPREAD, labels.ZONE, None, a_selector(app="web"), 1, 0, TopologyNodeFilter(selector=way)
-        )
+        TopologyGroup(SPREAD_KIND, labels.ZONE, None, a_selector(app="web"), 1, 0, TopologyNodeFilter(selector=way))
         for way in WAYS
     ]
     new_nodes = NewNodeMembership(groups, context.templates, table)
@@ -359,9 +354,7 @@ def test_one_alternative_that_every_node_meets_makes_it_certain() -> None:
         ((contradicted, third), True, True),
     )
     groups = [
-        TopologyGroup(
-            NEW_NODE_MEMBERSHIP_SPREAD, labels.ZONE, None, a_selector(app="web"), 1, 0, TopologyNodeFilter(terms=terms)
-        )
+        TopologyGroup(SPREAD_KIND, labels.ZONE, None, a_selector(app="web"), 1, 0, TopologyNodeFilter(terms=terms))
         for terms, *_ in cases
     ]
     new_nodes = NewNodeMembership(groups, context.templates, context.table)
@@ -692,8 +685,8 @@ def test_only_requirements_of_pods_are_hard() -> None:
     assert isinstance(topology, Topology)
     rules = topology.rules(group.signature, group.steps[0].demands)
     assert [(rule.kind, rule.key, rule.selects_self) for rule in rules] == [
-        (TOPOLOGY_SPREAD, labels.ZONE, True),
-        (TOPOLOGY_SPREAD, labels.HOSTNAME, True),
+        (SPREAD_KIND, labels.ZONE, True),
+        (SPREAD_KIND, labels.HOSTNAME, True),
     ]
     assert [topology.is_hard(rule.group) for rule in rules] == [True, False]
     assert list(topology.counted(rules[0].group)) == [group.signature]
