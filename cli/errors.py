@@ -39,3 +39,9 @@ class InputError(FleetwrightError):
         where = [self.source or "", "" if self.index is None else f"document {self.index + 1}", self.place]
         text = ": ".join(part for part in (*where, self.problem) if part)
         return f"{text}\nhint: {self.hint}" if self.hint else text
+
+
+def error_lines(error: object) -> tuple[str, ...]:
+    """Return the lines that say an error: what is wrong, and below it the hint, if there is one."""
+    said, mark, hint = str(error).rpartition("\nhint: ")
+    return (f"fleetwright: {said}", f"hint: {hint}") if mark else (f"fleetwright: {error}",)

@@ -87,6 +87,11 @@ class BrakeKind(ReasonCode):
         "New nodes of the NodePool did not join; one command at a time is started as a test.",
         "Nothing: a node that joins closes the breaker.",
     )
+    FOREIGN_INSTANCES = (
+        "ForeignInstances",
+        "Too many instances have this cluster's tags, but neither a claim nor a node: none of them is terminated.",
+        "Read the message: terminate those that nothing uses, or take the tag fleetwright.dev/claim off them.",
+    )
     UNKNOWN_INSTANCES = (
         "UnknownInstances",
         "Too many instances have no claim: the table may be lost, so nothing is terminated.",
@@ -106,6 +111,7 @@ STOPS: Final[Mapping[BrakeKind, tuple[Action, ...]]] = MappingProxyType(
         BrakeKind.OBSERVED: tuple(Action),
         BrakeKind.POOL_BREAKER: _VOLUNTARY,
         BrakeKind.POOL_PROBE: (Action.EXPIRE, Action.REPAIR),
+        BrakeKind.FOREIGN_INSTANCES: (Action.END_UNKNOWN,),
         BrakeKind.UNKNOWN_INSTANCES: (*_VOLUNTARY, Action.DELETED_POOL, Action.END_UNKNOWN),
     }
 )

@@ -340,6 +340,7 @@ class Adapters(MarketAdapters):
             uses_reservations=gates.reserved_capacity,
             turns=PacedTurns(self.launch_pace, self.clock, self.pause),
             types_for=self._types_for,
+            validates_launches=self.settings.validate_launches,
         )
 
     @cached_property

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from core import labels
+from core.api import node_class
 from core.api.objects import JsonObject, mapping, sequence
 from core.catalogue.free_addresses import read_reading
 from core.catalogue.node_class import AddressReading
 from core.catalogue.node_memory import with_renamed_images
 from core.catalogue.reservations import read_upcoming
+from core.errors import InvalidInputError
 from core.manifests.wire import decoding
 from core.manifests.wire.objects import ACTIVE_CAPACITY, WireMetadata
 from core.manifests.wire.pod import WirePod
@@ -58,6 +60,38 @@ def lean(resource: Resource, obj: JsonObject) -> JsonObject:
         if node:
             written.setdefault("spec", {})["nodeName"] = node
     return head | written
+
+
+def without_user_data(items: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the objects without the user data of EC2NodeClasses, which decisions do not read and which may hold secrets.
+
+    Hashes include it. Where nodes and claims have the hash of the present class, they get the one without it, so that they have
+    not drifted from what is left.
+    """
+    hashes, kept = dict[str, str](), list[JsonObject]()
+    for item in items:
+        spec = mapping(item.get("spec"))
+        if item["kind"] == "EC2NodeClass" and spec.get("userData"):
+            bare = {**item, "spec": {key: value for key, value in spec.items() if key != "userData"}}
+            hashes[_spec_hash(item)] = _spec_hash(bare)
+            item = bare  # noqa: PLW2901 - the object that is kept
+        kept.append(item)
+    return [_with_hash(item, hashes) for item in kept] if hashes else kept
+
+
+def _spec_hash(manifest: JsonObject) -> str:
+    try:
+        return node_class(manifest).spec_hash
+    except InvalidInputError:
+        return ""
+
+
+def _with_hash(item: JsonObject, hashes: Mapping[str, str]) -> JsonObject:
+    annotations = mapping(mapping(item.get("metadata")).get("annotations"))
+    new = hashes.get(str(annotations.get(labels.NODECLASS_HASH, "")))
+    if not new:
+        return item
+    return {**item, "metadata": {**item["metadata"], "annotations": {**annotations, labels.NODECLASS_HASH: new}}}
 
 
 def _lean_plain(obj: JsonObject) -> JsonObject:

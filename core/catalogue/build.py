@@ -92,7 +92,6 @@ def type_labels(shape: Shape, family: AmiFamily, region: str) -> dict[str, tuple
         labels.OS: _operating_system(shape, family),
         labels.WINDOWS_BUILD: family.windows_build,
         labels.REGION: region,
-        labels.NITRO_SANDBOX: "true" if shape.nitro_enclaves_support == "supported" else "",
         **{
             f"{labels.AWS_GROUP}/instance-{suffix}": value
             for part in (_name_labels(shape), _size(shape), _bandwidth(shape), _gpu(shape), _accelerator(shape))
@@ -268,6 +267,8 @@ def is_compatible(shape: Shape, sizing: Sizing) -> bool:
     if sizing.needs_nitro and shape.hypervisor != "nitro":
         return False
     if sizing.nested_virtualization and "nested-virtualization" not in shape.processor_info.supported_features:
+        return False
+    if sizing.enclaves and shape.nitro_enclaves_support != "supported":
         return False
     group = sizing.placement_group
     if group is not None and group.strategy not in shape.placement_group_info.supported_strategies:

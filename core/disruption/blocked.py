@@ -42,7 +42,7 @@ def blocks(candidate: Candidate, disruption_pass: DisruptionPass) -> list[Blocke
     rule = objection(candidate, disruption_pass)
     if rule is not None and not candidate.drift:
         found.append(rule)
-    if refusal is not None and refusal.reason == NodeReason.MANY_UNHEALTHY:
+    if refusal is not None and refusal.reason in (NodeReason.MANY_UNHEALTHY, NodeReason.DO_NOT_REPAIR):
         found.append(refusal)
     return found or [_method_block(candidate, disruption_pass)]
 

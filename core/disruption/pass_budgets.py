@@ -9,7 +9,6 @@ from core.disruption.budget_openings import budget_explanation
 from core.disruption.budgets import Remaining, RemainingBudgets, counted_nodes, going_nodes, places, remaining
 from core.disruption.candidate import Candidate
 from core.disruption.move_history import CLUSTER, ceilings_of, recently
-from core.disruption.node_health import HealthCheck
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
@@ -93,12 +92,16 @@ class BudgetReservation:
         has_place = self._budgets_left.allows(candidate.pool.name, reason) and self._evictions.allows_together([pods])
         return has_place and self._rate.allows([candidate])
 
-    def take(self, candidate: Candidate, reason: str) -> bool:
-        """Take the candidate's share of the budgets if there is room, and return whether there was."""
+    def take(self, candidate: Candidate, reason: str, *, shares_evictions: bool = False) -> bool:
+        """Take the candidate's share of the budgets if there is room, and return whether there was.
+
+        `shares_evictions`: whether the next candidate goes in the same command.
+        """
         if not self.allows(candidate, reason):
             return False
         self._budgets_left.take(candidate.pool.name)
-        self._evictions.take(candidate.state.pods)
+        if not shares_evictions:
+            self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)
         return True
 
@@ -135,6 +138,15 @@ class PassBudgets:
         """Return the candidates, in order, that all budgets let go together."""
         left = self.reservation()
         return [candidate for candidate in candidates if left.take(candidate, reason)]
+
+    def within_one_command(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
+        """Return the candidates, in order, that may go together in one command.
+
+        Each alone must be allowed by the PodDisruptionBudgets beside the commands decided so far (Karpenter). The nodes of one
+        command may share a budget that lets fewer pods go: their drains evict these one after another, as a single node's do.
+        """
+        left = self.reservation()
+        return [candidate for candidate in candidates if left.take(candidate, reason, shares_evictions=True)]
 
     def reservation(self) -> BudgetReservation:
         """Return all budgets after the commands decided so far, for tentative reservations."""
@@ -177,24 +189,23 @@ class PassBudgets:
         return self._evictions.copy() if is_first else RemainingEvictions(self.pod_budgets)
 
     def allow_repair(self, candidate: Candidate, commands: Iterable[Command]) -> bool:
-        """Whether pods, NodePool budgets and PodDisruptionBudgets let an unhealthy node go in addition to these commands.
+        """Whether the NodePool's budgets let an unhealthy node go in addition to these commands (Karpenter).
 
-        Other nodes that must be replaced and are not leaving yet do not block it: each would wait for the others.
+        Its pods do not keep it, since its drain is bounded. A node that never initialized runs nothing, and needs no budget.
         """
+        if not candidate.state.is_initialized:
+            return True
         pool, snapshot, states = candidate.pool.name, self._snapshot, self._states
-        waiting = HealthCheck(states, snapshot.now).due(s for s in states if not s.is_marked_for_deletion(snapshot))
-        bound = places(snapshot, states, [TerminationReason.UNHEALTHY], waiting | {candidate.claim.name}).get(pool)
-        pools = {state.name: state.node_pool for state in states}
+        bound = places(snapshot, states, [TerminationReason.UNHEALTHY], {candidate.claim.name}).get(pool)
+        pools = {state.name: state.node_pool for state in states if state.is_initialized}
         gone = sum(pools.get(node) == pool for command in commands for node in command.nodes)
-        return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
+        return bound is None or gone < bound
 
     def take(self, candidate: Candidate, reason: str) -> None:
-        """Count a leaving node, Ready or not (Karpenter); one that is repaired has its place already.
-
-        See docs/engineering/handbook/expiry-and-repair.md.
-        """
+        """Count a leaving node, Ready or not (Karpenter). One that is repaired has its place already, or needs none."""
         is_ready = candidate.state.node is not None and candidate.state.node.is_ready
-        if is_ready or reason != TerminationReason.UNHEALTHY:
+        is_counted = candidate.state.is_initialized
+        if is_counted and (is_ready or reason != TerminationReason.UNHEALTHY):
             self._budgets_left.take(candidate.pool.name)
             self._going.setdefault(candidate.pool.name, []).append(candidate.name)
         self._evictions.take(candidate.state.pods)

@@ -106,6 +106,7 @@ class RolloutGate(msgspec.Struct, frozen=True):
     allowed: int
     message: str
     is_stopped: bool = False
+    is_settling: bool = False
 
 
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +123,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
         zone_ids: Zone id → zone, of the subnets.
         own_annotations: Hash annotations, for drift.
         spec_hash: Hash of the spec, for drift.
+        unknown_fields: Paths of fields in its spec that this version does not know and that no annotation tells it to ignore.
     """
 
     name: str
@@ -139,4 +141,5 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     zone_ids: dict[str, str] = {}
     own_annotations: dict[str, str] = {}
     spec_hash: str = ""
+    unknown_fields: tuple[str, ...] = ()
     problem: str = ""

@@ -125,6 +125,16 @@ class NodeReason(ReasonCode):
         "The node or one of its pods has the annotation karpenter.sh/do-not-disrupt.",
         "Remove the annotation when the protected work is done.",
     )
+    DO_NOT_REPAIR = (
+        "DoNotRepair",
+        "It is unhealthy, and it or its NodeClaim has the annotation karpenter.sh/do-not-repair.",
+        "Remove the annotation when the cause is found; drift and consolidation do not read it.",
+    )
+    REBOOTING = (
+        "Rebooting",
+        "Karpenter is rebooting the node; its room comes back, and nothing disrupts it until then.",
+        "Wait until the condition Rebooting of its NodeClaim is no longer True.",
+    )
     POD_DISRUPTION_BUDGET = (
         "PodDisruptionBudget",
         "A PodDisruptionBudget does not allow the eviction of one of its pods now.",
@@ -247,6 +257,11 @@ class NodeReason(ReasonCode):
         "RolloutCanary",
         "It has drifted, but waits until pods become ready on the first new node of its NodePool.",
         "Wait; the other nodes follow a few minutes after the first node's pods are ready.",
+    )
+    ROLLOUT_SETTLING = (
+        "RolloutSettling",
+        "It has drifted, but its NodePool or EC2NodeClass changes again and again, so the change is not followed yet.",
+        "Let one tool alone write the object; the event on the NodePool names the writers.",
     )
     ROLLOUT_STOPPED = (
         "RolloutStopped",

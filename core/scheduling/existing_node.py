@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -32,6 +33,7 @@ from core.scheduling.primitives import (
     minus,
     plus,
     positions,
+    within,
 )
 
 # Daemon overhead: the DaemonSet pods that every matching node gets, and the room that they leave.
@@ -83,7 +85,8 @@ def without_overhead(
 ) -> TypeFilter:
     """Return the types of a NodePool less the requests of the DaemonSets' pods.
 
-    A daemon counts on every type that could run it, even if a claim is later narrowed so that it does not (Karpenter).
+    A daemon counts on every type that could run it, even if a claim is later narrowed so that it does not (Karpenter). If it
+    alone is too large for each of them, it counts on none: its pod waits, and those of others run (kube-scheduler).
     """
     if not daemons:
         return types
@@ -117,11 +120,52 @@ def _loads(
 
 
 def _carriers(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:
+    admitting = _admitting(daemon, types, offered, taints)
+    return admitting if types.room.fits(admitting, daemon.requests) else TypeMask(0)
+
+
+def _admitting(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:
+    """Return the types whose labels and taints admit the daemon."""
     mask = TypeMask(0)
     for alternative in daemon.alternatives if daemon.tolerates(taints) else ():
         narrowed = types.table.narrowed(offered, asked=alternative)
         mask |= types.mask(narrowed) if narrowed != IMPOSSIBLE else 0
     return mask
+
+
+_OPEN_UNTIL_LAUNCH: Final = frozenset({labels.ZONE, labels.ZONE_ID, labels.CAPACITY_TYPE, labels.RESERVATION_ID})
+
+
+def carriers_of(
+    daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]
+) -> tuple[TypeMask, TypeMask]:
+    """Return the types on which a DaemonSet's pod may run, and those on which it runs whatever the claim is narrowed to."""
+    may = _carriers(daemon, types, offered, taints)
+    needed = {key for alternative in daemon.alternatives for key in types.table[alternative]}
+    return may, may if not needed & _OPEN_UNTIL_LAUNCH else TypeMask(0)
+
+
+def fits_nowhere(
+    daemon: DaemonPod,
+    pools: Iterable[tuple[TypeFilter, RequirementId, tuple[Taint, ...]]],
+    axis: ResourceAxis,
+    rooms: Iterable[Vector],
+) -> bool:
+    """Whether a DaemonSet's pod is too large for every empty node, an existing one or a new one of a NodePool that admits it.
+
+    Args:
+        daemon: The pod.
+        pools: Types of a NodePool, its labels and taints.
+        axis: The relevant resources.
+        rooms: What pods may request of each existing node in total.
+    """
+    if any(within(daemon.requests, room) for room in rooms):
+        return False
+    for types, offered, taints in pools:
+        vectors, admitting = types.empty_rooms(axis), _admitting(daemon, types, offered, taints)
+        if any(within(daemon.requests, vectors[position]) for position in positions(admitting)):
+            return False
+    return True
 
 
 Attachments = frozenset[tuple[str, str]]
@@ -222,8 +266,10 @@ class ExistingNodes:
         self._attached = _attached_volumes(snapshot, volumes)
         self._signatures = signatures
         self._drained_later = snapshot.drained_later
+        self._reads_names = signatures.read_node_names or volumes.reads_node_names
         self._basis = (
             axis.names,
+            self._reads_names,
             snapshot.daemon_sets,
             snapshot.volume_claims,
             snapshot.volumes,
@@ -254,6 +300,8 @@ class ExistingNodes:
 
     def _room(self, state: StateNode) -> NodeRoom:
         offered = _offered(state)
+        if self._reads_names and state.node is not None:
+            offered = offered.merged((Requirement.one_of(labels.NODE_NAME, state.node.name),))
         attached = {a for pod in state.pods if pod.spec.volumes for a in self._volumes.attachments(pod)}
         return NodeRoom(
             state=state,
@@ -281,8 +329,11 @@ class ExistingNodes:
         """Return the allocatable resources less its pods and the DaemonSet pods that it has yet to get."""
         requests, axis, taints = self._signatures.requests, self._axis, state.taints
         used = axis.total(requests(pod) for pod in state.pods)
-        left = minus(axis.vector(state.allocatable), used)
-        due = axis.total(d.requests for d in self._daemons if d.runs_on(offered, taints, self._table))
+        room = axis.vector(state.allocatable)
+        left = minus(room, used)
+        due = axis.total(
+            d.requests for d in self._daemons if within(d.requests, room) and d.runs_on(offered, taints, self._table)
+        )
         if due == axis.zero:
             return left
         running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)
@@ -357,7 +408,8 @@ class NodeIndex:
         """Return the nodes with room for the requests."""
         found = self._all
         for column, amount in zip(self._by_resource, requests, strict=True):
-            found &= column.at_least(amount)
+            if amount:  # a node with too little of a resource takes pods that request none of it (noderesources/fit.go)
+                found &= column.at_least(amount)
         return found
 
 

@@ -109,10 +109,10 @@ class NewNodeRefusal:
     ) -> PoolFinding:
         """Return a finding if minValues keep the pod off, or limits that allow too few types for them."""
         template, signature = elimination.template, elimination.pod_group.signature
-        missing = unmet(template.types, draft.mask, template.min_values)
+        missing = unmet(template.types, draft.mask, template.min_values, draft.reqs)
         if missing:
             cause = " under the pod's requirements"
-            if unmet(template.types, template.mask, template.min_values):
+            if unmet(template.types, template.mask, template.min_values, template.offered):
                 cause = ""
             message = f"too few values for minValues ({_few(missing, template)}){cause}"
             return elimination.finding(PodReason.MIN_VALUES_NOT_MET, message)
@@ -200,7 +200,9 @@ class NewNodeRefusal:
         )
         if chosen is not None:
             return strict.narrowed(chosen[0]).missing_values()
-        everywhere = {key: draft.template.types.distinct(draft.mask, key) for key in draft.template.min_values}
+        everywhere = {
+            key: draft.template.types.distinct(draft.mask, key, draft.reqs) for key in draft.template.min_values
+        }
         missing = (one.missing_values() for one in domain_choice.choices(strict, signature, step, step.keys))
         few = (counts for counts in missing if counts)
         return min(few, key=lambda counts: (len(counts), -sum(counts.values())), default=everywhere)
@@ -213,7 +215,7 @@ class NewNodeRefusal:
                 return rule
         for rule in step.zone_rules:
             values = types.values(draft.mask, draft.reqs, rule.key)
-            if not any(domain_counts.admits(rule, value, signature) for value in values or (None,)):
+            if not any(domain_counts.admits(rule, value, signature, is_new=True) for value in values or (None,)):
                 return rule
         domain_choice = DomainChoice(self._context.topology, domain_counts, ())
         if step.zone_rules and domain_choice.best(draft, signature, step) is None:
@@ -223,7 +225,8 @@ class NewNodeRefusal:
     def _selected_by(self, rule: TopologyRule) -> str:
         """Return which pods a rule selects."""
         group = self._context.topology.groups[rule.group]
-        demands = () if group.selector is None else group.selector.requirements
+        selectors = [selector for _, selector in ((group.namespaces, group.selector), *group.further)]
+        demands = {} if None in selectors else dict.fromkeys(r for s in selectors if s for r in s.requirements)
         selector = " and ".join(shown(requirement) for requirement in demands) or "no label at all"
         where = "any namespace" if group.namespaces is None else f"namespace {' or '.join(group.namespaces)}"
         return f"{selector} in {where}"
@@ -274,7 +277,7 @@ class Diagnosis:
             return PodFinding(reason=PodReason.NO_NODE_POOL, message="there is no NodePool")
         nearest_first = sorted(findings, key=nearness, reverse=True)
         reason = next((found.reason for found in nearest_first if found.reason is not None), PodReason.NO_OFFERING_FITS)
-        message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in findings)
+        message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in nearest_first)
         return PodFinding(reason=reason, message=message, pools=findings)
 
     def findings(self, pod_group: PodGroup, pod: Pod | None = None) -> tuple[PoolFinding, ...]:

@@ -70,9 +70,13 @@ def improved(
     from core.scheduling.fleet_rows import LowerBound
     from core.scheduling.optimization.repacker import Repacker
 
-    lower_bound = LowerBound(context, relaxed, settings) if proves else None
+    # A large bound waits for the search, which would otherwise get no time, and is left out if little time remains.
+    comes_first = relaxed.cells <= limits.bound_cells_sure
+    lower_bound = LowerBound(context, relaxed, settings, budget) if proves and comes_first else None
     cheaper = Repacker(context, settings).improved(solution, budget)
     found = _cost(cheaper)
+    if proves and not comes_first and budget.time_share < limits.bound_begins_share_max:
+        lower_bound = LowerBound(context, relaxed, settings, budget)
     if lower_bound is None:
         return cheaper, Cost(found, bound)
     return cheaper, Cost(found, max(bound or 0, lower_bound.proven(cheaper.claims, cost=found, budget=budget)))
@@ -311,9 +315,11 @@ class Planner:
         *,
         explains: bool = True,
         search: SearchSettings = DEFAULT_SETTINGS,
+        watch: Callable[[], None] = lambda: None,
     ) -> None:
+        """Prepare the snapshot; `watch` is called often, and raises OutOfTimeError when the time for the plan is over."""
         self._search = search
-        self._context = context or SchedulingContext(snapshot)
+        self._context = context or SchedulingContext(snapshot, watch=watch)
         self._explains = explains
 
     @property
@@ -400,19 +406,22 @@ class Planner:
         consolidation: bool,
         closed: Collection[str] = (),
         unexplained: Collection[str] = (),
+        with_blocked: bool = False,
     ) -> SchedulingResults:
         """Return the plan if these nodes vanished and their pods had to go elsewhere.
 
         As in Karpenter, pods that may not be evicted now are not planned for (do-not-disrupt, a budget that never allows it,
-        DaemonSets, mirror pods).
+        DaemonSets, mirror pods), the first two kinds only without `with_blocked`.
 
         Args:
             leaving: Names of state nodes, or of their claims; unknown names are ignored.
             consolidation: Whether displaced pods must avoid nodes whose pods changed within `consolidateAfter`.
             closed: Names of nodes, or of their claims, that stay and take no pods.
             unexplained: Keys of pods that need no reason if they are unplaced: finding reasons takes longer than planning.
+            with_blocked: Whether the nodes' drain is bounded, so that all their pods leave.
         """
-        found = self._solution(self._positions(leaving), consolidation=consolidation, closed=self._positions(closed))
+        gone, shut = self._positions(leaving), self._positions(closed)
+        found = self._solution(gone, consolidation=consolidation, closed=shut, with_blocked=with_blocked)
         return self._results(*found, unexplained)
 
     def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, PodFinding | None]:
@@ -445,11 +454,17 @@ class Planner:
         return frozenset(positions[name] for name in names if name in positions)
 
     def _solution(
-        self, gone: frozenset[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
+        self,
+        gone: frozenset[int],
+        *,
+        consolidation: bool,
+        closed: frozenset[int] = frozenset(),
+        with_blocked: bool = False,
     ) -> tuple[Solution, list[Pod]]:
         """Return the greedy plan within EC2's quotas and the free addresses, and the pods that it displaces."""
         return planned_within_ec2_limits(
-            self._context, partial(greedy, gone=gone, consolidation=consolidation, closed=closed)
+            self._context,
+            partial(greedy, gone=gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked),
         )[1]
 
     def _results(

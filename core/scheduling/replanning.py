@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from core.model.pod import Pod
+from core.pods import reschedulable
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext, is_virtual
 from core.scheduling.new_node import InFlightClaim
@@ -639,10 +640,12 @@ def greedy(
     *,
     consolidation: bool,
     closed: frozenset[int] = frozenset(),
+    with_blocked: bool = False,
 ) -> tuple[Solution, list[Pod]]:
     """Return the greedy plan and the pods that it displaces; the best of several if commitments may cover claims."""
     found = [
-        planned(one, gone, consolidation=consolidation, closed=closed) for one in commitment_contexts(context, gone)
+        planned(one, gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked)
+        for one in commitment_contexts(context, gone)
     ]
     for solution, _ in found:
         solution.settle_commitments()
@@ -655,14 +658,15 @@ def planned(
     *,
     consolidation: bool,
     closed: frozenset[int] = frozenset(),
+    with_blocked: bool = False,
 ) -> tuple[Solution, list[Pod]]:
-    """Return the greedy plan of one context, and the pods that it displaces."""
+    """Return the greedy plan of one context, and the pods that it displaces.
+
+    With `with_blocked`, these include pods that may not be evicted now: they are forced off later.
+    """
     more = gone - context.leaving
-    displaced = [
-        pod
-        for p in sorted(more)
-        for pod in context.budgets.currently_reschedulable(context.existing_nodes[p].state.pods)
-    ]
+    needing_place = reschedulable if with_blocked else context.budgets.currently_reschedulable
+    displaced = [pod for p in sorted(more) for pod in needing_place(context.existing_nodes[p].state.pods)]
     waiting = [((*context.pending, *context.moving), False), (displaced, consolidation)]
     if more:
         queue, leaving = queue_of(context, waiting), context.leaving | more | closed

@@ -10,6 +10,7 @@ PUBLIC = (
     "disruption",
     "disruption_state",
     "draining",
+    "due_work",
     "events",
     "execution",
     "hand_made_claims",
@@ -25,6 +26,7 @@ PUBLIC = (
     "reconciliation",
     "refresh",
     "resync",
+    "run_requests",
     "status",
     "status_writer",
 )

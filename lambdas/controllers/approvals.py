@@ -114,8 +114,8 @@ class Approvals:
     def begin(self, proposal: Proposal, report: RunReport) -> bool:
         """End an approved proposal whose command is about to be stored; return whether it may be.
 
-        This conditional write comes first, so that a concurrent rejection wins. After a crash in between, the command is
-        proposed again.
+        Each approval is used once: the write is conditional. Verdicts are read again after it, so that a concurrent rejection
+        wins: whoever rejects reads the proposal after writing. After a crash in between, the command is proposed again.
 
         Raises:
             PortError: If the table cannot be written.
@@ -124,7 +124,13 @@ class Approvals:
         now, message = self._clock.now(), f"approved by {by}"
         end = ProposalEnd(reason=CommandReason.APPROVED, message=message, at=now)
         try:
-            self._store.change(proposal, msgspec.structs.replace(proposal, end=end))
+            ended = self._store.change(proposal, msgspec.structs.replace(proposal, end=end))
+            verdict = self._store.verdict_on(proposal)
+            if verdict is None or not verdict.is_approved:
+                rejected = msgspec.structs.replace(ended, verdict=verdict, end=None)
+                said = "rejected by " + verdict.by if verdict is not None else "its approval is gone"
+                self._end(rejected, CommandReason.REJECTED, said, report)
+                return False
         except ConflictError as error:
             report.decide(DecisionKind.SKIP, proposal.id, reason_of(error), str(error))
             return False

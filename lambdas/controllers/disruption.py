@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -24,6 +25,7 @@ from core.approval.proposal import Proposal
 from core.approval.verification import without_proposed
 from core.brakes import Action, BrakeKind, EngagedBrakes, action_of
 from core.breakers import one_at_a_time
+from core.containment import contained
 from core.disruption.consolidation_nodes import payback_minutes
 from core.disruption.decision import disrupt, startable
 from core.disruption.move_history import MoveHistory
@@ -40,6 +42,7 @@ from core.reasons.runs import CommandReason
 from installation.metric_names import REFUSED_COMMANDS, ROLLOUTS_STOPPED
 from lambdas.controllers.approvals import Approvals, CommandsByApproval, PassProposals
 from lambdas.controllers.disruption_state import RunCoordination, TargetProgress, with_rollouts, write_pod_events
+from lambdas.controllers.events import ObjectWarnings
 from lambdas.controllers.resync import AbsentClaims, BudgetCheck, DisruptionResync, DisruptionState
 
 # Limits which commands of a decision may be stored now: brakes, and pauses after a failed validation.
@@ -228,9 +231,9 @@ class ObservedCommands:
         if is_same and self._decided_at is not None and now - self._decided_at < REUSED_FOR:
             return
         self._decided, self._decided_at = digest, now
-        time = RecordedTime(share_until(self._clock, until))
-        with collector_paused():
-            plan = disrupt(snapshot, deadline=time, proves=self._ledger.is_kept)
+        clock = share_until(self._clock, until)
+        decided = contained(snapshot, partial(self._timed_plan, clock), is_out_of_time=lambda: clock() >= 1)
+        (plan, time), snapshot = decided.result, decided.snapshot
         bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound, is_observed=True)
         concerned = _concerns(snapshot, pools)
@@ -247,6 +250,11 @@ class ObservedCommands:
             report.decide(DecisionKind.OBSERVE, ", ".join(command.nodes), reason, message)
         if not self._ledger.try_write(draft, summary, report):
             self._decided = ""
+
+    def _timed_plan(self, clock: Callable[[], float], snapshot: Snapshot) -> tuple[DisruptionPlan, RecordedTime]:
+        time = RecordedTime(clock)
+        with collector_paused():
+            return disrupt(snapshot, deadline=time, proves=self._ledger.is_kept), time
 
 
 def _concerns(snapshot: Snapshot, pools: Collection[str] | None) -> Callable[[Command], bool]:
@@ -323,6 +331,7 @@ class DecisionPass:
     gate: CommandGate
     writer: CommandWriter
     only_observed: ObservedCommands
+    warnings: ObjectWarnings
     clock: Clock
 
     def __post_init__(self) -> None:
@@ -365,18 +374,23 @@ class DecisionPass:
         remembered = None if given.is_window else self._quiet.recall(digest, now)
         if remembered is not None:
             report.count("unchanged")
-        time = RecordedTime(share_until(self.clock, given.deadline - STORING))
-        snapshot = self.target.with_target(observed)
-        plan = self._plan(snapshot, time) if remembered is None else remembered
+        clock = share_until(self.clock, given.deadline - STORING)
+        time, snapshot = RecordedTime(clock), self.target.with_target(observed)
+        plan = remembered
+        if plan is None:
+            decided = contained(snapshot, partial(self._timed_plan, clock), is_out_of_time=lambda: clock() >= 1)
+            (plan, time), snapshot = decided.result, decided.snapshot
+            self.warnings.set_aside(decided.set_aside, report)
         report.count("commands", len(plan.commands))
         for reason, number in sorted(Counter(blocked.reason for blocked in plan.blocked).items()):
             report.count(f"blocked{reason}", number)
         return _Decided(snapshot, plan, digest, now, time, is_new=remembered is None)
 
-    def _plan(self, snapshot: Snapshot, time: RecordedTime) -> DisruptionPlan:
+    def _timed_plan(self, clock: Callable[[], float], snapshot: Snapshot) -> tuple[DisruptionPlan, RecordedTime]:
+        time = RecordedTime(clock)  # of this attempt alone, for a replay makes no other
         with collector_paused():
             # Only the ledger has the proven minimum.
-            return disrupt(snapshot, deadline=time, proves=self.writer.keeps_decisions)
+            return disrupt(snapshot, deadline=time, proves=self.writer.keeps_decisions), time
 
     def _store(
         self, decided: _Decided, view: ClusterState, proposals: PassProposals, given: PassInputs, report: RunReport
@@ -457,6 +471,7 @@ class DisruptionController:
         deadline: datetime,
         is_window: bool = False,
         is_woken: bool = False,
+        hops: int = 0,
     ) -> None:
         """Decide, and store what was decided.
 
@@ -466,7 +481,9 @@ class DisruptionController:
             deadline: When the run is cut off. Results are stored some time before that.
             is_window: Whether a budget window has just opened or closed.
             is_woken: Whether a message reports a change, or that a known time has come.
+            hops: How many messages in a row led to this run.
         """
+        self.skips.turns.began(hops, report)
         if is_woken and self.skips.turns.is_too_early(report):
             return
         claims = self._settled_claims(report, is_woken=is_woken)

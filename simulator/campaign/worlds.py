@@ -600,6 +600,69 @@ def _by_hand(rng: Random, objects: Sequence[JsonObject]) -> JsonObject:
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": own}
 
 
+# Draws what kubelets, queues, other programs and neighbours do in a world; all of it is over when its faults are.
+
+
+DISTURBED: Final = 0.4
+"""Share of the worlds with options that have such a thing."""
+
+
+def draw_disturbances(rng: Random, fault_time: timedelta) -> list[JsonObject]:
+    """Return one or two steps of a world whose faults last for `fault_time`; none in most worlds."""
+    if rng.random() >= DISTURBED:
+        return []
+    last = round(fault_time.total_seconds())
+    draws = (_kubelets, _queues, _calls, _actors, _webhooks, _neighbours)
+    return [step for draw in rng.sample(draws, rng.choice((1, 1, 2))) for step in draw(rng, last)]
+
+
+def _span(rng: Random, last: int) -> tuple[int, int]:
+    """Return when something begins, and for how long it lasts at most."""
+    at = rng.randint(60, last - 60)
+    return at, rng.randint(30, last - at)
+
+
+def _kubelets(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    ready = rng.choice((False, "unknown"))
+    chosen: JsonObject = rng.choice(({"fraction": 0.3}, {"zone": rng.choice(ZONES)}, {"count": 2}))
+    cut_off = {"cutOff": True} if ready == "unknown" and rng.random() < 0.5 else {}
+    yield {"at": at, "kubelet": {**chosen, "ready": ready, "for": lasting, **cut_off}}
+
+
+def _queues(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    name = rng.choice(({}, {"name": "work"}, {"name": "wake-ups"}, {"name": "looks"}))
+    what = rng.choice(({"lag": rng.choice((90, 600, 1200)), "for": lasting}, {"down": True, "for": lasting}))
+    yield {"at": at, "queue": {**name, **what}}
+    yield {"at": last, "queue": {**name, "replay": {"since": at}}}
+
+
+def _calls(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    call = rng.choice(("*:*", "kube:*", "ec2:*", "dynamodb:*"))
+    yield {"at": at, "fault": {"call": call, "kind": "error", "share": rng.choice((0.1, 0.3)), "for": lasting}}
+
+
+def _actors(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    act = rng.choice(({"deleteNodes": {"fraction": 0.2}}, {"deleteNodeClaims": {"fraction": 0.2}}))
+    yield {"at": at, "actor": {"name": "cleaner", "every": rng.choice((45, 90)), "for": lasting, **act}}
+
+
+def _webhooks(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    on = rng.choice(("pods/create", "nodeclaims/create", "events/create", "nodes/update"))
+    yield {"at": at, "webhook": {"on": on, "delay": rng.choice((0, 5)), "fail": rng.choice((0.1, 0.5)), "for": lasting}}
+
+
+def _neighbours(rng: Random, last: int) -> Iterator[JsonObject]:
+    """A neighbour's row closes an offering for ten years."""
+    at, _ = _span(rng, last)
+    offering = f"{rng.choice(sorted(TYPES))}#{rng.choice(ZONES)}#{rng.choice(('spot', 'on-demand'))}"
+    yield {"at": at, "row": {"put": {"pk": "unavailable-offerings", "sk": offering, "until": 2_100_000_000}}}
+
+
 NODE_OVERLAY: Final = "NodeOverlay"
 CAPACITY_BUFFER: Final = "CapacityBuffer"
 """Gates, each named after the kind of object that it enables."""
@@ -652,7 +715,8 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
     reservations, reserved_steps = draw_reservations(stream(seed, "reservations"), objects, fault_time)
     steps = draw_steps(rng, objects, fault_time, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6))
     options = draw_options(stream(seed, "options"), objects, steps, fault_time) if opts_in else Options()
-    steps += [*reserved_steps, *options.steps]
+    disturbances = draw_disturbances(stream(seed, "disturbances"), fault_time) if opts_in else []
+    steps += [*reserved_steps, *options.steps, *disturbances]
     spec = {
         "duration": (fault_time + SETTLING).total_seconds(),
         "seed": seed,
@@ -662,6 +726,7 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
         "vcpuQuotas": options.quotas,
         "capacityReservations": reservations,
         "steps": steps,
+        "aws": draw_silences(stream(seed, "silences")) if opts_in else {},
     }
     scenario = scenario_of(Path("campaign"), {"metadata": {"name": f"seed-{seed}"}, "spec": spec})
     return DrawnWorld(
@@ -673,6 +738,22 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
         steps=steps,
         keeps_ledger=stream(seed, "ledger").random() < _WITH_LEDGER,
     )
+
+
+def draw_silences(rng: Random) -> dict[str, Any]:
+    """Draw how AWS behaves where it promises nothing (docs/engineering/aws-facts.md)."""
+    chosen: dict[str, Any] = {
+        "auditLogLag": rng.choice(("2s", "8s", {"p50": "8s", "p99": "60s"}, {"p50": "60s", "p99": "180s"})),
+        "boot": rng.choice(("25s", "60s", {"p50": "45s", "p99": "180s"})),
+        "describeLag": rng.choice(("0s", {"p50": "1s", "p99": "10s"}, {"p50": "5s", "p99": "30s"})),
+        "scheduleJitter": rng.choice(("0s", {"p50": "5s", "p99": "60s"})),
+        "repeatedLaunch": rng.choice(("whole", "silent")),
+    }
+    return {name: value for name, value in chosen.items() if rng.random() < _SILENT}
+
+
+_SILENT: Final = 0.5
+"""How many of AWS's silences a world that opts in draws again."""
 
 
 def _feature_gates(rng: Random) -> dict[str, bool]:

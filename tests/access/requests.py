@@ -162,7 +162,7 @@ class Authorizations:
             case "CreateFleet":
                 yield from self._fleet(given)
             case "RunInstances":
-                yield from self._run(given["LaunchTemplate"]["LaunchTemplateName"], given)
+                yield from self._run(given["LaunchTemplate"]["LaunchTemplateName"], given, of_request=given)
             case "CreateLaunchTemplate":
                 yield from self._created(operation, "launch-template", _tags_of(given, "launch-template"))
             case "DeleteLaunchTemplate":
@@ -185,9 +185,18 @@ class Authorizations:
             yield self._on("ec2:CreateFleet", f"launch-template/{template}")
             yield from self._run(template, given, spot=spot)
 
-    def _run(self, template: str, given: Parameters, *, spot: bool = False) -> Iterator[Request]:
-        """Instances from a template; with DryRun, EC2 asks for the same permissions."""
+    def _run(
+        self, template: str, given: Parameters, *, spot: bool = False, of_request: Parameters | None = None
+    ) -> Iterator[Request]:
+        """Instances from a template; with DryRun, EC2 asks for the same permissions.
+
+        `of_request`: a RunInstances request, which is judged by its own tags: that those of its template count is not promised
+        (docs/engineering/aws-facts.md#dry-run-context).
+        """
         own = self._template_tags.get(template, {})
+        if of_request is not None:
+            own = {given["ResourceType"]: _tags(given["Tags"]) for given in of_request.get("TagSpecifications") or ()}
+            spot = "InstanceMarketOptions" in of_request
         yield self._on("ec2:RunInstances", f"launch-template/{template}")
         made = {"instance": _tags_of(given, "instance"), "volume": _tags_of(given, "volume")}
         made["network-interface"] = own.get("network-interface", {})

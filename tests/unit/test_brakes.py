@@ -33,7 +33,7 @@ def test_brakes_have_one_order_whatever_engaged_them_first() -> None:
 WHOLE = (BrakeKind.STOP, BrakeKind.OBSERVED)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in BrakeKind if kind not in WHOLE])
+@pytest.mark.parametrize("kind", [kind for kind in BrakeKind if kind not in (*WHOLE, BrakeKind.FOREIGN_INSTANCES)])
 def test_no_other_brake_stops_launches_evacuations_and_drains(kind: BrakeKind) -> None:
     brakes = EngagedBrakes((Brake(kind, "because"),))
     assert not any(brakes.stopping(action) for action in (Action.LAUNCH, Action.EVACUATE, Action.DRAIN))

@@ -647,7 +647,8 @@ def target_waves(target: Target, disruption_pass: DisruptionPass, *, is_gated: b
     if len(target.fleet.candidates) > SMALL:
         planned = _planned(target, disruption_pass, is_gated=is_gated, waves_max=waves_max)
         if is_whole:
-            return planned
+            paid, unpaid = paid_back(planned.commands)
+            return TargetWaves(paid, {**planned.objections, **unpaid})
         approved, denied = approved_commands(planned.commands, disruption_pass)
         return TargetWaves(approved, {**planned.objections, **denied})
     found = _valid(target, disruption_pass, is_gated=is_gated, waves_max=waves_max)
@@ -658,6 +659,52 @@ def target_waves(target: Target, disruption_pass: DisruptionPass, *, is_gated: b
         other = _valid(target, disruption_pass, is_gated=is_gated, waves_max=waves_max, together=together)
         found = max(found, other, key=lambda waves: waves.savings)
     return found
+
+
+def paid_back(commands: Sequence[Command]) -> tuple[list[Command], dict[str, WaveObjection]]:
+    """Return the commands of all waves, none of which makes the cluster dearer by itself, and why other nodes stay.
+
+    Whoever stops after a command must not be left with more to pay. A command whose new nodes cost more than its nodes is
+    joined by those that would fill the new nodes in later waves, as many as it takes; one that never pays is left out, with all
+    that move pods to its new nodes.
+    """
+    found: list[Command] = []
+    objections: dict[str, WaveObjection] = {}
+    lost: set[str] = set()
+    waiting = list(commands)
+    while waiting:
+        command = waiting.pop(0)
+        command, waiting = _joined(command, waiting)
+        depends = any(move.to in lost for move in command.moves)
+        if depends or (command.reason == TerminationReason.UNDERUTILIZED and command.savings < 0):
+            objections |= dict.fromkeys(command.nodes, TOO_DEAR)
+            lost |= {claim.name for claim in command.replacements}
+            continue
+        found.append(command)
+    return found, objections
+
+
+def _joined(command: Command, later: list[Command]) -> tuple[Command, list[Command]]:
+    """Return a command that costs money together with later ones that use its new nodes, and the rest of these."""
+    left = list(later)
+    while command.reason == TerminationReason.UNDERUTILIZED and command.savings < 0:
+        names = {claim.name for claim in command.replacements}
+        other = next(
+            (one for one in left if one.reason == command.reason and any(move.to in names for move in one.moves)), None
+        )
+        if other is None:
+            break
+        left.remove(other)
+        command = msgspec.structs.replace(
+            command,
+            nodes=(*command.nodes, *other.nodes),
+            claims=(*command.claims, *other.claims),
+            replacements=(*command.replacements, *other.replacements),
+            moves=(*command.moves, *other.moves),
+            savings=command.savings + other.savings,
+            awaits={},
+        )
+    return command, left
 
 
 def _valid(

@@ -9,13 +9,19 @@ from typing import Final, TypeVar
 from core.model.pod import Pod
 from core.scheduling.constraints.commitments import Commitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
-from core.scheduling.constraints.per_node import AttachLimits, HostPorts, NodePoolLimits, Reservations
+from core.scheduling.constraints.per_node import (
+    AttachLimits,
+    DaemonCompany,
+    HostPorts,
+    NodePoolLimits,
+    Reservations,
+)
 from core.scheduling.pods import ConstraintFacts, PodGroup
 from core.scheduling.primitives import memo
 
 ConstraintTypes = tuple[type[Constraint], ...]
 
-CONSTRAINTS: Final[ConstraintTypes] = (HostPorts, AttachLimits, NodePoolLimits, Reservations)
+CONSTRAINTS: Final[ConstraintTypes] = (HostPorts, AttachLimits, DaemonCompany, NodePoolLimits, Reservations)
 """The constraints of every plan, in the order in which explanations name them. A new constraint is one more entry.
 
 Three join a plan only where they apply (`SchedulingContext`): `Commitments` where some are in force, `Ec2Quotas` where a quota

@@ -19,14 +19,17 @@ from core.disruption.move_history import (
     Rollout,
     ceilings_of,
     first_reason,
+    gate_reason,
     next_relief,
     recently,
     rollouts,
+    target_of,
 )
 from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import INITIALIZED, Command, NodeClaim
 from core.model.pod import Owner, Pod
 from core.model.snapshot import EvictedNode, MovedWorkload, Node, Options, Snapshot
+from core.reasons.nodes import NodeReason
 from tests.builders import NOW, a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, OPEN, drifted, pod_on, world
 
@@ -506,3 +509,42 @@ def test_a_known_rollout_of_the_same_target_keeps_its_beginning() -> None:
     cluster = world(OLD)
     known = begun(cluster)
     assert rollouts(cluster, known)["default"].rollout == known["default"]
+
+
+# A specification that changes again and again.
+
+
+def test_a_second_change_within_an_hour_waits_and_each_further_one_longer() -> None:
+    rollout, moment = Rollout(node_pool="default", target="a", started_at=NOW), NOW
+    assert not rollout.is_settling(NOW)
+    waits = []
+    for number in range(6):
+        moment += timedelta(minutes=1)
+        rollout = rollout.changed_to(f"t{number}", moment)
+        waits.append(rollout.settles_at - moment)
+        assert rollout.is_settling(moment)
+        assert not rollout.is_settling(rollout.settles_at)
+    minutes = [wait / timedelta(minutes=1) for wait in waits]
+    assert minutes == [4, 8, 16, 30, 30, 30]
+    late = rollout.changed_to("late", moment + PERIOD)
+    assert not late.is_settling(late.started_at), "an hour without a change forgets them all"
+
+
+def test_what_is_taken_back_counts_as_a_change_though_nothing_has_drifted() -> None:
+    cluster = world(a_node_of(MIDDLE))
+    (pool,) = cluster.node_pools
+    known = {pool.name: Rollout(node_pool=pool.name, target="other", started_at=cluster.now - timedelta(minutes=5))}
+    found = rollouts(cluster, known)[pool.name]
+    assert (found.gate, found.rollout.target) == (None, target_of(pool, cluster))
+    assert found.rollout.changed_at == (cluster.now - timedelta(minutes=5),)
+    assert rollouts(cluster, {pool.name: found.rollout}) == {}
+
+
+def test_no_node_with_pods_goes_while_the_specification_changes_again_and_again() -> None:
+    cluster = world(OLD)
+    before = begun(cluster)["default"]
+    often = msgspec.structs.replace(before, started_at=cluster.now, changed_at=(cluster.now - timedelta(minutes=9),))
+    gate = rollouts(cluster, {"default": often})["default"].gate
+    assert gate is not None
+    assert (gate.allowed, gate.is_settling, gate_reason(gate)) == (0, True, NodeReason.ROLLOUT_SETTLING)
+    assert "changed 2 times within an hour" in gate.message

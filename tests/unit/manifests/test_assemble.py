@@ -240,6 +240,40 @@ def test_an_unreadable_node_exists_and_takes_no_more_pods() -> None:
     assert [taint.effect for taint in node.taints] == ["NoSchedule"]
 
 
+def test_a_daemon_sets_pod_is_the_one_that_the_api_server_would_store() -> None:
+    """A LimitRange gives it a size; it has none in the template."""
+    limits = [{"type": "Container", "defaultRequest": {"cpu": "1"}}]
+    bounds = {"metadata": {"name": "l", "namespace": "default"}, "spec": {"limits": limits}}
+    daemon = a_manifest("agent", template={"spec": {"containers": [{"name": "c"}]}})
+    snapshot, _ = assembled({resources.DAEMON_SETS: [daemon], resources.LIMIT_RANGES: [bounds]})
+    assert snapshot.daemon_sets[0].spec.requests == {"cpu": 1000, "pods": 1}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "limits"),
+    [
+        ({"deletionTimestamp": "2026-11-28T11:59:00Z"}, []),
+        ({"namespace": "ending"}, []),
+        ({}, [{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}}]),
+    ],
+)
+def test_a_daemon_set_that_makes_no_pods_takes_no_room_on_new_nodes(
+    metadata: dict[str, Any], limits: list[dict[str, Any]]
+) -> None:
+    """It is being deleted, its namespace is, or no such pod would be created."""
+    ending = {"metadata": {"name": "ending"}, "status": {"phase": "Terminating"}}
+    bounds = {"metadata": {"name": "l", "namespace": "default"}, "spec": {"limits": limits}}
+    daemon = a_manifest("agent", template={"spec": {"containers": [{"name": "c"}]}})
+    daemon["metadata"] |= metadata
+    given = {
+        resources.DAEMON_SETS: [daemon],
+        resources.NAMESPACES: [ending],
+        resources.LIMIT_RANGES: [bounds],
+    }
+    snapshot, problems = assembled(given)
+    assert (snapshot.daemon_sets, problems) == ((), ())
+
+
 def test_an_unreadable_daemon_set_has_the_size_of_its_newest_pod() -> None:
     """Otherwise, new nodes have no room left for its pods."""
     spec = {"template": {"spec": {"tolerations": [{"operator": "Like"}]}}}

@@ -19,6 +19,7 @@ from core.model.pod import (
     PreferredTerm,
     StorageClass,
     TopologySpread,
+    VolumeRequest,
     VolumeUse,
     WeightedPodAffinityTerm,
 )
@@ -43,8 +44,8 @@ from core.scheduling.pods import (
     with_all_preferences,
 )
 from core.scheduling.primitives import ResourceAxis
-from tests.builders import ZONES, a_pod, a_selector, a_snapshot, a_type
-from tests.unit.scheduling.reading import claim_of, context_of, group_of, plan_of, reasons_of
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
+from tests.unit.scheduling.reading import claim_of, context_of, group_of, places, plan_of, reasons_of, zones
 
 # The cluster's default spreads.
 
@@ -351,6 +352,10 @@ def test_a_term_about_fields_of_nodes_is_met_by_no_new_one() -> None:
 # Pods that no new node could help.
 
 
+OPTED_OUT = NodeSelectorTerm((Requirement.of(labels.NODEPOOL, "DoesNotExist"),))
+BY_NAME = NodeSelectorTerm((Requirement.one_of(labels.NODE_NAME, "node-1"),))
+
+
 @pytest.mark.parametrize(
     ("spec", "code"),
     [
@@ -360,6 +365,9 @@ def test_a_term_about_fields_of_nodes_is_met_by_no_new_one() -> None:
         ({"required_terms": (NodeSelectorTerm(()),)}, PodReason.UNSUPPORTED_AFFINITY),
         ({"node_selector": (Requirement.of(labels.NODEPOOL, "DoesNotExist"),)}, PodReason.OPTED_OUT),
         ({"node_selector": (Requirement.one_of("karpenter.sh/unknown", "a"),)}, PodReason.RESTRICTED_LABEL),
+        ({"required_terms": (OPTED_OUT, A)}, ""),
+        ({"required_terms": (A, BY_NAME)}, ""),
+        ({"required_terms": (BY_NAME, OPTED_OUT)}, PodReason.UNSUPPORTED_AFFINITY),
     ],
 )
 def test_each_has_its_reason(spec: dict[str, Any], code: str) -> None:
@@ -473,6 +481,135 @@ def test_an_ephemeral_volume_is_planned_by_its_template_until_its_claim_exists()
     assert reasons_of(plan_of(types=(TYPE,), pods=(pod,), storage_classes=(GP3,), volume_claims=(lost,))) == {
         "p": PodReason.VOLUME_CLAIM_LOST
     }
+
+
+HAND_MADE = StorageClass(name="hand", provisioner="kubernetes.io/no-provisioner", binding_mode=WAIT_FOR_FIRST_CONSUMER)
+ASKED = VolumeRequest(size=10, access_modes=("ReadWriteOnce",))
+
+
+def a_free_volume(name: str, zone: str = ZONES[1], **changes: Any) -> PersistentVolume:
+    fields = {
+        "storage_class": "hand",
+        "size": 10,
+        "access_modes": ("ReadWriteOnce", "ReadOnlyMany"),
+        "phase": "Available",
+    }
+    return PersistentVolume(name=name, node_terms=(in_zone(zone),), **{**fields, **changes})
+
+
+def waiting(name: str = "c", **changes: Any) -> PersistentVolumeClaim:
+    return a_claim(name, **{"storage_class": "hand", "request": ASKED, **changes})
+
+
+@pytest.mark.parametrize(
+    ("volume", "claim", "fits"),
+    [
+        ({}, {}, True),
+        ({"size": 9}, {}, False),
+        ({"storage_class": "other"}, {}, False),
+        ({"phase": "Bound"}, {}, False),
+        ({"phase": ""}, {}, True),
+        ({"phase": "Bound", "claim": ("default", "other")}, {}, False),
+        ({"claim": ("default", "c"), "storage_class": "other"}, {}, True),
+        ({"claim": ("default", "other")}, {}, False),
+        ({"mode": "Block"}, {}, False),
+        ({"access_modes": ("ReadOnlyMany",)}, {}, False),
+        ({"is_terminating": True}, {}, False),
+        ({}, {"request": replace(ASKED, selector=a_selector(tier="gold"))}, False),
+        ({"labels": {"tier": "gold"}}, {"request": replace(ASKED, selector=a_selector(tier="gold"))}, True),
+    ],
+)
+def test_a_class_without_provisioner_needs_a_free_volume_that_fits(
+    volume: dict[str, Any], claim: dict[str, Any], fits: bool
+) -> None:
+    """kube-scheduler binds the claim to it, or refuses every node (volumebinding, FindMatchingVolume)."""
+    storage = {"volumes": (a_free_volume("v", **volume),), "volume_claims": (waiting(**claim),)}
+    plan = plan_of(types=(TYPE,), pods=(using("c"),), storage_classes=(HAND_MADE,), **storage)
+    assert reasons_of(plan) == ({} if fits else {"p": PodReason.VOLUME_CLAIM_UNBOUND})
+    assert not fits or zones(plan) == {"p": (ZONES[1],)}
+
+
+def test_each_free_volume_is_for_one_claim_and_both_of_a_pod_are_in_one_zone() -> None:
+    """A second claim on the same volume would wait for ever on the node launched for it."""
+    two = (a_free_volume("small"), a_free_volume("large", ZONES[0], size=20))
+    pods = tuple(replace(using(name), name=name) for name in ("a", "b", "c"))
+    claims = tuple(waiting(name) for name in ("a", "b", "c"))
+    plan = plan_of(types=(TYPE,), pods=pods, storage_classes=(HAND_MADE,), volumes=two, volume_claims=claims)
+    assert zones(plan) == {"a": (ZONES[1],), "b": (ZONES[0],)}
+    assert reasons_of(plan) == {"c": PodReason.VOLUME_CLAIM_UNBOUND}
+    both = plan_of(
+        types=(TYPE,), pods=(using("a", "b"),), storage_classes=(HAND_MADE,), volumes=two, volume_claims=claims
+    )
+    assert reasons_of(both) == {"p": PodReason.VOLUME_CLAIM_UNBOUND}
+
+
+def test_a_free_volume_of_a_class_with_provisioner_adds_its_zone() -> None:
+    """kube-scheduler takes it before it has one made in the zones that the class allows."""
+    allowed = replace(GP3, name="hand", allowed_topologies=(in_zone(ZONES[0]),))
+    pod = using("c", node_selector=(Requirement.one_of(labels.ZONE, ZONES[1]),))
+    storage = {"storage_classes": (allowed,), "volume_claims": (waiting(),)}
+    assert zones(plan_of(types=(TYPE,), pods=(pod,), volumes=(a_free_volume("v"),), **storage)) == {"p": (ZONES[1],)}
+    assert reasons_of(plan_of(types=(TYPE,), pods=(pod,), **storage)) == {"p": PodReason.REQUIREMENT_NOT_MET}
+
+
+def test_pods_that_share_an_unbound_claim_get_one_zone() -> None:
+    """The first pod decides the volume's zone; a node elsewhere would be in vain."""
+    large = {"cpu": "3"}
+    pods = tuple(replace(using("c", **large), name=name) for name in ("p", "q"))
+    storage = {"storage_classes": (GP3,), "volume_claims": (a_claim(storage_class="gp3"),)}
+    found = zones(plan_of(types=(TYPE,), pods=pods, **storage))
+    assert found["p"] == found["q"]
+    assert len(found["p"]) == 1
+    spread = (TopologySpread(labels.ZONE, 1, selector=a_selector(app="web")),)
+    even = tuple(replace(pod, labels={"app": "web"}, spec=replace(pod.spec, spreads=spread)) for pod in pods)
+    assert len(reasons_of(plan_of(types=(TYPE,), pods=even, **storage))) == 1
+    shared_by_all = replace(GP3, provisioner="efs.csi.aws.com")
+    anywhere = zones(plan_of(types=(TYPE,), pods=pods, **{**storage, "storage_classes": (shared_by_all,)}))
+    assert anywhere["p"] == ZONES
+
+
+def test_a_claim_for_one_pod_has_one_user() -> None:
+    """kube-scheduler refuses every node to a second pod until the first is gone, terminating ones included."""
+    request = VolumeRequest(access_modes=("ReadWriteOncePod",))
+    storage = {"storage_classes": (GP3,), "volume_claims": (a_claim(storage_class="gp3", request=request),)}
+    claim, node = a_node_of(TYPE, "n")
+    first = replace(using("c", cpu="1"), name="first", node_name="n", phase="Running", deleted_at=NOW)
+    cluster = {"nodes": (node,), "node_claims": (claim,), **storage}
+    assert reasons_of(plan_of(types=(TYPE,), pods=(first, using("c")), **cluster)) == {"p": PodReason.VOLUME_IN_USE}
+    urgent = replace(using("c", priority=5), name="urgent")
+    plan = plan_of(types=(TYPE,), pods=(urgent, using("c")), **cluster)
+    assert places(plan) == {"urgent": "n"}
+    assert reasons_of(plan) == {"p": PodReason.VOLUME_IN_USE}
+
+
+def test_a_claim_with_a_selected_node_waits_for_that_node() -> None:
+    """The provisioner makes the volume there: a new node would be in vain."""
+    storage = {"storage_classes": (GP3,), "volume_claims": (a_claim(storage_class="gp3", selected_node="b"),)}
+    pairs = [a_node_of(TYPE, name) for name in ("a", "b")]
+    cluster = {"nodes": tuple(n for _, n in pairs), "node_claims": tuple(c for c, _ in pairs), **storage}
+    assert places(plan_of(types=(TYPE,), pods=(using("c"),), **cluster)) == {"p": "b"}
+    full = plan_of(types=(TYPE,), pods=(using("c", cpu="5"),), **cluster)
+    assert (reasons_of(full), full.claims) == ({"p": PodReason.REQUIREMENT_NOT_MET}, ())
+
+
+def test_an_ebs_volume_without_a_claim_is_attached_like_any_other() -> None:
+    """The node's limit counts it: the pod would wait for an attachment that fails."""
+    claim, node = a_node_of(TYPE, "n", attach_limits={"ebs.csi.aws.com": 1})
+    inline = a_pod("p", volumes=(VolumeUse("", inline="vol-2"),))
+    held = replace(a_pod("r", cpu="1", volumes=(VolumeUse("", inline="vol-1"),)), node_name="n", phase="Running")
+    plan = plan_of(types=(TYPE,), pods=(inline, held), nodes=(node,), node_claims=(claim,))
+    assert len(plan.claims) == 1
+
+
+def test_a_local_volumes_host_holds_while_its_node_exists() -> None:
+    """A node launched elsewhere stays empty until somebody deletes the first."""
+    term = NodeSelectorTerm((Requirement.one_of(labels.HOSTNAME, "n"),))
+    volume = PersistentVolume(name="v", node_terms=(term,), is_local=True)
+    bound = a_claim(volume_name="v", phase="Bound", is_bind_completed=True)
+    claim, node = a_node_of(TYPE, "n", allocatable={"cpu": 0, "memory": 0, "pods": 1})
+    storage = {"volumes": (volume,), "volume_claims": (bound,)}
+    assert plan_of(types=(TYPE,), pods=(using("c"),), nodes=(node,), node_claims=(claim,), **storage).claims == ()
+    assert len(plan_of(types=(TYPE,), pods=(using("c"),), **storage).claims) == 1
 
 
 def test_a_local_volumes_host_is_ignored() -> None:

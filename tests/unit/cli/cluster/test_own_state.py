@@ -13,13 +13,12 @@ from botocore.exceptions import ClientError, NoCredentialsError, ProfileNotFound
 
 import cli.cluster.organisation
 import cli.cluster.own_state
-from adapters.ports import ConflictError, DeniedError, Listing, NotFoundError, TransientError
+from adapters.ports import DeniedError, Listing, NotFoundError, TransientError
 from adapters.runtime import SystemClock
 from adapters.store import SweepState
 from cli.cluster import own_state
 from cli.cluster.organisation import AccountRegion, SearchPlace, account_region
 from cli.cluster.own_state import (
-    TRIES,
     GivenObjects,
     Installation,
     OpenProposals,
@@ -329,23 +328,19 @@ def a_proposal(name: str, minutes: int = 0, **changes: Any) -> Proposal:
 
 
 class Store:
-    """Proposals in memory; the first changes conflict or are refused, as asked."""
+    """Proposals in memory; they are refused, or end right after a verdict, as asked."""
 
-    def __init__(self, *proposals: Proposal, conflicts: int = 0, refusal: Exception | None = None) -> None:
+    def __init__(self, *proposals: Proposal, end: ProposalEnd | None = None, refusal: Exception | None = None) -> None:
         self.kept = {proposal.id: proposal for proposal in proposals}
-        self.conflicts, self.refusal = conflicts, refusal
+        self.end, self.refusal = end, refusal
 
     def all(self) -> tuple[Proposal, ...]:
         if self.refusal is not None:
             raise self.refusal
         return tuple(self.kept.values())
 
-    def change(self, before: Proposal, after: Proposal) -> Proposal:
-        if self.conflicts:
-            self.conflicts -= 1
-            raise ConflictError("dynamodb:PutItem", "somebody was faster")
-        self.kept[before.id] = after
-        return after
+    def answer(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
+        self.kept[proposal.id] = msgspec.structs.replace(proposal, verdict=verdict, end=self.end or proposal.end)
 
 
 def opened(store: Store, monkeypatch: pytest.MonkeyPatch, *, rule: object = "all") -> OpenProposals:
@@ -398,16 +393,9 @@ def test_a_verdict_is_stored_while_the_proposal_waits(
     assert after == (msgspec.structs.replace(waiting, verdict=verdict) if is_stored else waiting)
 
 
-@pytest.mark.parametrize(("conflicts", "is_stored"), [(TRIES - 1, True), (TRIES, False)])
-def test_changes_of_the_functions_are_met_with_another_try(
-    conflicts: int, is_stored: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store(a_proposal("aaaa"), conflicts=conflicts)
-    if is_stored:
-        assert opened(store, monkeypatch).answer("aaaa", YES).verdict == YES
-    else:
-        with pytest.raises(InputError, match="the functions keep changing proposal aaaa"):
-            opened(store, monkeypatch).answer("aaaa", YES)
+def test_what_the_functions_did_meanwhile_is_seen_after_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(a_proposal("aaaa"), end=LAPSED)
+    assert opened(store, monkeypatch).answer("aaaa", NO).end == LAPSED
 
 
 def test_a_table_that_cannot_be_read_and_functions_that_ask_nobody_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -441,9 +441,9 @@ def test_nothing_is_decided_before_the_last_decision_is_validated() -> None:
     assert list(lab.rows.commands.values()) == [first]
 
 
-def a_command(lab: Lab, **changes: object) -> CommandRecord:
+def a_command(lab: Lab, reason: str = "Drifted", **changes: object) -> CommandRecord:
     """A command about the only node of the lab, decided now, which is to go without a replacement."""
-    command = Command(reason="Drifted", method="drift", nodes=(lab.claim.node_name,), claims=(lab.claim.name,))
+    command = Command(reason=reason, method="drift", nodes=(lab.claim.node_name,), claims=(lab.claim.name,))
     now = lab.clock.now()
     record = CommandRecord(id="x", command=command, created_at=now, verify_at=now, phase_since=now)
     lab.app.adapters.stores.commands.add(msgspec.structs.replace(record, decision="d-1", **changes))
@@ -795,3 +795,13 @@ def test_a_node_that_leaves_for_another_reason_meanwhile_is_left_to_that() -> No
     give_up(lab)
     assert lab.rows.claims[name].deletion == going
     assert tainted(lab) == [row.node_name]
+
+
+@pytest.mark.parametrize(("reason", "minutes"), [("Unhealthy", 10), ("Drifted", None)])
+def test_the_drain_of_a_repair_is_bounded(lab: Lab, reason: str, minutes: int | None) -> None:
+    """A PodDisruptionBudget that never opens would keep a dead node for ever."""
+    a_command(lab, phase=CommandPhase.REPLACING, reason=reason)
+    lab.execute({"command": "x"})
+    deletion = lab.claim.deletion
+    assert deletion is not None
+    assert deletion.deadline == (None if minutes is None else lab.clock.now() + timedelta(minutes=minutes))

@@ -41,6 +41,7 @@ def test_kinds_without_a_namespace_are_those_of_kubernetes_and_of_the_crds() -> 
     ours = [yaml.safe_load(path.read_text())["spec"] for path in sorted(CRDS.glob("*.yaml"))]
     scoped = {one["names"]["kind"] for one in ours if one["scope"] == "Cluster"}
     scoped |= {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "VolumeAttachment", "PriorityClass"}
+    scoped |= {"RuntimeClass"}
     assert {one.kind for one in ALL if not one.namespaced} == scoped
     assert len(ours) == 4
 

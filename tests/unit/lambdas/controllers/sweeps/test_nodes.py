@@ -419,3 +419,19 @@ def test_a_node_that_does_not_start_in_time_gets_one_event_on_it_and_on_its_pods
     lab.reconcile()
     lab.tick(4)
     assert event_objects(lab, "InitializationTimeout") == [("Node", "node"), ("Pod", "p")]
+
+
+def test_a_node_that_has_drifted_is_marked_until_it_is_current_again(lab: Lab) -> None:
+    """Otherwise, the scheduler binds the successor of a moved pod to a node that the same roll-out replaces later."""
+    assert sweep(lab, "outdatedNodes").decisions == []
+    current = lab.claim.plan
+    before = lab.taints()
+    annotations = {**current.annotations, labels.NODEPOOL_HASH: "of-an-older-template"}
+    amend(lab, plan=msgspec.structs.replace(current, annotations=annotations))
+    sweep(lab, "outdatedNodes")
+    assert lab.taints() == [*before, "fleetwright.dev/outdated"]
+    sweep(lab, "outdatedNodes")
+    assert lab.taints() == [*before, "fleetwright.dev/outdated"]
+    amend(lab, plan=current)
+    sweep(lab, "outdatedNodes")
+    assert lab.taints() == before
