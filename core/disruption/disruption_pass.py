@@ -420,6 +420,10 @@ class DisruptionPass:
         left = tuple(c for c in self.survey.candidates if c.name not in gone)
         self.survey = msgspec.structs.replace(self.survey, candidates=left)
 
+    def commands_of(self, pool: str) -> list[Command]:
+        """Return the commands that take a node of this NodePool."""
+        return [c for c in self.commands if any(self._pool_of.get(name) == pool for name in c.nodes)]
+
     @property
     def price_after(self) -> int:
         """Price of the fleet after all commands, in nano-dollars per hour."""

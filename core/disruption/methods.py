@@ -326,7 +326,8 @@ def _objection(pool: NodePool, disruption_pass: DisruptionPass) -> str:
         return f"NodePool {pool.name} has {len(running)} nodes and wants {pool.replicas}: it shrinks first"
     limit = pool.limits.get(quantity.NODES)
     if limit is not None and any(
-        c.method in (STATIC_DRIFT, REPAIR) and not c.replacements for c in disruption_pass.commands
+        command.method in (STATIC_DRIFT, REPAIR) and not command.replacements
+        for command in disruption_pass.commands_of(pool.name)
     ):
         return f"a node goes before its replacement comes; NodePool {pool.name} waits for that"
     leaving = sum(

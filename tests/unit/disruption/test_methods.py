@@ -479,6 +479,22 @@ def test_at_the_limit_a_static_node_goes_first_only_with_its_gate(*, drifts: boo
     assert checked(disrupt(spacious).commands[0], spacious) == disrupt(spacious).commands[0]
 
 
+def test_a_node_of_another_pool_that_goes_without_replacement_keeps_no_static_node() -> None:
+    """Only the pool's own node that goes first keeps the others waiting: `limits.nodes` counts one pool."""
+    options = Options(feature_gates=FeatureGates(static_capacity=True, node_repair=True))
+    snapshot = world(DEAD, nodes=10, options=options)
+    pool = a_pool("static", ON_DEMAND, disruption=OPEN, replicas=1, limits={"nodes": 2})
+    claim, node = drifted(a_node_of(SMALL, name="s", pool="static"))
+    both = msgspec.structs.replace(
+        snapshot,
+        node_pools=(*snapshot.node_pools, pool),
+        nodes=(*snapshot.nodes, node),
+        node_claims=(*snapshot.node_claims, claim),
+    )
+    found = {command.nodes: (command.method, len(command.replacements)) for command in disrupt(both).commands}
+    assert (found["node-0",], found["s",]) == (("repair", 0), ("static-drift", 1))
+
+
 def test_a_rebooting_node_is_left_alone_and_its_room_comes_back() -> None:
     """Karpenter's reboot ends by itself; at a takeover a second node would be launched for its pods."""
     snapshot = world(DEAD, nodes=1, pods=(a_pod("waiting"),))
