@@ -27,7 +27,6 @@ from core.scheduling.existing_node import ExistingNodes, KnownRooms, NodeIndex, 
 from core.scheduling.instance_types import index_of
 from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, templates_of
 from core.scheduling.pods import (
-    NO_VOLUMES,
     KnownQuestions,
     PodDemands,
     PodGroup,
@@ -35,8 +34,6 @@ from core.scheduling.pods import (
     PodSignatures,
     RelaxationStep,
     TopologyRule,
-    VolumeIndex,
-    VolumeNeeds,
     may_join_existing,
     relaxation_steps,
     why_unsupported,
@@ -53,6 +50,7 @@ from core.scheduling.primitives import (
     memo,
 )
 from core.scheduling.topology.groups import AFFINITY, SPREAD, Namespaces, Topology
+from core.scheduling.volume_binding import NO_VOLUMES, VolumeIndex, VolumeNeeds
 
 # Sorts pods into groups of equal ones, and computes each group's relaxation steps.
 
@@ -293,10 +291,17 @@ class SchedulingContext:
         self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(
             self.states, known.rooms if known is not None else None
         )
+        self._index_nodes(snapshot)
+        self._count_bound(signatures)
+        self._signatures = signatures
+        self._group_pods(snapshot, constraints, successors)
+
+    def _index_nodes(self, snapshot: Snapshot) -> None:
+        """Derive what plans read of nodes, templates and limits."""
         self.positions = {node.name: node.index for node in self.existing_nodes}
         self.positions |= {node.state.claim_name: node.index for node in self.existing_nodes if node.state.claim_name}
         self.node_index = NodeIndex(self.existing_nodes, self.table)
-        self.templates = templates_of(snapshot, self.table, self.axis, daemons)
+        self.templates = templates_of(snapshot, self.table, self.axis, self._daemons)
         self.remaining = RemainingCapacity(snapshot, self.existing_nodes, self.templates, self.coverage)
         self.budgets = DisruptionBudgets.of(snapshot)
         self.leaving = frozenset(node.index for node in self.existing_nodes if node.is_leaving)
@@ -304,13 +309,23 @@ class SchedulingContext:
         self.moving = tuple(
             pod for node in self.existing_nodes if node.is_leaving for pod in self._moved_from(node.state)
         )
-        self._count_bound(signatures)
+
+    def _group_pods(self, snapshot: Snapshot, constraints: ConstraintTypes, successors: Mapping[int, Pod]) -> None:
+        """Group the pods, and collect the rules between them."""
         namespaces = Namespaces.of(snapshot)
-        of_daemons = tuple(daemon.source for daemon in daemons)
-        self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table, of_daemons)
-        self._signatures = signatures
+        of_daemons = tuple(daemon.source for daemon in self._daemons)
+        self.topology = Topology(
+            self._signatures.all, self.node_index, self.templates, namespaces, self.table, of_daemons
+        )
         self.pod_groups = PodGroups(
-            snapshot, signatures, volumes, self.topology, self.table, constraints, successors, watch
+            snapshot,
+            self._signatures,
+            self.volumes,
+            self.topology,
+            self.table,
+            constraints,
+            successors,
+            self.watch,
         )
         self._tolerated: Callable[[tuple[Toleration, ...]], tuple[bool, ...]] = memo(
             partial(_tolerated, self.templates)

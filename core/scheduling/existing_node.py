@@ -18,7 +18,7 @@ from core.model.state_node import StateNode
 from core.model.values.requirements import Requirement, Requirements, requirements_of_labels
 from core.model.values.taints import Taint, Toleration, first_untolerated
 from core.scheduling.instance_types import TypeFilter
-from core.scheduling.pods import TOLERATE_PREFERENCES, PodSignatures, VolumeIndex, required_alternatives
+from core.scheduling.pods import TOLERATE_PREFERENCES, PodSignatures, required_alternatives
 from core.scheduling.primitives import (
     IMPOSSIBLE,
     NodeMask,
@@ -35,6 +35,7 @@ from core.scheduling.primitives import (
     positions,
     within,
 )
+from core.scheduling.volume_binding import VolumeIndex
 
 # Daemon overhead: the DaemonSet pods that every matching node gets, and the room that they leave.
 

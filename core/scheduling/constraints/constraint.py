@@ -14,8 +14,9 @@ from core.model.pod import Pod
 from core.model.values.commitment import Commitment
 from core.scheduling.existing_node import ExistingNode
 from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate, RemainingLimits
-from core.scheduling.pods import PodGroup, PodSignature, VolumeNeeds
+from core.scheduling.pods import PodGroup, PodSignature
 from core.scheduling.primitives import RequirementTable, ThresholdIndex, TypeMask, memo
+from core.scheduling.volume_binding import VolumeNeeds
 
 if TYPE_CHECKING:
     from core.scheduling.addresses import RemainingAddresses

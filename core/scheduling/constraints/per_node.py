@@ -19,8 +19,9 @@ from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.existing_node import Attachments, ExistingNode
 from core.scheduling.instance_types import OFFERING_KEYS, unmet
 from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate
-from core.scheduling.pods import NO_VOLUMES, PodGroup, PodSignature, VolumeNeeds
+from core.scheduling.pods import PodGroup, PodSignature
 from core.scheduling.primitives import IMPOSSIBLE, NO_TYPES, RequirementId, TypeMask, conflict, positions
+from core.scheduling.volume_binding import NO_VOLUMES, VolumeNeeds
 
 # Limits how many volumes a node can attach.
 
