@@ -9,6 +9,8 @@ from core import labels
 
 AUTO_MODE_GROUP: Final = "eks.amazonaws.com"
 _KIND: Final = "EC2NodeClass"
+_GCP_GROUP: Final = "karpenter.k8s.gcp"
+"""Another provider's group that is as close to ours as a misspelling, as is its kind GCENodeClass."""
 _ALIKE: Final = 0.8
 """From this similarity on, a kind or a group is a misspelling of ours: no other provider has one so close."""
 
@@ -23,10 +25,16 @@ def owner_of(group: str, kind: str) -> str:
     is_like_ours = kind in ("", _KIND) or _is_like(kind, _KIND)
     if not group and is_like_ours:
         return ""
+    if group == _GCP_GROUP:
+        return _another(group, kind)
     if group in (labels.CORE_GROUP, labels.AWS_GROUP) or _is_like(group, labels.AWS_GROUP):
         return ""
     if is_like_ours and group.startswith("karpenter"):
         return ""
+    return _another(group, kind)
+
+
+def _another(group: str, kind: str) -> str:
     return f"another provider ({group or 'no group'}, {kind or 'no kind'})"
 
 

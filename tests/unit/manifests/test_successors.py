@@ -7,7 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.manifests.admission import PodAdmission
 from core.manifests.assemble import assemble
+from core.manifests.pods import PodTranslator
+from core.manifests.successors import Successors
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
@@ -173,3 +176,13 @@ def test_a_successor_is_part_of_a_snapshot_that_is_stored() -> None:
     snapshot, _ = assemble(by_kind, now=NOW, catalogue=Catalogue())
     stored = msgspec.structs.replace(snapshot, pods=(pod,))
     assert codec.decode_snapshot(codec.encode_snapshot(stored)) == stored
+
+
+def test_a_pod_whose_controllers_are_not_given_has_no_other_successor() -> None:
+    """Then nothing tells what comes; the same pod with its controller has one."""
+    written = decoding.from_object(resources.PODS, a_pod())
+    controller = decoding.from_object(resources.STATEFUL_SETS, a_controller())
+    pods = PodTranslator()
+    for objects, follows in (({}, False), ({resources.STATEFUL_SETS: [controller]}, True)):
+        found = Successors(objects, PodAdmission(objects), pods).of(written, pods.pod(written))
+        assert (found is not None) == follows
