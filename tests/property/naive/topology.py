@@ -227,6 +227,20 @@ def too_near(rules: Rules, pod: Pod, place: Place) -> str:
             shared = domain is not None and domain == rules.places[number].domain(term.topology_key)
             if shared and term_selects(term, owner, pod, rules.snapshot.namespaces):
                 return f"{other} keeps away from {pod.key} by {term.topology_key}"
+    return _too_near_a_daemon(rules, pod, place)
+
+
+def _too_near_a_daemon(rules: Rules, pod: Pod, place: Place) -> str:
+    """The DaemonSet whose pod comes with a new node, as one of its faces at least, and keeps apart from the pod; else empty."""
+    names = rules.snapshot.namespaces
+    for daemon in (
+        {id(daemon): daemon for face in place.faces for daemon in face.daemons}.values() if place.claim else ()
+    ):
+        company = Pod(namespace=daemon.namespace, name=daemon.name, labels=daemon.labels, spec=daemon.spec)
+        for owner, other in ((pod, company), (company, pod)):
+            for term in owner.spec.anti_affinity:
+                if place.domain(term.topology_key) is not None and term_selects(term, owner, other, names):
+                    return f"{owner.key} keeps away from {other.key} by {term.topology_key}"
     return ""
 
 
