@@ -183,7 +183,7 @@ class Rules:
     def _daemon_comes_along(self, owner: Pod, terms: list[TermView], place: Place) -> bool:
         """Whether a DaemonSet's pod that every node of a claim gets meets all terms."""
         met: list[set[str]] = []
-        for face in place.faces if place.claim is not None else ():
+        for face in place.faces if _is_new(place) else ():
             found = set()
             for daemon in face.daemons:
                 other = Pod(name=daemon.name, namespace=daemon.namespace, labels=daemon.labels, spec=daemon.spec)
@@ -233,15 +233,19 @@ def too_near(rules: Rules, pod: Pod, place: Place) -> str:
 def _too_near_a_daemon(rules: Rules, pod: Pod, place: Place) -> str:
     """The DaemonSet whose pod comes with a new node, as one of its faces at least, and keeps apart from the pod; else empty."""
     names = rules.snapshot.namespaces
-    for daemon in (
-        {id(daemon): daemon for face in place.faces for daemon in face.daemons}.values() if place.claim else ()
-    ):
+    coming = {(d.namespace, d.name): d for face in place.faces for d in face.daemons} if _is_new(place) else {}
+    for _, daemon in sorted(coming.items()):
         company = Pod(namespace=daemon.namespace, name=daemon.name, labels=daemon.labels, spec=daemon.spec)
         for owner, other in ((pod, company), (company, pod)):
             for term in owner.spec.anti_affinity:
                 if place.domain(term.topology_key) is not None and term_selects(term, owner, other, names):
                     return f"{owner.key} keeps away from {other.key} by {term.topology_key}"
     return ""
+
+
+def _is_new(place: Place) -> bool:
+    """Whether a place is a new node, planned or possible; on existing ones, DaemonSets' pods count once they are there."""
+    return all(face.instance_type is not None for face in place.faces)
 
 
 def _same(rules: Rules, key: str, place: Place, other: str) -> bool:
