@@ -89,12 +89,11 @@ class Simulator:
             new_nodes: The new nodes among these. A pod whose new node is launched in other domains must have a place there.
             with_blocked: Whether pods that may not be evicted now need a place as well.
         """
-        names = [candidate.name for candidate in leaving]
         results = (
             self._planned(leaving, planned_moves, new_nodes, closed, consolidation=consolidation)
             if planned_moves
             else self._planner.what_if(
-                names,
+                [candidate.name for candidate in leaving],
                 consolidation=consolidation,
                 closed=closed,
                 unexplained=self._unschedulable,

@@ -106,6 +106,9 @@ class Expansion(msgspec.Struct, frozen=True):
         return f"{self.resource.kind} {self.workload.metadata.namespace or 'default'}/{self.workload.metadata.name}"
 
 
+_Wanted = tuple[Resource, Any, Replicas, Idle | None]
+
+
 def expand(
     objects: Mapping[Resource, Iterable[Any]],
     admission: PodAdmission | None = None,
@@ -131,11 +134,23 @@ def expand(
     """
     admission = admission or PodAdmission(objects)
     quotas = quotas or PodQuotas(objects)
+    existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ())}
+    wanted = _wanted(objects, each)
+    _refuse_too_many(wanted, most)
+    return tuple(
+        Expansion(resource, workload, idle=idle)
+        if idle is not None
+        else _admitted(_expansion(resource, workload, replicas, existing), admission, quotas)
+        for resource, workload, replicas, idle in wanted
+    )
+
+
+def _wanted(objects: Mapping[Resource, Iterable[Any]], each: int) -> list[_Wanted]:
+    """Return the workloads without pods of their own, how many each has, and why one has none now."""
     autoscalers = Autoscalers(objects)
     terminating = {found.metadata.name for found in objects.get(resources.NAMESPACES, ()) if is_terminating(found)}
     populated = _populated(objects)
     deployments = {_key("Deployment", d.metadata) for d in objects.get(resources.DEPLOYMENTS, ())}
-    existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ())}
     wanted = []
     for resource in EXPANDED:
         for workload in objects.get(resource, ()):
@@ -148,16 +163,10 @@ def expand(
                 idle = idle or Idle.PAUSED
             replicas = _checked(resource, workload, autoscalers)
             wanted.append((resource, workload, replace(replicas, count=min(each, replicas.count)), idle))
-    _refuse_too_many(wanted, most)
-    return tuple(
-        Expansion(resource, workload, idle=idle)
-        if idle is not None
-        else _admitted(_expansion(resource, workload, replicas, existing), admission, quotas)
-        for resource, workload, replicas, idle in wanted
-    )
+    return wanted
 
 
-def _refuse_too_many(wanted: Iterable[tuple[Resource, Any, Replicas, Idle | None]], most: int) -> None:
+def _refuse_too_many(wanted: Iterable[_Wanted], most: int) -> None:
     total = sum(
         replicas.count * (1 + _claims_each(resource, workload))
         for resource, workload, replicas, idle in wanted

@@ -300,14 +300,14 @@ class Reservations(Constraint):
         if reserved.reqs == IMPOSSIBLE:
             return []
         types, mask = draft.template.types, reserved.mask
-        roomy = types.room.fitting(mask, draft.total)
+        fitting_types = types.room.fitting(mask, draft.total)
         keys = [key for key in OFFERING_KEYS if key in draft.min_values]
         choices: list[_ReservationChoice] = []
         for identity, offerings in types.offerings.of_reservations(reserved.reqs).items():
-            if self.left.get(identity, 0) > 0 and offerings.types & roomy:
+            if self.left.get(identity, 0) > 0 and offerings.types & fitting_types:
                 # As for every draft, the price is that of the types regardless of room.
                 price = offerings.price(TypeMask(offerings.types & mask))
-                kept = TypeMask(offerings.types & roomy)
+                kept = TypeMask(offerings.types & fitting_types)
                 choices.append(_ReservationChoice(price, identity, kept, offerings.values(kept, keys)))
         return sorted(choices, key=lambda choice: (choice.price, choice.identity))
 
