@@ -100,15 +100,13 @@ class Simulator:
                 with_blocked=with_blocked,
             )
         )
-        plan, own = results.plan, set(results.displaced)
-        claims = tuple(claim for claim in plan.claims if own.intersection(claim.pods))
-        others = sum(claim.price for claim in plan.claims if not own.intersection(claim.pods))
-        moves = [Move(binding.pod, binding.node) for binding in plan.bindings if binding.pod in own]
-        moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in own]
+        plan = results.plan
+        claims, moves = _of_displaced(results)
+        others = sum(claim.price for claim in plan.claims) - sum(claim.price for claim in claims)
         unplaced = {pod.pod for pod in plan.unschedulable} - set(self._unschedulable)
         return Simulation(
             claims,
-            tuple(sorted(moves)),
+            moves,
             self._stranded(results),
             frozenset(unplaced.union(results.on_uninitialized)),
             displaces=others > self._waiting_price,
@@ -150,6 +148,15 @@ class Simulator:
         for key in results.on_uninitialized:
             return f"pod {key} would have to wait for a node that is not initialized"
         return ""
+
+
+def _of_displaced(results: SchedulingResults) -> tuple[tuple[PlannedClaim, ...], tuple[Move, ...]]:
+    """Return the new nodes that take pods of leaving nodes, and where each of these pods goes, by pod."""
+    plan, displaced = results.plan, set(results.displaced)
+    claims = tuple(claim for claim in plan.claims if displaced.intersection(claim.pods))
+    moves = [Move(binding.pod, binding.node) for binding in plan.bindings if binding.pod in displaced]
+    moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in displaced]
+    return claims, tuple(sorted(moves))
 
 
 class ReplacementNames:

@@ -502,11 +502,15 @@ class DisruptionController:
         if self.skips.resync.is_valid(state, self.clock.now()) and not (is_window or is_woken):
             report.count("skippedRuns")
             return
+        self._decide(PassInputs(claims, brakes, proposals, state, deadline, is_window, is_woken), owner, report)
+
+    def _decide(self, inputs: PassInputs, owner: str, report: RunReport) -> None:
+        """Run the pass under the lease; no pass where another run holds it."""
         lease = self.skips.turns.take(owner, report)
         if lease is None:
             return
         try:
-            self.decision_pass.run(PassInputs(claims, brakes, proposals, state, deadline, is_window, is_woken), report)
+            self.decision_pass.run(inputs, report)
         finally:
             self.skips.turns.give_up(lease)
 

@@ -357,14 +357,7 @@ class Provisioning:
         heard_at = self.clock.now()
         if cause in _WITHOUT_NEWS:
             self.next_run.run_between_schedules(until, timedelta(seconds=self.settings.look_seconds))
-        if self.next_run.is_too_early(cause):
-            report.count("spacedRuns")
-            return
-        if cause in _WITHOUT_NEWS and self._is_quiet():
-            return  # brakes are not read either: there is nothing to stop
-        brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
-        if brake is not None:
-            skipped(brake, "launches", report)
+        if not self._may_plan(cause, report):
             return
         lease = self.leases.acquire(PLANNER, owner, now=heard_at, for_=max(deadline - heard_at, MARGIN))
         if lease is None:
@@ -382,6 +375,18 @@ class Provisioning:
             self.leases.release(lease)
             raise
         self.leases.release(lease)
+
+    def _may_plan(self, cause: WokenBy, report: RunReport) -> bool:
+        """Whether the run is due, work may wait, and no brake stops it. Brakes come last: a quiet run has nothing to stop."""
+        if self.next_run.is_too_early(cause):
+            report.count("spacedRuns")
+            return False
+        if cause in _WITHOUT_NEWS and self._is_quiet():
+            return False
+        brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
+        if brake is not None:
+            skipped(brake, "launches", report)
+        return brake is None
 
     def record_change(self) -> None:
         """Record that the cluster has changed, so that `disrupt` and `reconcile` observe it.

@@ -599,7 +599,7 @@ class Store(IndexedObjects):
         if self._admissions and new.get("status") is old.get("status"):
             new = self._admitted(resource, "update", new, by)
         new = _judged(f"kube:patch {resource.plural}", resource, new, old)
-        if new.get("spec") is not old.get("spec"):
+        if new.get("spec") is not old.get("spec") and not _is_bound(resource, old, new):
             generation = old["metadata"].get("generation", 1) + 1
             new = {**new, "metadata": {**new["metadata"], "generation": generation}}
         if is_deleting(new) and not new["metadata"].get("finalizers") and not _is_in_grace(new):
@@ -693,6 +693,11 @@ def _judged(call: str, resource: Resource, obj: JsonObject, old: JsonObject | No
 def _is_default(obj: JsonObject) -> bool:
     marked = annotations_of(obj).get("storageclass.kubernetes.io/is-default-class") == "true"
     return marked or bool(obj.get("globalDefault"))
+
+
+def _is_bound(resource: Resource, old: JsonObject, new: JsonObject) -> bool:
+    """Whether the change binds a pod: the only change of a spec that leaves `generation` as it was (Kubernetes)."""
+    return resource == resources.PODS and node_of(new) != node_of(old)
 
 
 def _is_in_grace(obj: JsonObject) -> bool:

@@ -10,7 +10,14 @@ import msgspec
 
 from adapters.aws.ec2.instances import Instances, LaunchTemplates, LaunchValidator, TypesFor, efa_interfaces, unread
 from adapters.aws.instance_profiles import InstanceProfiles, OwnedProfiles, UnusedProfiles
-from adapters.aws.node_class import CapacityReservations, Images, NetworkSelection, NodeClassResolver, PlacementGroups
+from adapters.aws.node_class import (
+    CapacityReservations,
+    Images,
+    NetworkSelection,
+    NodeClassResolver,
+    PlacementGroups,
+    Validate,
+)
 from adapters.aws.services import AwsService, CoalescedCalls, EksCluster
 from adapters.aws.session import meaning_of, retries_of
 from adapters.observability import logger
@@ -512,21 +519,36 @@ class Ec2Cloud:
         self._terminated = CoalescedCalls(self._instances.terminate)
         self._templates = LaunchTemplates(services.ec2, cluster=cluster)
         self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock, turns)
-        validator = LaunchValidator(
-            services.ec2, self._templates, clock, types_for, uses_reservations=uses_reservations
-        )
         profiles = InstanceProfiles(services.iam, cluster=cluster, region=services.region, clock=clock)
         owned = OwnedProfiles(services.iam, cluster=cluster, region=services.region)
         self._unused_profiles = UnusedProfiles(services.ec2, profiles, owned, clock)
-        self._resolver = NodeClassResolver(
+        validator = LaunchValidator(
+            services.ec2, self._templates, clock, types_for, uses_reservations=uses_reservations
+        )
+        self._resolver = self._resolver_of(
+            services,
+            profiles,
+            CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
+            validator.validate if validates_launches else None,
+        )
+
+    def _resolver_of(
+        self,
+        services: AwsServices,
+        profiles: InstanceProfiles,
+        reservations: CapacityReservations | None,
+        validate: Validate | None,
+    ) -> NodeClassResolver:
+        """Return what resolves EC2NodeClasses; without `reservations` and `validate` it does neither."""
+        return NodeClassResolver(
             self._cluster,
             NetworkSelection(services.ec2),
             Images(services.ec2, services.ssm),
             profiles,
             PlacementGroups(services.ec2),
-            CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
-            validator.validate if validates_launches else None,
-            clock,
+            reservations,
+            validate,
+            self._clock,
         )
 
     def launch(self, order: LaunchOrder) -> Launched:

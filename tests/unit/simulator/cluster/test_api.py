@@ -53,6 +53,20 @@ def test_a_null_removes_a_field_and_nothing_new_is_no_change(world: World) -> No
     assert "a" not in world.cluster.nodes()[0]["metadata"]["labels"]
 
 
+def test_binding_a_pod_leaves_its_generation_and_other_changes_of_its_spec_raise_it(world: World) -> None:
+    """A pod above generation 1 counts as resized: disrupt then reads what made it."""
+    world.cluster.apply([a_node("n1"), a_pod("a")])
+    api = world.cluster.api
+
+    def pod() -> JsonObject:
+        return next(iter(world.cluster.objects("Pod")))
+
+    api.bind("default", "a", uid=pod()["metadata"]["uid"], node="n1")
+    assert (pod()["spec"]["nodeName"], pod()["metadata"]["generation"]) == ("n1", 1)
+    api.patch(resources.PODS, "a", {"spec": {"activeDeadlineSeconds": 5}}, namespace="default")
+    assert pod()["metadata"]["generation"] == 2
+
+
 def test_the_status_is_only_reached_through_its_subresource(world: World) -> None:
     world.cluster.apply([a_node_pool("default", weight=1)])
     api = world.cluster.api
