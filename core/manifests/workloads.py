@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -131,12 +131,25 @@ def expand(
     """
     admission = admission or PodAdmission(objects)
     quotas = quotas or PodQuotas(objects)
+    existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ())}
+    wanted = [*_without_pods(objects, each)]
+    _refuse_too_many(wanted, most)
+    return tuple(
+        Expansion(resource, workload, idle=idle)
+        if idle is not None
+        else _admitted(_expansion(resource, workload, replicas, existing), admission, quotas)
+        for resource, workload, replicas, idle in wanted
+    )
+
+
+def _without_pods(
+    objects: Mapping[Resource, Iterable[Any]], each: int
+) -> Iterator[tuple[Resource, Any, Replicas, Idle | None]]:
+    """Yield the workloads without pods, with no more than `each` replicas, and why a workload makes none."""
     autoscalers = Autoscalers(objects)
     terminating = {found.metadata.name for found in objects.get(resources.NAMESPACES, ()) if is_terminating(found)}
     populated = _populated(objects)
     deployments = {_key("Deployment", d.metadata) for d in objects.get(resources.DEPLOYMENTS, ())}
-    existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ())}
-    wanted = []
     for resource in EXPANDED:
         for workload in objects.get(resource, ()):
             namespace = workload.metadata.namespace or "default"
@@ -147,14 +160,7 @@ def expand(
             if resource == resources.DEPLOYMENTS and workload.spec.paused and not has_replica_sets(workload, objects):
                 idle = idle or Idle.PAUSED
             replicas = _checked(resource, workload, autoscalers)
-            wanted.append((resource, workload, replace(replicas, count=min(each, replicas.count)), idle))
-    _refuse_too_many(wanted, most)
-    return tuple(
-        Expansion(resource, workload, idle=idle)
-        if idle is not None
-        else _admitted(_expansion(resource, workload, replicas, existing), admission, quotas)
-        for resource, workload, replicas, idle in wanted
-    )
+            yield resource, workload, replace(replicas, count=min(each, replicas.count)), idle
 
 
 def _refuse_too_many(wanted: Iterable[tuple[Resource, Any, Replicas, Idle | None]], most: int) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.manifests.admission import PodAdmission
 from core.manifests.assemble import assemble
+from core.manifests.pods import PodTranslator
+from core.manifests.successors import Successors
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
@@ -150,6 +153,14 @@ def test_a_new_revision_keeps_the_volumes_of_its_ordinal() -> None:
     controller = a_controller(status=ROLLOUT, updateStrategy={"type": "OnDelete"}, template=template)
     after = successor(read(a_pod(meta=OLD, volumes=volumes), controller))
     assert sorted(after.claim_names()) == ["data-web-2", "new-shared"]
+
+
+def test_a_pod_that_cannot_be_read_is_followed_by_its_like() -> None:
+    """What would be compared with the template is not known."""
+    wire = decoding.from_object(resources.PODS, a_pod(containers=containers(main="lots")))
+    controllers = {resources.STATEFUL_SETS: [decoding.from_object(resources.STATEFUL_SETS, a_controller())]}
+    successors = Successors(controllers, PodAdmission(controllers), PodTranslator())
+    assert successors.of(msgspec.structs.replace(wire, unreadable="is wrong"), read(a_pod())) is None
 
 
 def test_a_pending_pod_has_no_successor() -> None:
