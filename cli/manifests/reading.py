@@ -179,14 +179,14 @@ def objects_of(found: Input) -> list[Document]:
 
 
 def together(errors: Sequence[InputError]) -> InputError:
-    """Return the first error, with the others of other files in its hint: each file speaks for itself."""
+    """Return the first error, with a line for each of the others: each file speaks for itself."""
     first, others = errors[0], errors[1:]
     if not others:
         return first
-    lines = [str(error).partition("\nhint: ")[0] for error in others]
-    more = "\n".join(("further files cannot be read:", *(f"  {line}" for line in lines)))
-    hint = "\n".join(part for part in (first.hint, more) if part)
-    return InputError(first.problem, source=first.source, index=first.index, place=first.place, hint=hint)
+    more = ("further files cannot be read:", *(f"- {error.lines[0]}" for error in others))
+    return InputError(
+        first.problem, source=first.source, index=first.index, place=first.place, hint=first.hint, more=more
+    )
 
 
 def _refuse_repeated(repeated: Sequence[RepeatedField]) -> None:
