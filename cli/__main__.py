@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else BAD_INPUT
     except (InputError, InvalidInputError) as error:
-        _report(str(error), traced=debug)
+        _report(error, traced=debug)
         return BAD_INPUT
     except ModuleNotFoundError as error:
         extra = EXTRAS.get(str(error.name).partition(".")[0])
@@ -133,7 +133,7 @@ def _internal(error: Exception, *, traced: bool) -> int:
     return INTERNAL
 
 
-def _report(problem: str, *, traced: bool) -> None:
+def _report(problem: object, *, traced: bool) -> None:
     if traced:
         import traceback
 

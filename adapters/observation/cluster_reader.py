@@ -19,7 +19,8 @@ from core.errors import InvalidInputError
 from core.launch.denials import revision_of
 from core.launch.template import tenancy
 from core.lifecycle.records import Machine
-from core.manifests.assemble import ObjectProblem, needed_kinds
+from core.manifests.assemble import ObjectProblem
+from core.manifests.buffers import needed_kinds
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import resources
 from core.manifests.wire.resources import LEASES, Resource

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.ledger or arguments.decision or arguments.at or arguments.since:
         return _explain_past(arguments)
     from cli.inputs import read_inputs, warn
-    from cli.search_time import share_of_time, time_limit_line
+    from cli.search_time import share_of_time, time_limit_warning
     from cli.terminal.style import progress
     from core.containment import contained
     from core.interpreter import collector_paused
@@ -77,8 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise explanation
     for aside in (*inputs.set_aside, *decided.set_aside):
         warn(f"set aside {aside.object} [{aside.reason}]: {aside.message}")
-    if line := time_limit_line(time_limit.stopped_by if time_limit is not None else None):
-        warn(line)
+    if text := time_limit_warning(time_limit.stopped_by if time_limit is not None else None):
+        warn(text)
     return _shown(explanation, arguments)
 
 

@@ -12,8 +12,9 @@ import yaml
 
 from cli.errors import InputError
 from cli.manifests.documents import RepeatedKey, chunks, documents
-from cli.manifests.foreign import KUSTOMIZATIONS, Kustomizations, is_object, rendering_hint, syntax_problem
+from cli.manifests.foreign import KUSTOMIZATIONS, is_object, rendering_hint, syntax_problem
 from cli.manifests.inventory import LISTS_DEEP_MAX, STANDARD_INPUT, Document
+from cli.manifests.kustomizations import Kustomizations
 from cli.terminal.style import write_stderr
 from core.errors import InvalidInputError
 
@@ -149,12 +150,16 @@ def gather(paths: Sequence[str], *, helm: bool = False, kustomize: bool = False)
     """
     found = Input()
     for path in paths:
-        if not (helm or kustomize):
+        root = Path(path)
+        if not (helm or kustomize) or path == STANDARD_INPUT or not root.is_dir():
             found.add(path)
             continue
-        from cli.manifests.rendering import Renderer  # most input is read as it is
+        from cli.manifests.rendering import rendered  # most input is read as it is
 
-        Renderer(found, helm=helm, kustomize=kustomize).add(path)
+        texts, files = rendered(root, [*map(Path, files_in(path))], helm=helm, kustomize=kustomize)
+        for source, text in texts:
+            found.add_text(text, source)
+        found.add_folder(root, files)
     return found
 
 
@@ -174,14 +179,14 @@ def objects_of(found: Input) -> list[Document]:
 
 
 def together(errors: Sequence[InputError]) -> InputError:
-    """Return the first error, with the others of other files in its hint: each file speaks for itself."""
+    """Return the first error, with a line for each of the others: each file speaks for itself."""
     first, others = errors[0], errors[1:]
     if not others:
         return first
-    lines = [str(error).partition("\nhint: ")[0] for error in others]
-    more = "\n".join(("further files cannot be read:", *(f"  {line}" for line in lines)))
-    hint = "\n".join(part for part in (first.hint, more) if part)
-    return InputError(first.problem, source=first.source, index=first.index, place=first.place, hint=hint)
+    more = ("further files cannot be read:", *(f"- {error.lines[0]}" for error in others))
+    return InputError(
+        first.problem, source=first.source, index=first.index, place=first.place, hint=first.hint, more=more
+    )
 
 
 def _refuse_repeated(repeated: Sequence[RepeatedField]) -> None:
@@ -265,34 +270,40 @@ def parse(
     """
     found: list[Document] = []
     noted: list[RepeatedField] = []
-    problems_here: list[UnreadableDocument] = []
-    for index, value, keys in _values(text, source, problems_here):
+    unreadable: list[UnreadableDocument] = []
+    for index, value, keys in _values(text, source, unreadable):
         if value is None:
             continue
         if skips is not None and not (isinstance(value, dict) and is_object(value, source)):
             skips[source] = None
             continue
-        document = Document(source, index, value)
         try:
-            _refuse_plain(value, source, index)
-            objects = [*_unfolded(document, depth=0)]
+            found += _objects(value, source, index, keys, noted)
         except InputError as error:
-            problems_here.append(UnreadableDocument(error))
-            continue
-        found += objects
-        if keys:
-            from cli.manifests.documents import repeated_fields
-
-            noted += repeated_fields(document, objects, keys)
-    if problems_here and problems is None:
-        raise problems_here[0].error
+            unreadable.append(UnreadableDocument(error))
     if problems is not None:
-        problems += problems_here
+        problems += unreadable
+    elif unreadable:
+        raise unreadable[0].error
     if repeated is not None:
         repeated += noted
     elif noted:
         _refuse_repeated(noted)
     return found
+
+
+def _objects(
+    value: Any, source: str, index: int, keys: Sequence[RepeatedKey], repeated: list[RepeatedField]
+) -> list[Document]:
+    """Return the objects of a document, and add the keys that they repeat to `repeated`."""
+    _refuse_plain(value, source, index)
+    document = Document(source, index, value)
+    objects = [*_unfolded(document, depth=0)]
+    if keys:
+        from cli.manifests.documents import repeated_fields
+
+        repeated += repeated_fields(document, objects, keys)
+    return objects
 
 
 def files_in(path: str) -> list[str]:

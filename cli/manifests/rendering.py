@@ -6,68 +6,63 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from cli.errors import InputError
-from cli.manifests.foreign import CHART, KUSTOMIZATIONS, Kustomizations
-from cli.manifests.inventory import STANDARD_INPUT
-
-if TYPE_CHECKING:
-    from cli.manifests.reading import Input
+from cli.manifests.foreign import CHART, KUSTOMIZATIONS
+from cli.manifests.kustomizations import Kustomizations
 
 _SECONDS_MAX: Final = 120
 
 
-class Renderer:
-    """Adds a folder to the input with its charts and kustomizations rendered, and its other files as they are."""
+class Rendered(NamedTuple):
+    """What a folder holds after its charts and kustomizations are rendered.
 
-    def __init__(self, found: Input, *, helm: bool, kustomize: bool) -> None:
-        self._found = found
-        self._helm = helm
-        self._kustomize = kustomize
+    Attributes:
+        texts: What the tools wrote: source, and its text.
+        files: The other files of the folder, which are read as they are.
+    """
 
-    def add(self, path: str) -> None:
-        """Add a path.
-
-        Raises:
-            InputError: If a tool is missing or fails, or there is no such path.
-        """
-        from cli.manifests.reading import files_in
-
-        root = Path(path)
-        if path == STANDARD_INPUT or not root.is_dir():
-            self._found.add(path)
-            return
-        sources = [Path(source) for source in files_in(path)]
-        charts = _outermost([file.parent for file in sources if file.name == CHART]) if self._helm else []
-        folders = Kustomizations(sources, root).folders if self._kustomize else []
-        for folder in charts:
-            self._render(_command(("helm",), "--helm", "template", str(folder)), folder)
-        for folder in folders:
-            self._render(_kustomize(folder), folder)
-        if not folders:
-            self._found.add_folder(root, [file for file in sources if not any(c in file.parents for c in charts)])
-        else:
-            covered = [*charts, *_roots_of(sources)]
-            self._found.add_folder(root, [file for file in sources if not any(c in file.parents for c in covered)])
-
-    def _render(self, command: Sequence[str], folder: Path) -> None:
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_MAX, check=False)  # noqa: S603 - no shell
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise InputError(f"`{' '.join(command)}` did not end: {error}", source=str(folder)) from error
-        if done.returncode:
-            lines = done.stderr.strip().splitlines()
-            problem = f"`{' '.join(command)}` failed: {lines[-1] if lines else f'exit code {done.returncode}'}"
-            raise InputError(problem, source=str(folder), hint="run that command to see all of its output")
-        self._found.add_text(done.stdout, f"{folder} ({Path(command[0]).name})")
+    texts: list[tuple[str, str]]
+    files: list[Path]
 
 
-def _roots_of(sources: Sequence[Path]) -> list[Path]:
+def rendered(root: Path, files: Sequence[Path], *, helm: bool, kustomize: bool) -> Rendered:
+    """Render the charts and kustomizations of a folder.
+
+    Args:
+        root: The folder.
+        files: Its files.
+        helm: Whether to render charts.
+        kustomize: Whether to render kustomizations.
+
+    Raises:
+        InputError: If a tool is missing or fails.
+    """
+    charts = _outermost([file.parent for file in files if file.name == CHART]) if helm else []
+    folders = Kustomizations(files, root).folders if kustomize else []
+    texts = [_output(_command(("helm",), "--helm", "template", str(folder)), folder) for folder in charts]
+    texts += [_output(_kustomize(folder), folder) for folder in folders]
+    covered = [*charts, *(_roots_of(files) if folders else ())]
+    return Rendered(texts, [file for file in files if not any(folder in file.parents for folder in covered)])
+
+
+def _output(command: Sequence[str], folder: Path) -> tuple[str, str]:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_MAX, check=False)  # noqa: S603 - no shell
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"`{' '.join(command)}` did not end: {error}", source=str(folder)) from error
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        problem = f"`{' '.join(command)}` failed: {lines[-1] if lines else f'exit code {done.returncode}'}"
+        raise InputError(problem, source=str(folder), hint="run that command to see all of its output")
+    return f"{folder} ({Path(command[0]).name})", done.stdout
+
+
+def _roots_of(files: Sequence[Path]) -> list[Path]:
     """Return the folders of all kustomizations: what they include comes from the rendered output."""
-    return sorted(
-        {folder for folder in {file.parent for file in sources} if any((folder / n).is_file() for n in KUSTOMIZATIONS)}
-    )
+    folders = sorted({file.parent for file in files})
+    return [folder for folder in folders if any((folder / name).is_file() for name in KUSTOMIZATIONS)]
 
 
 def _outermost(folders: Sequence[Path]) -> list[Path]:

@@ -21,6 +21,8 @@ from cli.inputs import builtin_or_given, read_catalogue, read_inputs, region_of
 from cli.manifests.inventory import Document
 from core import labels
 from core.catalogue.build import StalePart
+from core.manifests.assemble import ObjectProblem
+from core.manifests.wire.resources import PODS
 from core.model.snapshot import Options
 from tests.builders import NOW, a_class_manifest, a_snapshot
 from tests.unit.cli.conftest import CATALOG, MANIFESTS
@@ -278,7 +280,7 @@ def test_what_is_in_doubt_is_said_with_the_cluster_where_there_are_several(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     doubts = {
-        "problems": ("Pod a/p: cpu is odd",),
+        "problems": (ObjectProblem(resource=PODS, position=0, subject="Pod a/p", field="", problem="cpu is odd"),),
         "stale_market": (StalePart("Prices", "prices were last read in May"),),
     }
     cluster = Cluster(monkeypatch, **doubts)

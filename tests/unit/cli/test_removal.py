@@ -77,7 +77,7 @@ def test_a_claim_that_is_all_that_remains_is_not_nothing() -> None:
         assert "NodeClaim/default-0" in text
         assert "Nothing is left" not in text
     nothing = drain_table(answer(0))
-    assert nothing.startswith("Nothing is left. Now `npx --yes aws-cdk")
+    assert nothing.startswith("Nothing is left. Now `npx --no-install cdk destroy")
 
 
 def test_a_node_without_a_claim_is_named() -> None:

@@ -155,6 +155,14 @@ def test_a_new_revision_keeps_the_volumes_of_its_ordinal() -> None:
     assert sorted(after.claim_names()) == ["data-web-2", "new-shared"]
 
 
+def test_a_pod_that_cannot_be_read_is_followed_by_its_like() -> None:
+    """What would be compared with the template is not known."""
+    wire = decoding.from_object(resources.PODS, a_pod(containers=containers(main="lots")))
+    controllers = {resources.STATEFUL_SETS: [decoding.from_object(resources.STATEFUL_SETS, a_controller())]}
+    successors = Successors(controllers, PodAdmission(controllers), PodTranslator())
+    assert successors.of(msgspec.structs.replace(wire, unreadable="is wrong"), read(a_pod())) is None
+
+
 def test_a_pending_pod_has_no_successor() -> None:
     """It is planned itself."""
     assert read(a_pod() | {"spec": {"containers": containers(main="500m")}}, a_controller()).successor is None

@@ -47,13 +47,18 @@ def test_a_template_in_a_folder_is_left_out_with_the_command_that_renders_it(
     assert "left out 1 file of other tools (no kind and apiVersion)" in said
 
 
-def test_files_that_are_no_yaml_are_all_named(tmp_path: Path) -> None:
+def test_files_that_are_no_yaml_are_all_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = folder(tmp_path, a_dot_yaml="a:\n\tb: 1\n", b_dot_yaml="a: [", c_dot_yaml=POD % "c")
     with pytest.raises(InputError) as caught:
         read([root])
     assert "a.yaml" in str(caught.value)
     assert "b.yaml" in str(caught.value)
     assert "begins with a tab" in str(caught.value)
+    assert main(["plan", "-f", root]) == 2
+    first, heading, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"fleetwright: {root}/a.yaml: document 1: line 2, column 1: is not YAML")
+    assert heading == "further files cannot be read:"
+    assert second.startswith(f"- {root}/b.yaml: ")
 
 
 def test_a_document_that_is_no_yaml_leaves_those_around_it(tmp_path: Path) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.admission import (
+    HorizontalPodAutoscaler,
     LimitRange,
     LimitRangeItem,
     Overhead,
@@ -13,6 +16,7 @@ from core.manifests.wire.admission import (
     ResourceQuotaSpec,
     RuntimeClass,
     RuntimeScheduling,
+    ScaledObject,
     ScopeExpression,
 )
 from core.manifests.wire.resources import Resource
@@ -84,3 +88,17 @@ def test_a_quota_counts_pods_of_its_scopes() -> None:
     )
     assert (found.status.hard, found.status.used) == ({"pods": "2"}, {"pods": "1"})
     assert read(resources.RESOURCE_QUOTAS).spec == ResourceQuotaSpec()
+
+
+def test_a_quantity_may_be_a_number() -> None:
+    """YAML has `cpu: 2` as one; the API server takes both."""
+    quota = msgspec.convert({"metadata": METADATA, "spec": {"hard": {"requests.cpu": 2, "pods": "3"}}}, ResourceQuota)
+    assert quota.spec.hard == {"requests.cpu": 2, "pods": "3"}
+
+
+def test_an_autoscaler_has_at_least_one_replica_by_default_and_kedas_none() -> None:
+    horizontal = msgspec.convert({"metadata": METADATA}, HorizontalPodAutoscaler).spec
+    keda = msgspec.convert({"metadata": METADATA, "spec": {"scaleTargetRef": {"name": "web"}}}, ScaledObject).spec
+    assert (horizontal.min_replicas, horizontal.max_replicas) == (1, None)
+    assert (keda.min_replica_count, keda.max_replica_count) == (0, 100)
+    assert (keda.scale_target_ref.kind, keda.scale_target_ref.name) == ("Deployment", "web")
