@@ -127,9 +127,10 @@ sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCE
 		$(if $(filter 1,$(shell expr $(SEEDS) '>=' 200)),--every-site) --json build/sim.json
 
 REPLAYED ?= 40
+REPEATED ?= 1000
 REPLAYED_SCENARIOS ?= examples/demo.yaml $(if $(wildcard $(SHARED)/data/openb-pods-default.csv.gz),examples/trace.yaml)
 replay: setup ## Decisions of the demo, the trace and REPLAYED=40 seeds, repeated byte for byte in other processes, also on Lambda's Python where test-lambda-python made it; build/replay.json
-	$(BIN)/python -m tests.replay --seeds $(REPLAYED) --processes $(PROCESSES) $(addprefix --scenario ,$(REPLAYED_SCENARIOS)) \
+	$(BIN)/python -m tests.replay --seeds $(REPLAYED) --wanted $(REPEATED) --processes $(PROCESSES) $(addprefix --scenario ,$(REPLAYED_SCENARIOS)) \
 		$(if $(wildcard $(LAMBDA_VENV)/bin/python),--python $(LAMBDA_VENV)/bin/python)
 
 e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000 RUNS=3)

@@ -10,7 +10,6 @@ PUBLIC = (
     "disruption",
     "disruption_state",
     "draining",
-    "due_work",
     "events",
     "execution",
     "hand_made_claims",

@@ -11,7 +11,7 @@ from adapters.observability import reported
 from adapters.run_report import RunReport
 from adapters.runtime import deadline_of
 from lambdas.bootstrap import application, reads_cluster, starts
-from lambdas.controllers.due_work import due_work
+from lambdas.controllers.sweeps.due_work import due_work
 
 
 @reported

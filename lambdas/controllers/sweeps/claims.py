@@ -21,7 +21,7 @@ from core.manifests.wire import resources
 from core.model.plan import NodeClaim
 from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
 from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
-from lambdas.controllers.due_work import due_work
+from lambdas.controllers.sweeps.due_work import due_work
 from lambdas.controllers.sweeps.sweep import BudgetedTermination, ClaimTerminator, ReconcileRound, Sweep
 
 # Counts drains without progress, as gauges: all, and those without progress for a day.

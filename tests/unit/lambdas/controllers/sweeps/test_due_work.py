@@ -3,7 +3,7 @@
 import msgspec
 
 from core.manifests.wire import resources
-from lambdas.controllers.due_work import CLAIMS_A_RUN, COMMANDS_A_RUN, STALLED_AFTER, DueWork, due_work
+from lambdas.controllers.sweeps.due_work import CLAIMS_A_RUN, COMMANDS_A_RUN, STALLED_AFTER, DueWork, due_work
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
