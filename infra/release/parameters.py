@@ -84,9 +84,9 @@ OPERATION: Final[Mapping[str, Parameter]] = {
     "CanaryMinutes": {
         "Type": "Number",
         "Default": 20,
-        "MinValue": 1,
+        "MinValue": 0,
         "MaxValue": CANARY_MINUTES_MAX,
-        "Description": "How long a new version shares the work with the old one before it takes all work",
+        "Description": "How long a new version shares the work with the old one; 0: it takes all at once, whatever alarms say",
     },
     "SnapStart": _flag("false", "Whether Lambda starts versions from snapshots, which AWS bills; not in every region"),
 }

@@ -202,11 +202,28 @@ def _fill_in(template: dict[str, Any], variant: Variant) -> None:
             resource["Condition"] = "HasNodeAccessEntries"
         elif kind == "AWS::CodeDeploy::DeploymentConfig":
             routing = properties["TrafficRoutingConfig"]["TimeBasedCanary"]
-            routing["CanaryInterval"] = {"Ref": "CanaryMinutes"}
+            routing["CanaryInterval"] = {"Fn::If": ["UpdatesAtOnce", 1, {"Ref": "CanaryMinutes"}]}
+        elif kind == "AWS::CodeDeploy::DeploymentGroup":
+            _let_update_at_once(properties)
         elif kind == "AWS::Lambda::Version":
             properties["Description"] = {"Fn::GetAtt": [_DIGEST, "Digest"]}
             _fill_in_function(resources[properties["FunctionName"]["Ref"]]["Properties"], variant)
     template["Conditions"] = _conditions()
+
+
+def _let_update_at_once(group: dict[str, Any]) -> None:
+    """Move all work at once and watch no alarm if the canary has no minutes (infra.constructs.gradual_update)."""
+    events = group["AutoRollbackConfiguration"]["Events"]
+    chosen = {
+        "DeploymentConfigName": "CodeDeployDefault.LambdaAllAtOnce",
+        "AlarmConfiguration": {"Alarms": [], "Enabled": False},
+        "AutoRollbackConfiguration": {
+            "Enabled": True,
+            "Events": [event for event in events if event != "DEPLOYMENT_STOP_ON_ALARM"],
+        },
+    }
+    for name, at_once in chosen.items():
+        group[name] = {"Fn::If": ["UpdatesAtOnce", at_once, group[name]]}
 
 
 def _fill_in_function(function: dict[str, Any], variant: Variant) -> None:
@@ -232,6 +249,7 @@ def _conditions() -> dict[str, Any]:
         "HasAlarmEmail": {"Fn::Not": [{"Fn::Equals": [{"Ref": "AlarmEmail"}, ""]}]},
         "HasNodeAccessEntries": is_true("NodeAccessEntries"),
         "ReadsAuditLog": is_true("AuditLogSubscription"),
+        "UpdatesAtOnce": {"Fn::Equals": [{"Ref": "CanaryMinutes"}, 0]},
         "UsesSnapStart": is_true("SnapStart"),
     }
 

@@ -151,6 +151,20 @@ def test_digests_of_settings_differ_by_value_alone() -> None:
     assert len(digest_of(settings)) <= 256, "the longest description of a version"
 
 
+def test_without_a_canary_no_alarm_stops_an_update(released: Template) -> None:
+    """CodeDeploy stops every deployment while an alarm of its group is on: the update that ends the alarm, too."""
+    groups = of_kind(released, "AWS::CodeDeploy::DeploymentGroup")
+    assert len(groups) == 7
+    for group in groups.values():
+        told = {
+            name: group["Properties"][name]["Fn::If"] for name in ("AlarmConfiguration", "AutoRollbackConfiguration")
+        }
+        assert all(condition == "UpdatesAtOnce" for condition, _, _ in told.values())
+        assert told["AlarmConfiguration"][1] == {"Alarms": [], "Enabled": False}
+        assert "DEPLOYMENT_STOP_ON_ALARM" in told["AutoRollbackConfiguration"][2]["Events"]
+        assert "DEPLOYMENT_STOP_ON_ALARM" not in told["AutoRollbackConfiguration"][1]["Events"]
+
+
 def test_new_code_publishes_versions_of_its_functions_alone(released: Template, tmp_path: Path) -> None:
     """Lambda does not notice a new zip under an old name, so the name has the digest of the contents."""
     other = template_of(VARIANTS[0], VERSION, OTHER_CODE, tmp_path)
