@@ -37,7 +37,7 @@ from core.reasons.takeover import AdoptionReason, ReleaseReason
 from installation import metric_names
 from installation.metric_names import NAMESPACE
 from installation.settings import Settings
-from tests import figures
+from tests import compatibility, figures
 from tests.simulation.test_denied_launches import CALLS_MAX, OURS, calls_of
 from tests.simulation.test_failed_starts import CALLS
 from tests.template_checks import findings_page
@@ -59,6 +59,7 @@ def pages() -> dict[str, str]:
         "cli.md": command_line(),
         "metrics.md": metrics(),
         "template-findings.md": findings_page.text(),
+        "compatibility.md": compatibility.text(),
     }
 
 

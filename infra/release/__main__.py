@@ -68,12 +68,12 @@ def copy_sources(target: Path, version: Version) -> None:
 def source() -> tuple[str, str, str]:
     """Return commit, whether files differ from it, and the time of the commit in seconds."""
 
-    def told(*arguments: str) -> str:
+    def answer(*arguments: str) -> str:
         ran = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603, S607
         return ran.stdout.strip() if ran.returncode == 0 else ""
 
-    is_modified = "modified" if told("status", "--porcelain") else ""
-    return told("rev-parse", "HEAD"), is_modified, told("log", "-1", "--format=%ct") or str(EPOCH)
+    is_modified = "modified" if answer("status", "--porcelain") else ""
+    return answer("rev-parse", "HEAD"), is_modified, answer("log", "-1", "--format=%ct") or str(EPOCH)
 
 
 if __name__ == "__main__":

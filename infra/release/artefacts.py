@@ -64,7 +64,7 @@ class Release(msgspec.Struct, kw_only=True, rename="camel"):
 
 NOT_CHECKED: Final = (
     "No AWS account has run the templates: cfn-lint and moto judge them, and MiniStack, which has neither CodeDeploy nor EKS.",
-    "No release is signed here: the keys are not in the repository (docs/explanation/releases.md#signatures).",
+    "No release is signed here: the keys are not in the repository (docs/explanation/releases.md).",
     "The single file is built for the system and the Python that build it; others are not built here.",
     "Homebrew's formula and GitLab's component have no validator here; the action has not run on GitHub.",
     "The Terraform module is judged by Terraform's own parser, not by the provider of AWS.",

@@ -36,10 +36,10 @@ def access(version: Version) -> dict[str, str]:
     """Return path → text of the chart with ClusterRoles and bindings, from the list that the functions' tests check."""
     says = "What Fleetwright's functions may do in the cluster: ClusterRoles for the groups of their access entries"
     comments = {
-        **{name: told for name, (_, told) in FLAGS.items()},
+        **{name: stated for name, (_, stated) in FLAGS.items()},
         SHADOW: "true for the template fleetwright-shadow: lists only",
     }
-    values = "".join(f"# {told}\n{name}: false\n" for name, told in comments.items())
+    values = "".join(f"# {stated}\n{name}: false\n" for name, stated in comments.items())
     schema = {
         "$schema": "https://json-schema.org/draft-07/schema#",
         "type": "object",
@@ -98,7 +98,7 @@ def _dumped(part: Any) -> str:
 
 
 def _chart(name: str, says: str, version: Version) -> str:
-    told = {
+    stated = {
         "apiVersion": "v2",
         "name": name,
         "description": says,
@@ -109,4 +109,4 @@ def _chart(name: str, says: str, version: Version) -> str:
         "keywords": ["eks", "karpenter", "autoscaling"],
         "annotations": {"artifacthub.io/license": "Apache-2.0"},
     }
-    return _dumped(told) + "\n"
+    return _dumped(stated) + "\n"

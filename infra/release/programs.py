@@ -54,8 +54,8 @@ def required(built: Path) -> list[str]:
     """Return what a wheel asks for without extras."""
     with zipfile.ZipFile(built) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        told = Parser().parsestr(archive.read(name).decode()).get_all("Requires-Dist", [])
-    return [line for line in told if "extra ==" not in line]
+        stated = Parser().parsestr(archive.read(name).decode()).get_all("Requires-Dist", [])
+    return [line for line in stated if "extra ==" not in line]
 
 
 def file_name(version: Version) -> str:

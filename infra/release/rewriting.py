@@ -63,7 +63,7 @@ def merged(template: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, A
     twice = set(template["Resources"]) & set(state["Resources"])
     if twice:
         raise RewriteError(f"both stacks have {', '.join(sorted(twice))}")
-    exported = {told["Export"]["Name"]: told["Value"] for told in state.get("Outputs", {}).values()}
+    exported = {stated["Export"]["Name"]: stated["Value"] for stated in state.get("Outputs", {}).values()}
     resources = {**state["Resources"], **template["Resources"]}
     return {**template, "Resources": {i: _own(resource, exported) for i, resource in resources.items()}}
 

@@ -43,7 +43,7 @@ INVENTED: Final[Mapping[str, str]] = {
     SUBNET: "SubnetIds",
     GROUP: "ClusterSecurityGroup",
 }
-"""What the synthesis is told → the parameter in its place. The names are as long as allowed: the CDK splits a role's policy by
+"""What the synthesis gets → the parameter in its place. The names are as long as allowed: the CDK splits a role's policy by
 its length, and IAM refuses one that is too long."""
 
 NOT_A_SETTING: Final = frozenset(
@@ -94,7 +94,7 @@ VARIANTS: Final = (
     ),
     Variant(
         name="fleetwright-shadow",
-        says="looks on and records, and may do nothing",
+        says="observes and records, and may do nothing",
         context={"mode": "shadow"},
     ),
 )
@@ -268,10 +268,10 @@ def _described(template: dict[str, Any], variant: Variant, version: Version) -> 
         "Alarms, logs and updates": parameters.OPERATION,
         "Settings of the functions": settings,
     }
-    declared = {name: told for group in groups.values() for name, told in group.items()}
+    declared = {name: stated for group in groups.values() for name, stated in group.items()}
     conditions = _used(template["Conditions"], template["Resources"])
     wanted = references(template["Resources"]) | references(conditions)
-    declared = {name: told for name, told in declared.items() if name in wanted}
+    declared = {name: stated for name, stated in declared.items() if name in wanted}
     digest = template["Resources"][_DIGEST]["Properties"]
     digest |= {name: {"Ref": name} for name in declared if name not in NOT_A_SETTING}
     listed = [
@@ -293,4 +293,4 @@ def _described(template: dict[str, Any], variant: Variant, version: Version) -> 
 def _used(conditions: Mapping[str, Any], resources: Mapping[str, Any]) -> dict[str, Any]:
     written = json.dumps(resources)
     named = {resource.get("Condition") for resource in resources.values()}
-    return {name: told for name, told in conditions.items() if name in named or f'"Fn::If": ["{name}"' in written}
+    return {name: stated for name, stated in conditions.items() if name in named or f'"Fn::If": ["{name}"' in written}

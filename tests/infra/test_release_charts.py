@@ -60,9 +60,9 @@ def test_definitions_are_those_of_the_repository() -> None:
 @pytest.mark.parametrize("chart", [charts.access(VERSION), charts.definitions(VERSION)])
 def test_charts_have_the_releases_version_and_accept_eks(chart: dict[str, str]) -> None:
     """`v1.33.1-eks-1` is a prerelease to SemVer, which a bound without a suffix refuses."""
-    (told,) = (yaml.safe_load(text) for path, text in chart.items() if path.endswith("/Chart.yaml"))
-    assert told["version"] == told["appVersion"] == "1.2.3-rc.1"
-    assert told["kubeVersion"].endswith("-0")
+    (stated,) = (yaml.safe_load(text) for path, text in chart.items() if path.endswith("/Chart.yaml"))
+    assert stated["version"] == stated["appVersion"] == "1.2.3-rc.1"
+    assert stated["kubeVersion"].endswith("-0")
 
 
 def test_a_chart_is_packed_with_the_same_bytes(tmp_path: Path) -> None:

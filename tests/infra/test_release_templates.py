@@ -109,7 +109,7 @@ def test_it_makes_what_cdk_deploy_makes(released: Template, templates: dict[str,
 def test_with_defaults_functions_have_the_settings_of_cdk_deploy(
     released: Template, templates: dict[str, Template]
 ) -> None:
-    given = {name: told["Default"] for name, told in released["Parameters"].items() if "Default" in told}
+    given = {name: stated["Default"] for name, stated in released["Parameters"].items() if "Default" in stated}
     given = {name: str(value) for name, value in given.items()}
     given |= {"ClusterName": "fleetwright", "AWS::Region": "us-east-1"}
     ours, theirs = of_kind(released, "AWS::Lambda::Function"), templates["fleetwright-fleetwright"]["Resources"]
@@ -119,8 +119,8 @@ def test_with_defaults_functions_have_the_settings_of_cdk_deploy(
         if "CLUSTER_NAME" not in variables:
             continue
         mine = Settings.from_environment({name: resolved(value, given) for name, value in variables.items()})
-        told = theirs[i]["Properties"]["Environment"]["Variables"]
-        other = Settings.from_environment({name: resolved(value, {}) for name, value in told.items()})
+        stated = theirs[i]["Properties"]["Environment"]["Variables"]
+        other = Settings.from_environment({name: resolved(value, {}) for name, value in stated.items()})
         assert _without_places(mine) == _without_places(other)
         compared += 1
     assert compared == 7
@@ -156,13 +156,13 @@ def test_without_a_canary_no_alarm_stops_an_update(released: Template) -> None:
     groups = of_kind(released, "AWS::CodeDeploy::DeploymentGroup")
     assert len(groups) == 7
     for group in groups.values():
-        told = {
+        stated = {
             name: group["Properties"][name]["Fn::If"] for name in ("AlarmConfiguration", "AutoRollbackConfiguration")
         }
-        assert all(condition == "UpdatesAtOnce" for condition, _, _ in told.values())
-        assert told["AlarmConfiguration"][1] == {"Alarms": [], "Enabled": False}
-        assert "DEPLOYMENT_STOP_ON_ALARM" in told["AutoRollbackConfiguration"][2]["Events"]
-        assert "DEPLOYMENT_STOP_ON_ALARM" not in told["AutoRollbackConfiguration"][1]["Events"]
+        assert all(condition == "UpdatesAtOnce" for condition, _, _ in stated.values())
+        assert stated["AlarmConfiguration"][1] == {"Alarms": [], "Enabled": False}
+        assert "DEPLOYMENT_STOP_ON_ALARM" in stated["AutoRollbackConfiguration"][2]["Events"]
+        assert "DEPLOYMENT_STOP_ON_ALARM" not in stated["AutoRollbackConfiguration"][1]["Events"]
 
 
 def test_new_code_publishes_versions_of_its_functions_alone(released: Template, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_every_key_of_the_context_is_a_parameter_or_a_template() -> None:
 
 def test_every_setting_says_what_it_does() -> None:
     declared = parameters.declared_settings()
-    assert all(len(told["Description"]) > 10 for told in declared.values())
+    assert all(len(stated["Description"]) > 10 for stated in declared.values())
     assert declared["LookSeconds"]["MaxValue"] == 59
     assert declared["PreferencePolicy"]["AllowedValues"] == ["Respect", "Ignore"]
 

@@ -28,15 +28,15 @@ def main() -> int:
         return 1
     results = {}
     for name in [name for _, name in artefacts.TEST_OF if not chosen or name in chosen]:
-        results[name] = played(name, folder, release)
-        told = results[name]
-        print(f"{told.result:8} {told.seconds:6.1f} s  {name}: {told.says}", flush=True)  # noqa: T201 - the answer
+        results[name] = tested(name, folder, release)
+        stated = results[name]
+        print(f"{stated.result:8} {stated.seconds:6.1f} s  {name}: {stated.says}", flush=True)  # noqa: T201 - the answer
     release.artefacts = [_with(found, results) for found in release.artefacts]
     artefacts.write(folder, release)
-    return int(any(told.result == "failed" for told in results.values()))
+    return int(any(stated.result == "failed" for stated in results.values()))
 
 
-def played(name: str, folder: Path, release: Release) -> Result:
+def tested(name: str, folder: Path, release: Release) -> Result:
     """Return how one test ended."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as work:

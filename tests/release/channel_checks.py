@@ -37,15 +37,15 @@ def github_action(folder: Path, work: Path) -> str:
     """Run the action's script on the examples, with the checkout's command line, and let actionlint judge a use of it."""
     action = work / "action"
     shutil.copytree(folder / "github-action", action)
-    told = yaml.safe_load((action / "action.yml").read_text(encoding="utf-8"))
+    stated = yaml.safe_load((action / "action.yml").read_text(encoding="utf-8"))
     for script in ("run.sh", "comment.sh"):
         _run(["bash", "-n", str(action / script)])
     made = run_script(action / "run.sh", work)
     if made["code"] != "0" or "nodes" not in made["markdown"] or json.loads(made["sarif"])["version"] != "2.1.0":
         raise AssertionError(f"the script made {made}")
     used = set(re.findall(r"inputs\.([a-z-]+)", (action / "action.yml").read_text(encoding="utf-8")))
-    if used != set(told["inputs"]):
-        raise AssertionError(f"the action reads {sorted(used)}, and declares {sorted(told['inputs'])}")
+    if used != set(stated["inputs"]):
+        raise AssertionError(f"the action reads {sorted(used)}, and declares {sorted(stated['inputs'])}")
     says = "its script validates and compares the examples"
     try:
         linter = tool("actionlint")
@@ -102,8 +102,8 @@ def gitlab_component(folder: Path) -> str:
 def krew_manifest(folder: Path, work: Path) -> str:
     """Compare the digest, run the plugin from its archive, and let krew's validator judge the manifest."""
     manifest = folder / "krew" / "fleetwright.yaml"
-    told = yaml.safe_load(manifest.read_text(encoding="utf-8"))
-    (platform,) = told["spec"]["platforms"]
+    stated = yaml.safe_load(manifest.read_text(encoding="utf-8"))
+    (platform,) = stated["spec"]["platforms"]
     archive = folder / "krew" / platform["uri"].rpartition("/")[2]
     if platform["sha256"] != sha256(archive):
         raise AssertionError("the manifest has another digest than the archive")
@@ -138,7 +138,7 @@ def terraform_module(folder: Path, work: Path) -> str:
     module = folder / "terraform"
     text = "".join(path.read_text(encoding="utf-8") for path in sorted(module.glob("*.tf")))
     template: dict[str, Any] = json.loads((folder / "cloudformation" / "fleetwright.template.json").read_text())
-    needed = {name for name, told in template["Parameters"].items() if "Default" not in told}
+    needed = {name for name, stated in template["Parameters"].items() if "Default" not in stated}
     given = set(re.findall(r"^    (\w+) += var\.", text, re.MULTILINE))
     if not needed <= given <= set(template["Parameters"]):
         raise AssertionError(f"the module gives {sorted(given)}, the template needs {sorted(needed)}")

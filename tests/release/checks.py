@@ -22,6 +22,7 @@ from typing import Any, Final
 import yaml
 
 from infra.packaging.bundles import bundle_of
+from infra.packaging.start import why_not_started
 from infra.release.rewriting import references
 from infra.release.version import Version
 from installation.cluster_roles import manifests
@@ -89,11 +90,15 @@ def functions(place: Place) -> str:
     sizes = ", ".join(
         f"{name} {(place.folder / 'lambda' / name).stat().st_size / 10**6:.1f} MB" for name in sorted(zips)
     )
-    return f"{sizes}; `infra.packaging` started every function on Lambda's Python"
+    unstarted = why_not_started()
+    started = (
+        f"not started: {unstarted}" if unstarted else "`infra.packaging` started every function on Lambda's Python"
+    )
+    return f"{sizes}; {started}"
 
 
 def charts(place: Place) -> str:
-    """Read both charts, and let Helm and kubeconform judge them where they are."""
+    """Read both charts, and let Helm judge them where it is."""
     for path in (place.folder / "charts").glob("*.tgz"):
         with tarfile.open(path) as archive:
             archive.extractall(place.work, filter="data")
@@ -146,9 +151,9 @@ CHECKS: Final[Mapping[str, Callable[[Place], str]]] = {
 
 
 def _answers(program: str, place: Place, around: Mapping[str, str] | None = None) -> None:
-    told = _run([program, "--version"], around)
-    if Version(place.version).of_python not in told:
-        raise AssertionError(f"--version says {told!r}")
+    stated = _run([program, "--version"], around)
+    if Version(place.version).of_python not in stated:
+        raise AssertionError(f"--version says {stated!r}")
     if "on-demand" not in _run([program, *PLAN], around):
         raise AssertionError("the plan of the examples names no price")
     _run([program, "validate", "-f", str(EXAMPLES / "pools")], around)

@@ -80,13 +80,13 @@ def in_moto(template: dict[str, Any]) -> None:
         functions = session.client("lambda").list_functions()["Functions"]
         for function in functions:
             settings = Settings.from_environment(function["Environment"]["Variables"])
-            told = (
+            stated = (
                 settings.cluster_name,
                 settings.poll_seconds,
                 settings.options().feature_gates.spot_to_spot_consolidation,
             )
-            if told != ("prod", 7, True):
-                raise AssertionError(f"{function['Handler']} has {told}")
+            if stated != ("prod", 7, True):
+                raise AssertionError(f"{function['Handler']} has {stated}")
     if not functions:
         raise AssertionError("moto has made no function")
 

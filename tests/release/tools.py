@@ -13,7 +13,6 @@ ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "build" / "release-tools"
 
 MODULES: Final = {
-    "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0",
     "actionlint": "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12",
     "validate-krew-manifest": "sigs.k8s.io/krew/cmd/validate-krew-manifest@v0.4.3",
     "helm": "helm.sh/helm/v3/cmd/helm@v3.22.0",

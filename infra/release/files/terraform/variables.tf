@@ -30,7 +30,7 @@ variable "code_prefix" {
 }
 
 variable "variant" {
-  description = "The template: fleetwright acts, the others wait for approval, serve a private API server, or only look on."
+  description = "The template: fleetwright acts, the others wait for approval, serve a private API server, or only observe."
   type        = string
   default     = "fleetwright"
 
