@@ -49,6 +49,7 @@ def main() -> int:
         copy_sources(copied, version)
         command = [sys.executable, "-m", "infra.release.build", version.text, str(target), *source()]
         subprocess.run(command, cwd=copied, check=True)  # noqa: S603 - our own program
+        shutil.rmtree(copied)  # a failed step leaves it, to be looked at
     except VersionError as error:
         sys.exit(f"make release: {error}")
     except subprocess.CalledProcessError as error:

@@ -41,5 +41,5 @@ def of_command_line(wanted: Sequence[str], version: Version) -> Mapping[str, Any
 def _component(name: str, version: str) -> dict[str, Any]:
     purl = f"pkg:pypi/{name}@{version}"
     component: dict[str, Any] = {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
-    expression = metadata(name).get("License-Expression")
-    return {**component, "licenses": [{"expression": expression}]} if expression else component
+    expressions = metadata(name).get_all("License-Expression")
+    return {**component, "licenses": [{"expression": expressions[0]}]} if expressions else component
