@@ -211,6 +211,15 @@ lint-templates: setup ## Templates of public, private and twenty clusters in thr
 package: setup ## Build the functions' two bundles for arm64 in build/package; sizes in build/package.json
 	$(BIN)/python -m infra.packaging
 
+.PHONY: release release-tools
+release: setup ## Everything of a release in build/release: VERSION=1.2.3; each file is installed by a test, and release.json has the results
+	@test -n "$(VERSION)" || { echo "usage: make release VERSION=1.2.3"; exit 2; }
+	$(BIN)/python -m infra.release "$(VERSION)" build/release
+	$(BIN)/python -m tests.release build/release
+
+release-tools: ## Build the programs that judge charts, workflows and manifests of a release (Go; helm takes minutes), in build/release-tools
+	$(BIN)/python -m tests.release.tools
+
 cold-start: setup ## What a cold start of each function costs, on its bundle; figures in build/cold-start.json
 	$(BIN)/python -m benchmarks.cold_start
 

@@ -23,7 +23,6 @@ from core.api import crds
 from core.api.objects import mapping, sequence
 from core.manifests.wire.resources import Resource
 from installation.cluster_roles import manifests, verbs
-from installation.stack_names import role_name
 from installation.wiring import FUNCTIONS
 
 # Checks that each function's group has the permissions in the cluster that the deployed settings need.
@@ -332,7 +331,7 @@ def _shut_out(name: str, account: Account, key: str, roles: list[str]) -> Accoun
 
 def _launching_roles(account: Account) -> list[LaunchingRole]:
     """Return the roles that launch."""
-    arns = [account.role(role_name(account.stack, account.region, function)) for function in LAUNCHING]
+    arns = [account.role(account.role_name(function)) for function in LAUNCHING]
     return [LaunchingRole(arn, arn.split(":")[4], account.region) for arn in arns]
 
 

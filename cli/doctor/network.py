@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from cli.doctor.cluster_api import NoClusterError, NotAllowedError, NotAnsweredError
 from core.api.objects import mapping, sequence
 from installation.network_services import GATEWAYS, called
+from installation.stack_names import role_name
 
 if TYPE_CHECKING:
     import boto3
@@ -140,6 +141,23 @@ class Account:
             if resource["ResourceType"] == "AWS::Lambda::Function"
             and str(resource["LogicalResourceId"]).startswith(name.replace("_", ""))
         ][:1]
+
+    def role_name(self, function: str) -> str:
+        """Return the name of a function's role: the stack's, or what `cdk deploy` calls it where the stack cannot be listed.
+
+        In the templates of a release, CloudFormation names roles.
+        """
+        logical = f"{function.replace('_', '')}Role"
+        try:
+            listed = [
+                str(resource["PhysicalResourceId"])
+                for resource in self.resources()
+                if resource["ResourceType"] == "AWS::IAM::Role"
+                and str(resource["LogicalResourceId"]).startswith(logical)
+            ]
+        except (NotAllowedError, NotAnsweredError):
+            listed = []
+        return listed[0] if listed else role_name(self.stack, self.region, function)
 
     def role(self, name: str) -> str:
         """Return the ARN of a role of the account."""

@@ -7,6 +7,7 @@ import json
 import time
 import zipfile
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,8 +82,17 @@ def deploy(templates: dict[str, dict[str, Any]], around: Surroundings) -> dict[s
 
 
 def _fit(template: dict[str, Any], around: Surroundings) -> Counter[str]:
+    counted = without(template, LACKING)
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::Lambda::Function" and resource["Properties"]["Handler"].startswith("lambdas."):
+            _run_from_sources(resource["Properties"], around)
+    return counted
+
+
+def without(template: dict[str, Any], lacking: Collection[str]) -> Counter[str]:
+    """Drop resources of these types and all that refer to them; return how many of which type were dropped."""
     resources = template["Resources"]
-    gone = {i for i, r in resources.items() if r["Type"] in LACKING or _has_metric_math(r)}
+    gone = {i for i, r in resources.items() if r["Type"] in lacking or _has_metric_math(r)}
     while more := {i for i, r in resources.items() if i not in gone and _names(r.get("Properties"), gone)}:
         gone |= more
     counted = Counter(str(resources[i]["Type"]) for i in gone)
@@ -98,8 +108,6 @@ def _fit(template: dict[str, Any], around: Surroundings) -> Counter[str]:
             resource["Properties"]["FilterPattern"] = (
                 ""  # the emulator reads a JSON pattern as words that must all occur
             )
-        if resource["Type"] == "AWS::Lambda::Function" and resource["Properties"]["Handler"].startswith("lambdas."):
-            _run_from_sources(resource["Properties"], around)
     for name in [name for name, output in template.get("Outputs", {}).items() if _names(output, gone)]:
         del template["Outputs"][name]
     return counted
