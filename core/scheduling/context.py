@@ -50,7 +50,7 @@ from core.scheduling.primitives import (
     memo,
 )
 from core.scheduling.topology.groups import AFFINITY, SPREAD, Namespaces, Topology
-from core.scheduling.volume_binding import NO_VOLUMES, VolumeIndex, VolumeNeeds
+from core.scheduling.volume_binding import NO_VOLUMES, Refused, VolumeIndex, VolumeNeeds
 
 # Sorts pods into groups of equal ones, and computes each group's relaxation steps.
 
@@ -262,6 +262,7 @@ class SchedulingContext:
         constraints: ConstraintTypes = CONSTRAINTS,
         known: KnownParts | None = None,
         watch: Callable[[], None] = lambda: None,
+        refused_volumes: Refused = frozenset(),
     ) -> None:
         """Prepare the snapshot.
 
@@ -270,9 +271,11 @@ class SchedulingContext:
             constraints: The constraints to plan by.
             known: Keeps parts of it for the next.
             watch: Called often; raises OutOfTimeError when the time for the decision is over.
+            refused_volumes: Free volumes that are not assigned to these claims.
         """
         self.snapshot = snapshot
         self.watch = watch
+        self._refused_volumes = refused_volumes
         self.coverage = coverage_of(snapshot)
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
@@ -283,7 +286,7 @@ class SchedulingContext:
         concerned = (*self.pending, *bound, *successors.values())
         self.axis = ResourceAxis(_requested(snapshot, concerned), _offered(snapshot, self.states))
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
-        self.volumes = volumes = VolumeIndex(snapshot)
+        self.volumes = volumes = VolumeIndex(snapshot, refused_volumes)
         self._daemons = daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         reads, questions = reads_of(constraints), known.questions if known is not None else None
         shared_claims = volumes.binding.shared_claims((*self.pending, *bound))
@@ -389,6 +392,18 @@ class SchedulingContext:
     def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
         """For each template, whether the relaxation step tolerates its taints."""
         return self._tolerated(step.demands.tolerations)
+
+    def with_other_volumes(self, waiting: Iterable[Pod]) -> SchedulingContext | None:
+        """Return the snapshot, prepared with other free volumes for the claims of pods that found no place with theirs.
+
+        None if no free volume is kept for any of the pods.
+        """
+        more = self.volumes.binding.assigned_to(waiting)
+        if not more:
+            return None
+        without_commitments = tuple(one for one in self.constraints if one is not Commitments)
+        refused = self._refused_volumes | more
+        return SchedulingContext(self.snapshot, without_commitments, watch=self.watch, refused_volumes=refused)
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
         """Return the constraints of a new plan; nodes at the positions `vanished` use nothing of the limits."""

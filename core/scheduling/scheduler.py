@@ -15,6 +15,7 @@ from core import labels
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.scheduling.claim_search import NewClaims, OpenClaimSearch, PlanState, Solution, narrow_to_cheapest
+from core.scheduling.constraints.per_plan import VacantDomain
 from core.scheduling.context import SchedulingContext, is_virtual
 from core.scheduling.new_node import ClaimProfiles
 from core.scheduling.pods import PendingGroup, PodGroup, PodSignature, RelaxationStep, with_all_preferences
@@ -326,7 +327,7 @@ def queue_of(
         if context.released:
             pending_group.is_released = any(pod.key in context.released for pod in pending_group.pods)
         if len(pending_group.pods) > 1:
-            pending_group.pods.sort(key=_age)
+            pending_group.pods.sort(key=_turn if pending_group.pod_group.volumes.exclusive else _age)
     return sorted(grouped.values(), key=_order)
 
 
@@ -346,7 +347,13 @@ def least_of(one: Vector, other: Vector | None) -> Vector:
 def _order(pending_group: PendingGroup) -> tuple[object, ...]:
     first = pending_group.pods[0]
     requests = first.spec.requests
-    return (is_virtual(first), -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
+    # Of the pods that want one ReadWriteOncePod claim, kube-scheduler takes the most important first.
+    importance = -first.spec.priority if pending_group.pod_group.volumes.exclusive else 0
+    return (is_virtual(first), importance, -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
+
+
+def _turn(pod: Pod) -> tuple[object, ...]:
+    return (-pod.spec.priority, *_age(pod))
 
 
 def _age(pod: Pod) -> tuple[datetime, str, str]:
@@ -483,6 +490,17 @@ class GreedyScheduler:
         self.counts_existing = False
         self.state.domain_counts.reachable = None
 
+    def _keep_vacant(self, group: PendingGroup, step: RelaxationStep) -> None:
+        """Keep further new nodes out of the domains that a pod's spreads did not count, because no node is there."""
+        vacant, counts = self.state.constraints.vacant, self.state.domain_counts
+        if vacant is None or counts.reachable is None:
+            return
+        signature = group.pod_group.signature
+        rules = [rule for rule in (*step.host_rules, *step.zone_rules) if rule.kind == SPREAD]
+        found = [VacantDomain(rule.group, rule.key, d) for rule in rules for d in counts.vacant(rule, signature)]
+        if vacant.keep(found, self.context.topology.new_nodes.counts):
+            self.new.forget_refusals()
+
     def _place_pinned(self, queue: list[PendingGroup]) -> None:
         """Place pods that keep their domains before those that a target lets leave theirs.
 
@@ -547,6 +565,8 @@ class GreedyScheduler:
         alternatives = self._alternatives(group)
         for pod in group.pods[group.placed :]:
             self.context.watch()
+            if not group.pod_group.is_plain and self.state.constraints.exhausted(group.pod_group)[1]:
+                return
             if alternatives and any(self._joins(pod, group, step) for step in alternatives):
                 group.placed += 1
                 continue
@@ -566,6 +586,7 @@ class GreedyScheduler:
         if self.unplaceable and _question(group, step) in self.unplaceable:
             return False
         if self._joins(pod, group, step):
+            self._keep_vacant(group, step)
             return True
         if pod_group.reason:
             return False
@@ -579,6 +600,7 @@ class GreedyScheduler:
             if placement.claim.index == len(self.claims.claims):
                 self.opened[group.is_displaced] |= ClaimMask(1 << placement.claim.index)
             self.claims.place(placement, pod, pod_group)
+            self._keep_vacant(group, step)
             return True
         if step.is_monotone:
             self.unplaceable.add(_question(group, step))

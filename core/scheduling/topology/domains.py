@@ -322,6 +322,16 @@ class DomainCounts:
         ]
         return min(found) if found and len(found) >= self._topology.groups[number].min_domains else 0
 
+    def vacant(self, rule: TopologyRule, signature: PodSignature) -> list[str | None]:
+        """Return the domains that a spread does not count now, because they have no nodes; None for a further node as such."""
+        reachable = self.reachable
+        if reachable is None:
+            return []
+        if rule.is_hostname:
+            return [] if reachable.launches(rule.key, None) else [None]
+        known = (d for d in sorted(self.of(rule.group)) if self._supports(rule, d, signature))
+        return [domain for domain in known if not self._exists(rule, domain)]
+
     def _exists(self, rule: TopologyRule, domain: str) -> bool:
         """Whether nodes are in a domain, or may come there; all that NodePools could launch, unless `reachable` says which."""
         reachable, number = self.reachable, rule.group
