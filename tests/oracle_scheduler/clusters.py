@@ -19,6 +19,7 @@ from core.model.pod import (
     WAIT_FOR_FIRST_CONSUMER,
     LabelSelector,
     NodeSelectorTerm,
+    Owner,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -29,6 +30,7 @@ from core.model.pod import (
 )
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
+from tests.property.naive.places import runs_daemon
 from tests.property.naive.vocabulary import APPS, ZONES, chance
 from tests.property.naive_manifests.clusters import HOSTILE, cluster
 
@@ -42,11 +44,32 @@ _ASKED: Final = VolumeRequest(size=10, access_modes=("ReadWriteOnce",))
 
 def random_cluster(seed: int) -> Snapshot:
     """The cluster of a seed, with some of the features."""
-    snapshot, draw = cluster(seed, HOSTILE), Random(f"scheduler {seed}")  # noqa: S311 - a test's dice
+    snapshot, draw = with_all_daemons(cluster(seed, HOSTILE)), Random(f"scheduler {seed}")  # noqa: S311 - a test's dice
     for feature in FEATURES:
         if chance(draw, 0.35):
             snapshot = feature(draw, snapshot)
     return snapshot
+
+
+def with_all_daemons(snapshot: Snapshot) -> Snapshot:
+    """The cluster with every pod of its DaemonSets: the planner keeps their room, and the judge sees the others alone."""
+    there = {(pod.node_name, owner.name) for pod in snapshot.pods for owner in pod.owners if owner.kind == "DaemonSet"}
+    missing = tuple(
+        Pod(
+            namespace=daemon.namespace,
+            name=f"{daemon.name}-{node.name}",
+            labels=daemon.labels,
+            spec=daemon.spec,
+            owners=(Owner("DaemonSet", daemon.name, "apps/v1"),),
+            node_name=node.name,
+            phase="Running",
+        )
+        for daemon in snapshot.daemon_sets
+        for node in snapshot.nodes
+        if (node.name, daemon.name) not in there
+        and runs_daemon(daemon, {labels.HOSTNAME: node.name, **node.labels}, node.taints)
+    )
+    return replace(snapshot, pods=(*snapshot.pods, *missing))
 
 
 def with_sidecar_ports(seed: int, objects: dict[Resource, list[JsonObject]]) -> dict[Resource, list[JsonObject]]:
