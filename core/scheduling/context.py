@@ -283,7 +283,7 @@ class SchedulingContext:
         self.released: frozenset[str] = frozenset()
         bound = [pod for state in self.states for pod in state.pods]
         successors = {id(pod): successor(pod) for pod in bound if pod.successor is not None}
-        concerned = (*self.pending, *bound, *successors.values())
+        concerned = (*self.pending, *bound, *successors.values(), *_with_nominations(snapshot))
         self.axis = ResourceAxis(_requested(snapshot, concerned), _offered(snapshot, self.states))
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
         self.volumes = volumes = VolumeIndex(snapshot, refused_volumes)
@@ -389,6 +389,10 @@ class SchedulingContext:
         cheap.templates = tuple(template.below(price) for template in self.templates)
         return cheap
 
+    def signature_of(self, pod: Pod) -> PodSignature:
+        """Return the signature of a pod of the snapshot that waits, runs, or is nominated to a node."""
+        return self._signatures.of(pod).signature
+
     def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
         """For each template, whether the relaxation step tolerates its taints."""
         return self._tolerated(step.demands.tolerations)
@@ -396,9 +400,11 @@ class SchedulingContext:
     def with_other_volumes(self, waiting: Iterable[Pod]) -> SchedulingContext | None:
         """Return the snapshot, prepared with other free volumes for the claims of pods that found no place with theirs.
 
-        None if no free volume is kept for any of the pods.
+        A volume that is kept for a pod with a nominated node is given up, too: whoever comes first takes it. None if no free
+        volume is kept for any of these.
         """
-        more = self.volumes.binding.assigned_to(waiting)
+        left = [pod for pod in waiting if pod.spec.volumes]
+        more = self.volumes.binding.assigned_to((*left, *_with_nominations(self.snapshot)) if left else ())
         if not more:
             return None
         without_commitments = tuple(one for one in self.constraints if one is not Commitments)
@@ -462,11 +468,16 @@ class SchedulingContext:
                     counts[position] = counts.get(position, 0) + 1
 
 
+def _with_nominations(snapshot: Snapshot) -> tuple[Pod, ...]:
+    found = (pod for pod in snapshot.pods if pod.nominated_node_name and not pod.node_name and pod.is_active)
+    return tuple(sorted(found, key=lambda pod: pod.key))
+
+
 def _nominated(snapshot: Snapshot, positions: Mapping[str, int]) -> dict[int, tuple[Pod, ...]]:
     found: dict[int, tuple[Pod, ...]] = {}
-    for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
-        position = positions.get(pod.nominated_node_name) if pod.nominated_node_name and not pod.node_name else None
-        if position is not None and pod.is_active:
+    for pod in _with_nominations(snapshot):
+        position = positions.get(pod.nominated_node_name)
+        if position is not None:
             found[position] = (*found.get(position, ()), pod)
     return found
 

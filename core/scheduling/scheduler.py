@@ -37,7 +37,7 @@ from core.scheduling.primitives import (
     positions,
 )
 from core.scheduling.topology.domains import NO_DEPARTURES, Departures, DomainChoice, DomainCounts, ReachableDomains
-from core.scheduling.topology.groups import AFFINITY, SPREAD
+from core.scheduling.topology.groups import AFFINITY, INVERSE, SPREAD
 
 # Searches existing nodes by first fit: initialized ones first, then by name.
 #
@@ -89,7 +89,7 @@ class ExistingNodeSearch:
         while left and found is None:
             bit = left & -left
             position = bit.bit_length() - 1
-            if not self._has_room(position, pending_group.pod_group):
+            if not self._has_room(position, pending_group.pod_group, step):
                 still_open ^= bit
                 left ^= bit
                 continue
@@ -108,7 +108,7 @@ class ExistingNodeSearch:
 
     def takes(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
         """Whether a node of `open_to` takes one more pod of the group now."""
-        return self._has_room(position, pod_group) and not self._refused(position, pod_group.signature, step)
+        return self._has_room(position, pod_group, step) and not self._refused(position, pod_group.signature, step)
 
     def find_unremembered(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
         """Return the first node that takes one more pod of the group now; refusals are neither read nor kept."""
@@ -147,28 +147,47 @@ class ExistingNodeSearch:
                 near &= occupied
         return near
 
-    def _has_room(self, position: int, pod_group: PodGroup) -> bool:
+    def _has_room(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
         free = self._free.get(position)
         if free is not None and not has_room(pod_group.requests, free):
             return False
         node = self._context.existing_nodes[position]
-        if position in self._context.nominated and not self._leaves_nominated(position, pod_group):
+        if position in self._context.nominated and not self._leaves_nominated(position, pod_group, step):
             return False
         # Plain pods are most of them, and this is asked for each pod and node that is tried: a third of the time.
         return pod_group.is_plain or all(c.admits(node, pod_group) for c in self._constraints.concerning(pod_group))
 
-    def _leaves_nominated(self, position: int, pod_group: PodGroup) -> bool:
-        """Whether a pod leaves room and host ports to those nominated to the node that it does not outrank.
+    def _leaves_nominated(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
+        """Whether a pod leaves room, host ports, volumes and rules to those nominated to the node that it does not outrank.
 
         kube-scheduler's `RunFilterPluginsWithNominatedPods` (runtime/framework.go).
         """
-        spec = pod_group.signature.spec
+        spec, node = pod_group.signature.spec, self._context.existing_nodes[position]
         kept = [pod for pod in self._context.nominated[position] if pod.spec.priority >= spec.priority]
-        free = self._free.get(position, self._context.existing_nodes[position].free)
+        free = self._free.get(position, node.free)
         for pod in kept:
             free = minus(free, self._context.axis.vector(pod.spec.requests))
         taken = [port for pod in kept for port in pod.spec.host_ports]
-        return has_room(pod_group.requests, free) and not conflict(spec.host_ports, taken)
+        if not has_room(pod_group.requests, free) or conflict(spec.host_ports, taken):
+            return False
+        attached = frozenset(volume for pod in kept for volume in self._context.volumes.attachments(pod))
+        limits = self._constraints.attach_limits
+        if attached and limits is not None and not limits.admits_beside(node, pod_group, attached):
+            return False
+        return self._may_join(position, pod_group.signature, step, [self._context.signature_of(pod) for pod in kept])
+
+    def _may_join(
+        self, position: int, signature: PodSignature, step: RelaxationStep, others: Sequence[PodSignature]
+    ) -> bool:
+        """Whether rules between pods would admit one to a node once these others are there, too."""
+        for rule in (*step.host_rules, *step.zone_rules):
+            domain = self._context.node_index.values(rule.key)[position]
+            if rule.kind == AFFINITY or domain is None:
+                continue
+            counted = sum(rule.group in (o.avoids if rule.kind == INVERSE else o.selected_by) for o in others)
+            if counted and not self._domain_counts.admits(rule, domain, signature, more=counted):
+                return False
+        return True
 
     def _refused(self, position: int, signature: PodSignature, step: RelaxationStep) -> NodeMask:
         """Return the nodes, including this one, that the first violated rule excludes; none if no rule is violated."""

@@ -52,6 +52,7 @@ class PlanConstraints:
         limits: The NodePool limits, for code that makes room in them.
         reservations: The capacity reservations, for code that chooses among them.
         commitments: The commitments for new claims, None if there are none.
+        attach_limits: The limits of volumes on nodes, for code that expects further pods there; None if the plan has none.
         vacant: The domains that must stay without nodes, None if the plan does not keep any.
         changes_drafts: Whether any of them may narrow a new claim differently after further claims are opened.
     """
@@ -64,6 +65,7 @@ class PlanConstraints:
         self.limits = _only(self.all, NodePoolLimits)
         self.reservations = _only(self.all, Reservations)
         self.commitments = next((one for one in self.all if isinstance(one, Commitments)), None)
+        self.attach_limits = next((one for one in self.all if isinstance(one, AttachLimits)), None)
         self.vacant = next((one for one in self.all if isinstance(one, VacantDomains)), None)
         self.changes_drafts = any(constraint.changes_drafts for constraint in self.all)
 

@@ -198,15 +198,17 @@ class DomainCounts:
             counts = self._counts[group] = self._starting(group)
         return counts
 
-    def admits(self, rule: TopologyRule, domain: str | None, signature: PodSignature, *, is_new: bool = False) -> bool:
+    def admits(
+        self, rule: TopologyRule, domain: str | None, signature: PodSignature, *, is_new: bool = False, more: int = 0
+    ) -> bool:
         """Whether the rule admits one more pod in a domain; None is a node without the label.
 
-        `is_new`: the node is a new one, with the pods of DaemonSets that come with it.
+        `is_new`: the node is a new one, with the pods of DaemonSets that come with it. `more` pods are expected there.
         """
         if domain is None:
             return rule.kind in (ANTI_AFFINITY, INVERSE)
         counts = self.of(rule.group)
-        there = counts.get(domain, 0)
+        there = counts.get(domain, 0) + more
         if rule.kind == SPREAD:
             # Kubernetes: the pods there with this one, less those in the least loaded domain, are at most maxSkew.
             group = self._topology.groups[rule.group]
