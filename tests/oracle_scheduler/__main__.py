@@ -28,7 +28,7 @@ from cli.__main__ import main as fleetwright
 from core.catalogue import document
 from installation.array_threads import ARRAY_THREADS
 from tests.oracle_scheduler.asking import Json, Question, documents
-from tests.oracle_scheduler.clusters import random_cluster, with_sidecar_ports
+from tests.oracle_scheduler.clusters import random_cluster, with_sidecar_ports, with_unparsable_preferences
 from tests.oracle_scheduler.consolidation import states
 from tests.property.naive_manifests.writing import written
 
@@ -105,6 +105,7 @@ def clusters(first: int, seeds: int, folder: Path) -> Iterator[Case]:
     for seed in range(first, first + seeds):
         snapshot, draw = random_cluster(seed), Random(f"scheduler written {seed}")  # noqa: S311 - a test's dice
         found = with_sidecar_ports(seed, written(snapshot, draw, defaulted=True))
+        found = with_unparsable_preferences(seed, found)
         objects = [
             {"apiVersion": kind.api_version, "kind": kind.kind, **written_object}
             for kind, written_objects in found.items()
@@ -112,8 +113,9 @@ def clusters(first: int, seeds: int, folder: Path) -> Iterator[Case]:
         ]
         catalogue = folder / f"seed-{seed}-catalogue.json"
         catalogue.write_bytes(document.encode(snapshot.catalogue))
-        for consolidates in (False, True):
-            yield Case(f"seed {seed}", objects, catalogue, f"{snapshot.now:%Y-%m-%dT%H:%M:%SZ}", (), consolidates)
+        now = f"{snapshot.now:%Y-%m-%dT%H:%M:%SZ}"
+        yield Case(f"seed {seed}", objects, catalogue, now)
+        yield Case(f"seed {seed}", objects, catalogue, now, ("--ignore-budgets",), consolidates=True)
 
 
 def answer_of(case: Case, folder: Path) -> Json:

@@ -52,7 +52,9 @@ class Question:
             pods = {one["pod"]: {"pod": one["pod"], "plugin": one["plugin"]} for one in refused}
             found["orderEffects"], found["violations"] = list(pods.values()), []
         left = found.get("wronglyUnschedulable") or []
-        found["wronglyUnschedulable"] = [one for one in left if not self._is_no_node(one)]
+        found["wronglyUnschedulable"] = [
+            one for one in left if not (self._is_no_node(one) or self._is_no_place(one, plan))
+        ]
         return found
 
     def _ask(self, plan: Json, *further: str) -> Json:
@@ -85,6 +87,21 @@ class Question:
                 nodes, refused = tried, now
         return not refused
 
+    def _is_no_place(self, left: Json, plan: Json) -> bool:
+        """Whether a new node that would take a pod left over cannot, whatever it is launched as.
+
+        The program asks for its cheapest offering alone, and new nodes have no CSINodes, so that they attach any number of
+        volumes.
+        """
+        nodes = plan.get("nodeClaims") or ()
+        if left.get("node") not in {node["name"] for node in nodes}:
+            return False
+        if left["message"].endswith("plan says AttachLimit"):
+            return True
+        joined = [{**n, "pods": [*n["pods"], left["pod"]]} if n["name"] == left["node"] else n for n in nodes]
+        others = [one for one in plan["unschedulable"] if one["pod"] != left["pod"]]
+        return bool(self._ask({**plan, "nodeClaims": joined, "unschedulable": others}, "--all")["violations"])
+
     def _is_no_node(self, left: Json) -> bool:
         """Whether a node that would take a pod left over cannot be launched: its type has not the labels of the NodePool.
 
@@ -104,7 +121,7 @@ class Question:
 
 def _meets(values: Sequence[str] | None, demand: Json) -> bool:
     """Whether a type with these values of a label may become a node that meets a requirement; None is a type without it."""
-    asked = demand.get("values") or ()
+    asked: Sequence[str] = demand.get("values") or [""]
     kept: Mapping[str, Callable[[str], bool]] = {
         "In": lambda value: value in asked,
         "NotIn": lambda value: value not in asked,
