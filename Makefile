@@ -251,7 +251,7 @@ conformance: setup ## The public conformance scenarios, where they lie beside th
 
 EMULATE ?=
 .PHONY: oracle-scheduler
-oracle-scheduler: setup ## Plans of the conformance corpus and of SEEDS=300 random clusters, judged by the real kube-scheduler's plugins (Go; EMULATE=1.31 for the gates of another version); build/oracle-scheduler.json
+oracle-scheduler: setup ## Plans and waves of consolidation, of the conformance corpora and of SEEDS=300 random clusters, judged by the real kube-scheduler's plugins (Go; EMULATE=1.31 for the gates of another version); build/oracle-scheduler.json
 	$(BIN)/python -m tests.oracle_scheduler --shared $(SHARED) --seeds $(if $(findstring command,$(origin SEEDS)),$(SEEDS),300) $(if $(EMULATE),--emulate $(EMULATE))
 
 oracle: setup ## Record what Karpenter's provider makes of instance types, and compare: PAGE=.../reference/instance-types.md of its repository; else its code, from $(SHARED)/oracle-aws (Go; minutes)

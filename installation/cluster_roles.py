@@ -20,7 +20,7 @@ _OBSERVES: Final[tuple[Rule, ...]] = (
     ("policy", ("poddisruptionbudgets",), ("list",)),
     ("scheduling.k8s.io", ("priorityclasses",), ("list",)),
     ("node.k8s.io", ("runtimeclasses",), ("list",)),
-    ("storage.k8s.io", ("storageclasses", "csinodes", "volumeattachments"), ("list",)),
+    ("storage.k8s.io", ("storageclasses", "csinodes", "csidrivers", "volumeattachments"), ("list",)),
     ("autoscaling.x-k8s.io", ("capacitybuffers",), ("list",)),
     ("karpenter.sh", ("nodepools", "nodeoverlays"), ("list",)),
     ("karpenter.k8s.aws", ("ec2nodeclasses",), ("list",)),

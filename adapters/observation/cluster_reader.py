@@ -118,6 +118,7 @@ _FOR_VOLUMES: Final = (
     resources.PERSISTENT_VOLUME_CLAIMS,
     resources.STORAGE_CLASSES,
     resources.CSI_NODES,
+    resources.CSI_DRIVERS,
     resources.VOLUME_ATTACHMENTS,
 )
 _FOR_DEFAULT_SPREADS: Final = (

@@ -119,15 +119,6 @@ def _moment(written: datetime | None) -> datetime | None:
     return None if written is None else quantity.in_calendar(written)
 
 
-def attach_limits(written: CsiNode) -> dict[str, int]:
-    """Return CSI driver → how many volumes the node may attach, for drivers that state a limit."""
-    return {
-        driver.name: driver.allocatable.count
-        for driver in sorted(written.spec.drivers, key=lambda driver: driver.name)
-        if driver.allocatable is not None and driver.allocatable.count is not None
-    }
-
-
 def _taints(written: WireNode) -> tuple[Taint, ...]:
     found = []
     for i, taint in enumerate(written.spec.taints):
@@ -359,7 +350,7 @@ class _Assembly:
             now=now,
             cluster=cluster,
             pods=pods,
-            nodes=self._nodes(),
+            nodes=self._nodes(now),
             node_claims=self._each(resources.NODE_CLAIMS, read.node_claim),
             node_pools=self._with_readiness(node_pools, node_classes),
             node_classes=node_classes,
@@ -471,12 +462,10 @@ class _Assembly:
             resources.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods, self._admission).buffer
         )
 
-    def _nodes(self) -> tuple[Node, ...]:
-        csi_nodes = self._objects.get(resources.CSI_NODES, ())
-        limits = {found.metadata.name: attach_limits(found) for found in csi_nodes}
-        return self._each(
-            resources.NODES, lambda written: node(written, limits.get(written.metadata.name)), unreadable_node
-        )
+    def _nodes(self, now: datetime) -> tuple[Node, ...]:
+        drivers, csi_nodes = self._objects.get(resources.CSI_DRIVERS, ()), self._objects.get(resources.CSI_NODES, ())
+        limits = storage.AttachLimits(csi_nodes, drivers, now)
+        return self._each(resources.NODES, lambda written: node(written, limits.of(written)), unreadable_node)
 
     def _daemon_sets(self, pods: tuple[Pod, ...]) -> tuple[DaemonSet, ...]:
         """Return DaemonSets with the spec of their newest pod: admission may have changed the template (Karpenter)."""

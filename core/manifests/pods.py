@@ -112,7 +112,7 @@ def states_resources(status: wire_pod.PodStatus) -> bool:
 
 def _is_infeasible(status: wire_pod.PodStatus) -> bool:
     pending = status.condition("PodResizePending")
-    return status.resize == _INFEASIBLE or (pending is not None and pending.reason == _INFEASIBLE)
+    return pending is not None and pending.reason == _INFEASIBLE
 
 
 def _sum_of(spec: wire_pod.WirePodSpec, of: Requested, *, field: str) -> dict[str, int]:
@@ -592,7 +592,6 @@ class PodTranslator:
             status.init_container_statuses,
             status.resources,
             status.allocated_resources,
-            status.resize,
             status.condition("PodResizePending"),
         )
         key = (id(spec), _canonical(state))

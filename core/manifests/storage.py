@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -306,3 +307,38 @@ def _allowed(written: objects.AllowedTopology, *, field: str) -> NodeSelectorTer
             raise InvalidInputError("needs at least one value", field=f"{field}.matchLabelExpressions[{i}].values")
         found.append(Requirement.one_of(expression.key, *expression.values))
     return NodeSelectorTerm(tuple(sorted(found)))
+
+
+# Translates the CSINodes of nodes: how many volumes of each driver may be attached.
+
+
+DRIVER_COMES_WITHIN: Final = timedelta(minutes=5)
+"""How long a new node may lack a driver that will come: its pod is a DaemonSet's, and registers once it runs."""
+
+
+class AttachLimits:
+    """How many volumes nodes may attach, by CSI driver."""
+
+    def __init__(
+        self, nodes: Iterable[objects.CsiNode], drivers: Iterable[objects.CsiDriverInstalled], now: datetime
+    ) -> None:
+        """Read the CSINodes and the CSIDrivers of a cluster."""
+        self._drivers = {node.metadata.name: node.spec.drivers for node in nodes}
+        self._required = sorted(d.metadata.name for d in drivers if d.spec.prevent_pod_scheduling_if_missing)
+        self._now = now
+
+    def of(self, node: objects.WireNode) -> dict[str, int]:
+        """Return driver → how many volumes a node may attach, for drivers that state a limit.
+
+        It is zero for a driver that the node lacks and whose pods the scheduler then refuses (`preventPodSchedulingIfMissing`).
+        """
+        present = self._drivers.get(node.metadata.name, ())
+        counts = {driver.name: driver.allocatable and driver.allocatable.count for driver in present}
+        missing = [name for name in self._required if name not in counts]
+        if missing and not self._is_new(node):
+            counts |= dict.fromkeys(missing, 0)
+        return {name: count for name, count in sorted(counts.items()) if count is not None}
+
+    def _is_new(self, node: objects.WireNode) -> bool:
+        created = node.metadata.creation_timestamp
+        return created is not None and self._now - in_calendar(created) < DRIVER_COMES_WITHIN

@@ -324,8 +324,9 @@ class NewClaims:
         return bool(claim.min_values) and self._context.snapshot.options.min_values_policy == BEST_EFFORT
 
     def forget_refusals(self) -> None:
-        """Try every NodePool again after limits got room."""
+        """Try every NodePool again after limits got room, or after new claims were kept out of a domain."""
         self._infeasible.clear()
+        self._first_profiles.clear()
 
     def reaches(self, pod_group: PodGroup, key: str, value: str | None) -> bool:
         """Whether these pods could get a new node now, in a domain if one is named; rules about other pods are left out."""

@@ -50,7 +50,7 @@ from core.scheduling.primitives import (
     memo,
 )
 from core.scheduling.topology.groups import AFFINITY, SPREAD, Namespaces, Topology
-from core.scheduling.volume_binding import NO_VOLUMES, VolumeIndex, VolumeNeeds
+from core.scheduling.volume_binding import NO_VOLUMES, Refused, VolumeIndex, VolumeNeeds
 
 # Sorts pods into groups of equal ones, and computes each group's relaxation steps.
 
@@ -262,6 +262,7 @@ class SchedulingContext:
         constraints: ConstraintTypes = CONSTRAINTS,
         known: KnownParts | None = None,
         watch: Callable[[], None] = lambda: None,
+        refused_volumes: Refused = frozenset(),
     ) -> None:
         """Prepare the snapshot.
 
@@ -270,9 +271,11 @@ class SchedulingContext:
             constraints: The constraints to plan by.
             known: Keeps parts of it for the next.
             watch: Called often; raises OutOfTimeError when the time for the decision is over.
+            refused_volumes: Free volumes that are not assigned to these claims.
         """
         self.snapshot = snapshot
         self.watch = watch
+        self._refused_volumes = refused_volumes
         self.coverage = coverage_of(snapshot)
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
@@ -280,10 +283,10 @@ class SchedulingContext:
         self.released: frozenset[str] = frozenset()
         bound = [pod for state in self.states for pod in state.pods]
         successors = {id(pod): successor(pod) for pod in bound if pod.successor is not None}
-        concerned = (*self.pending, *bound, *successors.values())
+        concerned = (*self.pending, *bound, *successors.values(), *_with_nominations(snapshot))
         self.axis = ResourceAxis(_requested(snapshot, concerned), _offered(snapshot, self.states))
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
-        self.volumes = volumes = VolumeIndex(snapshot)
+        self.volumes = volumes = VolumeIndex(snapshot, refused_volumes)
         self._daemons = daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         reads, questions = reads_of(constraints), known.questions if known is not None else None
         shared_claims = volumes.binding.shared_claims((*self.pending, *bound))
@@ -386,9 +389,27 @@ class SchedulingContext:
         cheap.templates = tuple(template.below(price) for template in self.templates)
         return cheap
 
+    def signature_of(self, pod: Pod) -> PodSignature:
+        """Return the signature of a pod of the snapshot that waits, runs, or is nominated to a node."""
+        return self._signatures.of(pod).signature
+
     def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
         """For each template, whether the relaxation step tolerates its taints."""
         return self._tolerated(step.demands.tolerations)
+
+    def with_other_volumes(self, waiting: Iterable[Pod]) -> SchedulingContext | None:
+        """Return the snapshot, prepared with other free volumes for the claims of pods that found no place with theirs.
+
+        A volume that is kept for a pod with a nominated node is given up, too: whoever comes first takes it. None if no free
+        volume is kept for any of these.
+        """
+        left = [pod for pod in waiting if pod.spec.volumes]
+        more = self.volumes.binding.assigned_to((*left, *_with_nominations(self.snapshot)) if left else ())
+        if not more:
+            return None
+        without_commitments = tuple(one for one in self.constraints if one is not Commitments)
+        refused = self._refused_volumes | more
+        return SchedulingContext(self.snapshot, without_commitments, watch=self.watch, refused_volumes=refused)
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
         """Return the constraints of a new plan; nodes at the positions `vanished` use nothing of the limits."""
@@ -447,11 +468,16 @@ class SchedulingContext:
                     counts[position] = counts.get(position, 0) + 1
 
 
+def _with_nominations(snapshot: Snapshot) -> tuple[Pod, ...]:
+    found = (pod for pod in snapshot.pods if pod.nominated_node_name and not pod.node_name and pod.is_active)
+    return tuple(sorted(found, key=lambda pod: pod.key))
+
+
 def _nominated(snapshot: Snapshot, positions: Mapping[str, int]) -> dict[int, tuple[Pod, ...]]:
     found: dict[int, tuple[Pod, ...]] = {}
-    for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
-        position = positions.get(pod.nominated_node_name) if pod.nominated_node_name and not pod.node_name else None
-        if position is not None and pod.is_active:
+    for pod in _with_nominations(snapshot):
+        position = positions.get(pod.nominated_node_name)
+        if position is not None:
             found[position] = (*found.get(position, ()), pod)
     return found
 

@@ -272,6 +272,9 @@ class Diagnosis:
         """Return why such pods have no place; the pod given names its volumes."""
         if pod_group.reason:
             return PodFinding(reason=pod_group.reason, message=pod_group.message)
+        exhausted, why = self._state.constraints.exhausted(pod_group)
+        if exhausted:
+            return PodFinding(reason=exhausted, message=why)
         findings = self.findings(pod_group, pod)
         if not findings:
             return PodFinding(reason=PodReason.NO_NODE_POOL, message="there is no NodePool")

@@ -36,6 +36,7 @@ from core.scheduling.replanning import (
     greedy,
     planned,
     planned_within_ec2_limits,
+    with_fitting_volumes,
 )
 
 if TYPE_CHECKING:
@@ -368,6 +369,8 @@ class Planner:
         return self._improved(out_of_time, proves=proves)[0]
 
     def _improved(self, out_of_time: Callable[[], float] | None, *, proves: bool = True) -> tuple[Plan, Solution]:
+        if self._context.volumes.binding.assigned_to(self._context.pending):
+            self._context = with_fitting_volumes(self._context)
         _, (solution, cost) = planned_within_ec2_limits(
             self._context, partial(_searched, out_of_time=out_of_time, search=self._search, proves=proves)
         )

@@ -65,6 +65,29 @@ def planned_within_ec2_limits(
     return context, found
 
 
+VOLUME_CHOICES_MAX: Final = 8
+"""How many choices of free volumes are planned."""
+
+
+def with_fitting_volumes(context: SchedulingContext) -> SchedulingContext:
+    """Return the context in which free volumes are assigned to claims so that the most pods get a place.
+
+    Volumes are assigned before pods are placed. A pod that finds no place with its volume gives it up for others, and tries the
+    next that fits.
+    """
+    best, least = context, -1
+    for _ in range(VOLUME_CHOICES_MAX):
+        solution, _ = planned(context, frozenset(), consolidation=False)
+        waiting = [pod for group in solution.unplaced for pod in group.pods[group.placed :]]
+        if least < 0 or len(waiting) < least:
+            best, least = context, len(waiting)
+        again = context.with_other_volumes(waiting)
+        if again is None:
+            break
+        context = again
+    return best
+
+
 def commitment_contexts(context: SchedulingContext, gone: frozenset[int]) -> tuple[SchedulingContext, ...]:
     """Return the contexts to plan in: with commitments among the constraints, then with commitments applied afterwards."""
     return (context, context.with_commitments_last()) if any(context.remaining.uncommitted(gone)) else (context,)

@@ -15,6 +15,7 @@ from core import labels
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.scheduling.claim_search import NewClaims, OpenClaimSearch, PlanState, Solution, narrow_to_cheapest
+from core.scheduling.constraints.per_plan import VacantDomain
 from core.scheduling.context import SchedulingContext, is_virtual
 from core.scheduling.new_node import ClaimProfiles
 from core.scheduling.pods import PendingGroup, PodGroup, PodSignature, RelaxationStep, with_all_preferences
@@ -36,7 +37,7 @@ from core.scheduling.primitives import (
     positions,
 )
 from core.scheduling.topology.domains import NO_DEPARTURES, Departures, DomainChoice, DomainCounts, ReachableDomains
-from core.scheduling.topology.groups import AFFINITY, SPREAD
+from core.scheduling.topology.groups import AFFINITY, INVERSE, SPREAD
 
 # Searches existing nodes by first fit: initialized ones first, then by name.
 #
@@ -88,7 +89,7 @@ class ExistingNodeSearch:
         while left and found is None:
             bit = left & -left
             position = bit.bit_length() - 1
-            if not self._has_room(position, pending_group.pod_group):
+            if not self._has_room(position, pending_group.pod_group, step):
                 still_open ^= bit
                 left ^= bit
                 continue
@@ -107,7 +108,7 @@ class ExistingNodeSearch:
 
     def takes(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
         """Whether a node of `open_to` takes one more pod of the group now."""
-        return self._has_room(position, pod_group) and not self._refused(position, pod_group.signature, step)
+        return self._has_room(position, pod_group, step) and not self._refused(position, pod_group.signature, step)
 
     def find_unremembered(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
         """Return the first node that takes one more pod of the group now; refusals are neither read nor kept."""
@@ -146,28 +147,47 @@ class ExistingNodeSearch:
                 near &= occupied
         return near
 
-    def _has_room(self, position: int, pod_group: PodGroup) -> bool:
+    def _has_room(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
         free = self._free.get(position)
         if free is not None and not has_room(pod_group.requests, free):
             return False
         node = self._context.existing_nodes[position]
-        if position in self._context.nominated and not self._leaves_nominated(position, pod_group):
+        if position in self._context.nominated and not self._leaves_nominated(position, pod_group, step):
             return False
         # Plain pods are most of them, and this is asked for each pod and node that is tried: a third of the time.
         return pod_group.is_plain or all(c.admits(node, pod_group) for c in self._constraints.concerning(pod_group))
 
-    def _leaves_nominated(self, position: int, pod_group: PodGroup) -> bool:
-        """Whether a pod leaves room and host ports to those nominated to the node that it does not outrank.
+    def _leaves_nominated(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
+        """Whether a pod leaves room, host ports, volumes and rules to those nominated to the node that it does not outrank.
 
         kube-scheduler's `RunFilterPluginsWithNominatedPods` (runtime/framework.go).
         """
-        spec = pod_group.signature.spec
+        spec, node = pod_group.signature.spec, self._context.existing_nodes[position]
         kept = [pod for pod in self._context.nominated[position] if pod.spec.priority >= spec.priority]
-        free = self._free.get(position, self._context.existing_nodes[position].free)
+        free = self._free.get(position, node.free)
         for pod in kept:
             free = minus(free, self._context.axis.vector(pod.spec.requests))
         taken = [port for pod in kept for port in pod.spec.host_ports]
-        return has_room(pod_group.requests, free) and not conflict(spec.host_ports, taken)
+        if not has_room(pod_group.requests, free) or conflict(spec.host_ports, taken):
+            return False
+        attached = frozenset(volume for pod in kept for volume in self._context.volumes.attachments(pod))
+        limits = self._constraints.attach_limits
+        if attached and limits is not None and not limits.admits_beside(node, pod_group, attached):
+            return False
+        return self._may_join(position, pod_group.signature, step, [self._context.signature_of(pod) for pod in kept])
+
+    def _may_join(
+        self, position: int, signature: PodSignature, step: RelaxationStep, others: Sequence[PodSignature]
+    ) -> bool:
+        """Whether rules between pods would admit one to a node once these others are there, too."""
+        for rule in (*step.host_rules, *step.zone_rules):
+            domain = self._context.node_index.values(rule.key)[position]
+            if rule.kind == AFFINITY or domain is None:
+                continue
+            counted = sum(rule.group in (o.avoids if rule.kind == INVERSE else o.selected_by) for o in others)
+            if counted and not self._domain_counts.admits(rule, domain, signature, more=counted):
+                return False
+        return True
 
     def _refused(self, position: int, signature: PodSignature, step: RelaxationStep) -> NodeMask:
         """Return the nodes, including this one, that the first violated rule excludes; none if no rule is violated."""
@@ -326,7 +346,7 @@ def queue_of(
         if context.released:
             pending_group.is_released = any(pod.key in context.released for pod in pending_group.pods)
         if len(pending_group.pods) > 1:
-            pending_group.pods.sort(key=_age)
+            pending_group.pods.sort(key=_turn if pending_group.pod_group.volumes.exclusive else _age)
     return sorted(grouped.values(), key=_order)
 
 
@@ -346,7 +366,13 @@ def least_of(one: Vector, other: Vector | None) -> Vector:
 def _order(pending_group: PendingGroup) -> tuple[object, ...]:
     first = pending_group.pods[0]
     requests = first.spec.requests
-    return (is_virtual(first), -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
+    # Of the pods that want one ReadWriteOncePod claim, kube-scheduler takes the most important first.
+    importance = -first.spec.priority if pending_group.pod_group.volumes.exclusive else 0
+    return (is_virtual(first), importance, -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
+
+
+def _turn(pod: Pod) -> tuple[object, ...]:
+    return (-pod.spec.priority, *_age(pod))
 
 
 def _age(pod: Pod) -> tuple[datetime, str, str]:
@@ -483,6 +509,17 @@ class GreedyScheduler:
         self.counts_existing = False
         self.state.domain_counts.reachable = None
 
+    def _keep_vacant(self, group: PendingGroup, step: RelaxationStep) -> None:
+        """Keep further new nodes out of the domains that a pod's spreads did not count, because no node is there."""
+        vacant, counts = self.state.constraints.vacant, self.state.domain_counts
+        if vacant is None or counts.reachable is None:
+            return
+        signature = group.pod_group.signature
+        rules = [rule for rule in (*step.host_rules, *step.zone_rules) if rule.kind == SPREAD]
+        found = [VacantDomain(rule.group, rule.key, d) for rule in rules for d in counts.vacant(rule, signature)]
+        if vacant.keep(found, self.context.topology.new_nodes.counts):
+            self.new.forget_refusals()
+
     def _place_pinned(self, queue: list[PendingGroup]) -> None:
         """Place pods that keep their domains before those that a target lets leave theirs.
 
@@ -547,6 +584,8 @@ class GreedyScheduler:
         alternatives = self._alternatives(group)
         for pod in group.pods[group.placed :]:
             self.context.watch()
+            if not group.pod_group.is_plain and self.state.constraints.exhausted(group.pod_group)[1]:
+                return
             if alternatives and any(self._joins(pod, group, step) for step in alternatives):
                 group.placed += 1
                 continue
@@ -566,6 +605,7 @@ class GreedyScheduler:
         if self.unplaceable and _question(group, step) in self.unplaceable:
             return False
         if self._joins(pod, group, step):
+            self._keep_vacant(group, step)
             return True
         if pod_group.reason:
             return False
@@ -579,6 +619,7 @@ class GreedyScheduler:
             if placement.claim.index == len(self.claims.claims):
                 self.opened[group.is_displaced] |= ClaimMask(1 << placement.claim.index)
             self.claims.place(placement, pod, pod_group)
+            self._keep_vacant(group, step)
             return True
         if step.is_monotone:
             self.unplaceable.add(_question(group, step))

@@ -41,12 +41,16 @@ _WITHOUT_ZONE: Final = (
 ClaimKey = tuple[str, str]
 """Namespace and name of a PersistentVolumeClaim."""
 
+Refused = frozenset[tuple[ClaimKey, str]]
+"""Claims and free volumes that are not assigned to them: with these, the pods found no place."""
+
 
 class VolumeBinding:
     """The unbound claims of a snapshot's pods, and the free volumes that kube-scheduler would bind them to."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, refused: Refused = frozenset()) -> None:
         self._snapshot = snapshot
+        self._refused = refused
         self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
         self._classes = {storage.name: storage for storage in snapshot.storage_classes}
         self._default_class = default_class(snapshot.storage_classes)
@@ -63,10 +67,21 @@ class VolumeBinding:
         """
         return self._assigned.get(claim)
 
+    def assigned_to(self, pods: Iterable[Pod]) -> Refused:
+        """Return the unbound claims of pods, each with the free volume that is kept for it."""
+        if not self._assigned:
+            return frozenset()
+        keys = ((pod.namespace, name) for pod in pods if pod.spec.volumes for name in pod.claim_names())
+        return frozenset((key, self._assigned[key].name) for key in keys if key in self._assigned)
+
+    def is_exclusive(self, claim: ClaimKey) -> bool:
+        """Whether one pod at a time may use a claim."""
+        found = self._claims.get(claim)
+        return found is not None and READ_WRITE_ONCE_POD in found.request.access_modes
+
     def other_user(self, claim: ClaimKey, pod: Pod) -> str:
-        """Return a pod that keeps another one from using a ReadWriteOncePod claim, empty if there is none."""
-        users = self._exclusive_users.get(claim, ())
-        return next((user for user in users[:1] if user != pod.key), "")
+        """Return a pod on a node that keeps another one from using a ReadWriteOncePod claim, empty if there is none."""
+        return next((user for user in self._exclusive_users.get(claim, ()) if user != pod.key), "")
 
     def shared_claims(self, pods: Iterable[Pod]) -> dict[int, tuple[str, ...]]:
         """Return identity of each pod → its unbound claims that further pods use, and whose volume will be in one zone."""
@@ -90,14 +105,14 @@ class VolumeBinding:
 
     @cached_property
     def _exclusive_users(self) -> Mapping[ClaimKey, tuple[str, ...]]:
-        """Return ReadWriteOncePod claim → the pods that use it, first the one that has it or will have it."""
-        exclusive = {key for key, claim in self._claims.items() if READ_WRITE_ONCE_POD in claim.request.access_modes}
-        users: dict[ClaimKey, list[Pod]] = {}
+        """Return ReadWriteOncePod claim → the pods on nodes that use it, sorted."""
+        exclusive = set(filter(self.is_exclusive, self._claims))
+        users: dict[ClaimKey, list[str]] = {}
         for pod in self._snapshot.pods if exclusive else ():
-            for name in pod.claim_names() if pod.spec.volumes and not pod.is_terminal else ():
+            for name in pod.claim_names() if pod.spec.volumes and pod.node_name and not pod.is_terminal else ():
                 if (pod.namespace, name) in exclusive:
-                    users.setdefault((pod.namespace, name), []).append(pod)
-        return {key: tuple(pod.key for pod in sorted(found, key=_turn)) for key, found in users.items()}
+                    users.setdefault((pod.namespace, name), []).append(pod.key)
+        return {key: tuple(sorted(found)) for key, found in users.items()}
 
     @cached_property
     def _assigned(self) -> Mapping[ClaimKey, PersistentVolume]:
@@ -133,19 +148,14 @@ class VolumeBinding:
                 continue
             request = claim.request if claim is not None else use.request
             taken = [volume for _, volume in found]
-            for volume in _fitting(key, request, storage.name, (one for one in free if one not in taken)):
+            others = (one for one in free if one not in taken and (key, one.name) not in self._refused)
+            for volume in _fitting(key, request, storage.name, others):
                 here = list(_where(where, volume))
                 if here:
                     where = here
                     found.append((key, volume))
                     break
         return found
-
-
-def _turn(pod: Pod) -> tuple[object, ...]:
-    """Sort key of the users of one claim: those on a node first, then as kube-scheduler's queue does."""
-    created = pod.created_at.timestamp() if pod.created_at is not None else 0.0
-    return (not pod.node_name, -pod.spec.priority, created, pod.key)
 
 
 def _where(ways: Iterable[Requirements], volume: PersistentVolume) -> Iterator[Requirements]:
@@ -193,11 +203,13 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
     Attributes:
         alternatives: Alternative node requirements; a single empty one without volumes.
         attachments: (CSI driver, volume) for each volume to attach, sorted; a volume that pods share appears once per node.
+        exclusive: Namespace and name of each ReadWriteOncePod claim: of the pods of a plan, one gets it.
         reason, message: Set if the pod cannot run until its volumes are repaired.
     """
 
     alternatives: Alternatives = (Requirements(),)
     attachments: tuple[tuple[str, str], ...] = ()
+    exclusive: tuple[str, ...] = ()
     reason: str = ""
     message: str = ""
 
@@ -215,13 +227,13 @@ NO_VOLUMES: Final = VolumeNeeds()
 class VolumeIndex:
     """Claims, volumes and classes by name, and the needs of pods that follow from them (Karpenter, volume topology)."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, refused: Refused = frozenset()) -> None:
         self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
         self._volumes = {volume.name: volume for volume in snapshot.volumes}
         self._classes = {storage.name: storage for storage in snapshot.storage_classes}
         self._default_class = default_class(snapshot.storage_classes)
         self._hostnames = {node.labels.get(labels.HOSTNAME, node.name) for node in snapshot.nodes}
-        self.binding = VolumeBinding(snapshot)
+        self.binding = VolumeBinding(snapshot, refused)
 
     @property
     def reads_node_names(self) -> bool:
@@ -245,6 +257,7 @@ class VolumeIndex:
             return NO_VOLUMES
         merged: Alternatives = (Requirements(),)
         attachments: set[tuple[str, str]] = set()
+        exclusive: set[str] = set()
         for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
             one = self._needs_of(pod.namespace, name, use)
             if is_moved and use.ephemeral:
@@ -257,12 +270,14 @@ class VolumeIndex:
                 claim = f"PersistentVolumeClaim {pod.namespace}/{name}"
                 return _problem(PodReason.VOLUME_IN_USE, f"{claim} is ReadWriteOncePod, and pod {other} uses it")
             attachments.update(one.attachments)
+            if self.binding.is_exclusive((pod.namespace, name)):
+                exclusive.add(f"{pod.namespace}/{name}")
             merged = tuple(_product(merged, one.alternatives))
             if not merged:
                 return VolumeNeeds(
                     reason=PodReason.VOLUMES_DISAGREE, message=f"claim {name} excludes the volumes before it"
                 )
-        return VolumeNeeds(merged, tuple(sorted(attachments)))
+        return VolumeNeeds(merged, tuple(sorted(attachments)), tuple(sorted(exclusive)))
 
     def volumes_that_demand(self, pod: Pod, key: str) -> list[str]:
         """Return the pod's claims whose volumes or classes require a label, each with its volume if it has one."""

@@ -74,6 +74,7 @@ _BUFFER: Final = "Reads CapacityBuffers and what they keep room for."
 
 WHY_LISTED: Final[Mapping[str, str]] = {
     "capacitybuffers": _BUFFER,
+    "csidrivers": _VOLUME,
     "csinodes": _VOLUME,
     "daemonsets": "Knows what runs on each new node.",
     "deployments": _BUFFER,
@@ -191,6 +192,7 @@ SELDOM_LISTED: Final[Mapping[str, str]] = {
     "persistentvolumes": _VOLUMES,
     "persistentvolumeclaims": _VOLUMES,
     "storageclasses": _VOLUMES,
+    "csidrivers": _VOLUMES,
     "csinodes": _VOLUMES,
     "volumeattachments": _VOLUMES,
     "services": _SPREADS,

@@ -1,7 +1,8 @@
 """Judges plans by kube-scheduler's own plugins: `make oracle-scheduler SEEDS=300`, or `python -m tests.oracle_scheduler`.
 
 The program around these plugins is built from Go sources beside the project. Where these or Go are missing, nothing is judged,
-and a line says so. Exit code 1 if a plan has a pod on a node that the scheduler refuses, or leaves one that it would place.
+and a line says so. Judged are plans and, wave by wave, consolidations: of the conformance corpora and of random clusters. Exit
+code 1 if one has a pod on a node that the scheduler refuses, or leaves one that it would place.
 """
 
 from __future__ import annotations
@@ -16,24 +17,45 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
 from cli.__main__ import main as fleetwright
 from core.catalogue import document
 from installation.array_threads import ARRAY_THREADS
-from tests.oracle_scheduler.clusters import random_cluster, with_sidecar_ports
+from tests.oracle_scheduler.asking import Json, Question, documents
+from tests.oracle_scheduler.clusters import random_cluster, with_sidecar_ports, with_unparsable_preferences
+from tests.oracle_scheduler.consolidation import states
 from tests.property.naive_manifests.writing import written
 
 BUILT: Final = Path("build/oracle-scheduler")
 NOW: Final = "2026-01-01T00:00:00Z"
 
-Case = tuple[str, Path, Path, str]
-"""Name, manifests, catalogue, and the time of the decision."""
+DECIDED: Final = {
+    "ds-limits-default-to-requests": (
+        "the program puts a DaemonSet's pod on each new node, also one that is too large for it; the scheduler lets it wait"
+    ),
+    "vol-hostpath-host-is-ignored": "the volume's node is gone: a new node is launched, as Karpenter does",
+    "vol-local-zone-still-binds": "the volume's node is gone: a new node is launched, as Karpenter does",
+}
+"""Scenario → why its plan differs from kube-scheduler's word on purpose (docs/reference/how-we-read-kubernetes.md)."""
+
+KINDS: Final = ("violations", "wronglyUnschedulable", "orderEffects")
+
+
+class Case(NamedTuple):
+    """A cluster. `arguments` are further ones of the command line; `consolidates` if nodes are to go."""
+
+    name: str
+    objects: Sequence[Json]
+    catalogue: Path
+    now: str
+    arguments: Sequence[str] = ()
+    consolidates: bool = False
 
 
 def _say(line: str) -> None:
@@ -60,57 +82,63 @@ def build(shared: Path) -> Path | None:
     return program.resolve()
 
 
-def conformance(shared: Path, folder: Path) -> Iterator[Case]:
-    """Every scenario of the scheduling corpus."""
+def conformance(shared: Path) -> Iterator[Case]:
+    """Every scenario of the corpora of plans and of disruptions."""
     corpus = shared / "conformance"
-    for path in sorted((corpus / "scheduling").glob("*.yaml")):
-        scenario = yaml.safe_load(path.read_text(encoding="utf-8"))
-        manifests = folder / f"{path.stem}.yaml"
-        manifests.write_text(_documents(scenario["input"]), encoding="utf-8")
-        yield path.stem, manifests, corpus / "catalogs" / f"{scenario['catalog']}.json", str(scenario.get("now", NOW))
+    for folder in ("scheduling", "disruption"):
+        for path in sorted((corpus / folder).glob("*.yaml")):
+            scenario = yaml.safe_load(path.read_text(encoding="utf-8"))
+            catalogue = corpus / "catalogs" / f"{scenario['catalog']}.json"
+            if scenario.get("env"):
+                continue  # gates of the environment: what they change is no matter of the scheduler
+            arguments, now = scenario.get("args") or (), str(scenario.get("now", NOW))
+            yield Case(path.stem, [*_unfolded(scenario["input"])], catalogue, now, arguments, folder == "disruption")
+
+
+def _unfolded(objects: Sequence[Any]) -> Iterator[Json]:
+    for one in objects:
+        yield from _unfolded(one["items"]) if str(one.get("kind", "")).endswith("List") else (one,)
 
 
 def clusters(first: int, seeds: int, folder: Path) -> Iterator[Case]:
-    """Random clusters, written as manifests."""
+    """Random clusters, each to be planned and to be consolidated."""
     for seed in range(first, first + seeds):
         snapshot, draw = random_cluster(seed), Random(f"scheduler written {seed}")  # noqa: S311 - a test's dice
-        objects = with_sidecar_ports(seed, written(snapshot, draw, defaulted=True))
-        manifests, catalogue = folder / f"seed-{seed}.yaml", folder / f"seed-{seed}-catalogue.json"
-        listed = [
+        found = with_sidecar_ports(seed, written(snapshot, draw, defaulted=True))
+        found = with_unparsable_preferences(seed, found)
+        objects = [
             {"apiVersion": kind.api_version, "kind": kind.kind, **written_object}
-            for kind, found in objects.items()
-            for written_object in found
+            for kind, written_objects in found.items()
+            for written_object in written_objects
         ]
-        manifests.write_text(_documents(listed), encoding="utf-8")
+        catalogue = folder / f"seed-{seed}-catalogue.json"
         catalogue.write_bytes(document.encode(snapshot.catalogue))
-        yield f"seed {seed}", manifests, catalogue, f"{snapshot.now:%Y-%m-%dT%H:%M:%SZ}"
+        now = f"{snapshot.now:%Y-%m-%dT%H:%M:%SZ}"
+        yield Case(f"seed {seed}", objects, catalogue, now)
+        yield Case(f"seed {seed}", objects, catalogue, now, ("--ignore-budgets",), consolidates=True)
 
 
-def _documents(objects: list[Any]) -> str:
-    return "\n---\n".join(json.dumps(one, default=str) for one in objects)
-
-
-def judged(program: Path, case: Case, emulated: str) -> dict[str, Any]:
-    """Return the scheduler's word on the plan of one case."""
-    _, manifests, catalogue, now = case
-    plan = manifests.with_suffix(".plan.json")
-    out = io.StringIO()
-    arguments = ["plan", "-f", str(manifests), "--catalog", str(catalogue), "--now", now, "-o", "json"]
+def answer_of(case: Case, folder: Path) -> Json:
+    """Return what the command line decides for a case."""
+    manifests, out = folder / "input.yaml", io.StringIO()
+    manifests.write_text(documents(case.objects), encoding="utf-8")
+    command = "consolidate" if case.consolidates else "plan"
+    arguments = [command, "-f", str(manifests), "--catalog", str(case.catalogue), "--now", case.now, "-o", "json"]
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
-        fleetwright([*arguments, "--time-budget", "0.2"])
-    plan.write_text(out.getvalue(), encoding="utf-8")
-    command = [str(program), "judge", "--input", str(manifests), "--catalog", str(catalogue), "--plan", str(plan)]
-    command += ["-o", "json", *(["--emulate", emulated] if emulated else [])]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
-    if found.returncode not in (0, 1):
-        return {"violations": [{"message": f"not judged: {found.stderr.strip()[-300:]}"}], "wronglyUnschedulable": []}
-    answer: dict[str, Any] = json.loads(found.stdout)
+        fleetwright([*arguments, "--time-budget", "0.2", *case.arguments])
+    answer: Json = json.loads(out.getvalue())
     return answer
 
 
-def main() -> int:
-    """Read the command line and judge."""
-    os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the tests
+def judged(program: Path, case: Case, folder: Path, emulated: str) -> Iterator[Json]:
+    """Return the scheduler's word on the plan of one case, or on the state after each wave of its consolidation."""
+    decided = answer_of(case, folder)
+    plans = states(case.objects, decided) if case.consolidates else ((case.objects, decided),)
+    for objects, plan in plans:
+        yield Question(program, objects, case.catalogue, folder, emulated).answer(plan)
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Judge plans by the plugins of the real kube-scheduler.")
     parser.add_argument("--shared", type=Path, default=Path("../shared"))
     parser.add_argument("--seeds", type=int, default=300, help="how many random clusters")
@@ -118,28 +146,50 @@ def main() -> int:
     parser.add_argument("--emulate", default="", metavar="1.NN", help="feature gates of this version, 1.31 to 1.37")
     parser.add_argument("--json", type=Path, default=Path("build/oracle-scheduler.json"))
     parser.add_argument("--no-conformance", action="store_true", help="random clusters only")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Read the command line and judge."""
+    os.environ.update(ARRAY_THREADS)  # before numpy is loaded, as in the tests
+    args = _arguments()
     program = build(args.shared)
     if program is None:
         return 0
-    found: dict[str, Any] = {"plans": 0, "violations": [], "wronglyUnschedulable": [], "kubernetes": ""}
+    found: Json = {"plans": 0, "waves": 0, "kubernetes": "", "decided": [], **{kind: [] for kind in KINDS}}
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        corpus = () if args.no_conformance else conformance(args.shared, Path(folder))
-        for cases in (corpus, clusters(args.first, args.seeds, Path(folder))):
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        corpora = () if args.no_conformance else conformance(args.shared)
+        for cases in (corpora, clusters(args.first, args.seeds, folder)):
             for case in cases:
-                answer = judged(program, case, args.emulate)
-                found["plans"] += 1
-                found["kubernetes"] = answer.get("kubernetes", found["kubernetes"])
-                for kind in ("violations", "wronglyUnschedulable"):
-                    for one in answer.get(kind) or ():
-                        found[kind].append({"case": case[0], **one})
-                        _say(f"{case[0]}: {kind}: {json.dumps(one)[:300]}")
+                for answer in judged(program, case, folder, args.emulate):
+                    _add(found, case, answer)
     args.json.parent.mkdir(parents=True, exist_ok=True)
     args.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     wrong = len(found["violations"]) + len(found["wronglyUnschedulable"])
-    _say(f"{found['plans']} plans, {wrong} disagreements with kube-scheduler, {time.monotonic() - started:.0f} s")
+    _say(
+        f"{found['plans']} plans and {found['waves']} waves, {wrong} disagreements with kube-scheduler,"
+        f" {len(found['orderEffects'])} refusals that another order avoids, {len(found['decided'])} decided otherwise,"
+        f" {time.monotonic() - started:.0f} s"
+    )
     return 1 if wrong else 0
+
+
+def _add(found: Json, case: Case, answer: Json) -> None:
+    """Add the scheduler's word on one plan or wave to the results."""
+    found["waves" if case.consolidates else "plans"] += 1
+    found["kubernetes"] = answer.get("kubernetes", found["kubernetes"])
+    for kind in KINDS:
+        for one in answer.get(kind) or ():
+            decided = case.name in DECIDED
+            found["decided" if decided else kind].append({"case": case.name, "command": _command(case), **one})
+            if not decided and kind != "orderEffects":
+                _say(f"{case.name}, {_command(case)}: {kind}: {json.dumps(one)[:300]}")
+
+
+def _command(case: Case) -> str:
+    return "consolidate" if case.consolidates else "plan"
 
 
 if __name__ == "__main__":

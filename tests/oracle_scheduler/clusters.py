@@ -19,6 +19,7 @@ from core.model.pod import (
     WAIT_FOR_FIRST_CONSUMER,
     LabelSelector,
     NodeSelectorTerm,
+    Owner,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -29,6 +30,7 @@ from core.model.pod import (
 )
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
+from tests.property.naive.places import runs_daemon
 from tests.property.naive.vocabulary import APPS, ZONES, chance
 from tests.property.naive_manifests.clusters import HOSTILE, cluster
 
@@ -42,11 +44,32 @@ _ASKED: Final = VolumeRequest(size=10, access_modes=("ReadWriteOnce",))
 
 def random_cluster(seed: int) -> Snapshot:
     """The cluster of a seed, with some of the features."""
-    snapshot, draw = cluster(seed, HOSTILE), Random(f"scheduler {seed}")  # noqa: S311 - a test's dice
+    snapshot, draw = with_all_daemons(cluster(seed, HOSTILE)), Random(f"scheduler {seed}")  # noqa: S311 - a test's dice
     for feature in FEATURES:
         if chance(draw, 0.35):
             snapshot = feature(draw, snapshot)
     return snapshot
+
+
+def with_all_daemons(snapshot: Snapshot) -> Snapshot:
+    """The cluster with every pod of its DaemonSets: the planner keeps their room, and the judge sees the others alone."""
+    there = {(pod.node_name, owner.name) for pod in snapshot.pods for owner in pod.owners if owner.kind == "DaemonSet"}
+    missing = tuple(
+        Pod(
+            namespace=daemon.namespace,
+            name=f"{daemon.name}-{node.name}",
+            labels=daemon.labels,
+            spec=daemon.spec,
+            owners=(Owner("DaemonSet", daemon.name, "apps/v1"),),
+            node_name=node.name,
+            phase="Running",
+        )
+        for daemon in snapshot.daemon_sets
+        for node in snapshot.nodes
+        if (node.name, daemon.name) not in there
+        and runs_daemon(daemon, {labels.HOSTNAME: node.name, **node.labels}, node.taints)
+    )
+    return replace(snapshot, pods=(*snapshot.pods, *missing))
 
 
 def with_sidecar_ports(seed: int, objects: dict[Resource, list[JsonObject]]) -> dict[Resource, list[JsonObject]]:
@@ -54,6 +77,27 @@ def with_sidecar_ports(seed: int, objects: dict[Resource, list[JsonObject]]) -> 
     draw = Random(f"sidecars {seed}")  # noqa: S311 - a test's dice
     pods = [_with_sidecar(pod) if chance(draw, 0.5) else pod for pod in objects[resources.PODS]]
     return {**objects, resources.PODS: pods}
+
+
+def with_unparsable_preferences(
+    seed: int, objects: dict[Resource, list[JsonObject]]
+) -> dict[Resource, list[JsonObject]]:
+    """The objects, where some pods prefer nodes by a term that the scheduler cannot parse: it then scores no node for them."""
+    draw = Random(f"preferences {seed}")  # noqa: S311 - a test's dice
+    share = 0.1 if chance(draw, 0.3) else 0.0
+    pods = [_with_preference(pod, draw) if chance(draw, share) else pod for pod in objects[resources.PODS]]
+    return {**objects, resources.PODS: pods}
+
+
+def _with_preference(pod: JsonObject, draw: Random) -> JsonObject:
+    values = draw.choice((("Gt", "abc"), ("Lt", "1.5"), ("In", "not a value")))
+    expression = {"key": labels.ZONE, "operator": values[0], "values": [values[1]]}
+    term = {"weight": draw.randint(1, 100), "preference": {"matchExpressions": [expression]}}
+    affinity = pod["spec"].get("affinity") or {}
+    by_node = affinity.get("nodeAffinity") or {}
+    preferred = [*by_node.get("preferredDuringSchedulingIgnoredDuringExecution", ()), term]
+    by_node = {**by_node, "preferredDuringSchedulingIgnoredDuringExecution": preferred}
+    return {**pod, "spec": {**pod["spec"], "affinity": {**affinity, "nodeAffinity": by_node}}}
 
 
 def _with_sidecar(pod: JsonObject) -> JsonObject:
@@ -176,6 +220,70 @@ def _daemon_rules(draw: Random, snapshot: Snapshot) -> Snapshot:
     return _changed(snapshot, draw, 0.1, lambda pod: _of_spec(pod, **{field: (term,)}))
 
 
+def _daemons_apart(draw: Random, snapshot: Snapshot) -> Snapshot:
+    """DaemonSets whose pods keep away from some others: whoever comes second waits."""
+    selector = LabelSelector((Requirement.one_of("app", draw.choice(APPS)),))
+    term = PodAffinityTerm(draw.choice((labels.HOSTNAME, labels.ZONE)), selector, namespaces=("shop",))
+    chosen = {daemon.name for daemon in snapshot.daemon_sets if chance(draw, 0.5)}
+    daemons = tuple(
+        replace(daemon, spec=replace(daemon.spec, anti_affinity=(term,))) if daemon.name in chosen else daemon
+        for daemon in snapshot.daemon_sets
+    )
+    pods = tuple(
+        _of_spec(pod, anti_affinity=(term,)) if chosen & {owner.name for owner in pod.owners} else pod
+        for pod in snapshot.pods
+    )
+    return replace(snapshot, daemon_sets=daemons, pods=pods)
+
+
+def _node_names(draw: Random, snapshot: Snapshot) -> Snapshot:
+    """Alternatives of the node affinity that name nodes (`matchFields`), alone or beside others."""
+    if not snapshot.nodes:
+        return snapshot
+
+    def named(pod: Pod) -> Pod:
+        operator = draw.choice(("In", "In", "NotIn"))
+        term = NodeSelectorTerm((Requirement.of(labels.NODE_NAME, operator, [draw.choice(snapshot.nodes).name]),))
+        others = pod.spec.required_terms if chance(draw, 0.5) else ()
+        return _of_spec(pod, required_terms=(term, *others))
+
+    return _changed(snapshot, draw, 0.1, named)
+
+
+def _alternatives(draw: Random, snapshot: Snapshot) -> Snapshot:
+    """Several alternatives of the required node affinity, of which an existing node may fit a later one."""
+
+    def either(pod: Pod) -> Pod:
+        asked = draw.sample(
+            (
+                Requirement.one_of(labels.ZONE, draw.choice(ZONES)),
+                Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT),
+                Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND),
+                Requirement.one_of(labels.ARCH, draw.choice(("amd64", "arm64"))),
+            ),
+            2,
+        )
+        return _of_spec(pod, required_terms=tuple(NodeSelectorTerm((one,)) for one in asked))
+
+    return _changed(snapshot, draw, 0.15, either)
+
+
+def _overcommitted(draw: Random, snapshot: Snapshot) -> Snapshot:
+    """Nodes with less CPU or memory than their pods request: they take pods that request none of it."""
+    short = {node.name: draw.choice(("cpu", "memory")) for node in snapshot.nodes if chance(draw, 0.5)}
+    nodes = tuple(
+        replace(node, allocatable={**node.allocatable, short[node.name]: 10}) if node.name in short else node
+        for node in snapshot.nodes
+    )
+    without = _changed(
+        snapshot,
+        draw,
+        0.2,
+        lambda pod: _of_spec(pod, requests={**pod.spec.requests, draw.choice(("cpu", "memory")): 0}),
+    )
+    return replace(without, nodes=nodes)
+
+
 FEATURES: Final[tuple[Feature, ...]] = (
     _several_terms,
     _empty_selectors,
@@ -185,5 +293,9 @@ FEATURES: Final[tuple[Feature, ...]] = (
     _selected_nodes,
     _nominated,
     _daemon_rules,
+    _daemons_apart,
+    _node_names,
+    _alternatives,
+    _overcommitted,
 )
 """In the order in which they are drawn."""

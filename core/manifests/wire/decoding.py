@@ -142,6 +142,7 @@ _TYPES_BY_RESOURCE: Final[dict[Resource, Any]] = {
     resources.REPLICATION_CONTROLLERS: pod.ReplicationController,
     resources.STORAGE_CLASSES: objects.WireStorageClass,
     resources.CSI_NODES: objects.CsiNode,
+    resources.CSI_DRIVERS: objects.CsiDriverInstalled,
     resources.VOLUME_ATTACHMENTS: objects.WireVolumeAttachment,
     resources.PRIORITY_CLASSES: objects.PriorityClass,
     resources.POD_DISRUPTION_BUDGETS: objects.WirePodDisruptionBudget,

@@ -209,6 +209,19 @@ class CsiNode(Wire):
     spec: CsiNodeSpec = field(default_factory=CsiNodeSpec)
 
 
+class CsiDriverSpec(Wire):
+    """`spec` of a CSIDriver."""
+
+    prevent_pod_scheduling_if_missing: bool = False
+
+
+class CsiDriverInstalled(Wire):
+    """A CSIDriver: a driver that is installed in the cluster."""
+
+    metadata: WireMetadata
+    spec: CsiDriverSpec = field(default_factory=CsiDriverSpec)
+
+
 class CsiSource(Wire):
     """`spec.csi` of a PersistentVolume."""
 

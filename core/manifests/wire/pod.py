@@ -202,7 +202,6 @@ class PodStatus(Wire):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     allocated_resources: Quantities | None = None
     resources: Resources | None = None
-    resize: str = ""
 
     def condition(self, type_: str) -> WireCondition | None:
         """Return the condition of this type, if there is one."""

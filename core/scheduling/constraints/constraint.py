@@ -141,6 +141,10 @@ class Constraint:
         """Whether repacking may move such pods between new nodes without checking the rule again."""
         return not cls.concerns(pods.signature, pods.volumes)
 
+    def exhausted(self, pods: PodGroup) -> str:
+        """Return why no node at all may take one more of these pods; empty by default."""
+        return ""
+
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
         """Whether an existing node may take one more of these pods."""
         return True

@@ -54,7 +54,11 @@ class AttachLimits(Constraint):
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
         """Whether the limits of the pods' own drivers hold; a driver without a stated limit has none (kube-scheduler)."""
-        attached = node.attached | self._on_nodes.get(node.index, _NONE) | set(pods.volumes.attachments)
+        return self.admits_beside(node, pods, _NONE)
+
+    def admits_beside(self, node: ExistingNode, pods: PodGroup, others: Attachments) -> bool:
+        """Whether the limits hold once the volumes of other pods are attached to the node, too."""
+        attached = node.attached | self._on_nodes.get(node.index, _NONE) | others | set(pods.volumes.attachments)
         for driver in sorted({driver for driver, _ in pods.volumes.attachments}):
             limit = node.attach_limits.get(driver)
             if limit is not None and sum(1 for owner, _ in attached if owner == driver) > limit:

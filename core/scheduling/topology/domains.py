@@ -198,15 +198,17 @@ class DomainCounts:
             counts = self._counts[group] = self._starting(group)
         return counts
 
-    def admits(self, rule: TopologyRule, domain: str | None, signature: PodSignature, *, is_new: bool = False) -> bool:
+    def admits(
+        self, rule: TopologyRule, domain: str | None, signature: PodSignature, *, is_new: bool = False, more: int = 0
+    ) -> bool:
         """Whether the rule admits one more pod in a domain; None is a node without the label.
 
-        `is_new`: the node is a new one, with the pods of DaemonSets that come with it.
+        `is_new`: the node is a new one, with the pods of DaemonSets that come with it. `more` pods are expected there.
         """
         if domain is None:
             return rule.kind in (ANTI_AFFINITY, INVERSE)
         counts = self.of(rule.group)
-        there = counts.get(domain, 0)
+        there = counts.get(domain, 0) + more
         if rule.kind == SPREAD:
             # Kubernetes: the pods there with this one, less those in the least loaded domain, are at most maxSkew.
             group = self._topology.groups[rule.group]
@@ -321,6 +323,16 @@ class DomainCounts:
             if self._topology.new_nodes.counts(number, claim.reqs, claim.template)
         ]
         return min(found) if found and len(found) >= self._topology.groups[number].min_domains else 0
+
+    def vacant(self, rule: TopologyRule, signature: PodSignature) -> list[str | None]:
+        """Return the domains that a spread does not count now, because they have no nodes; None for a further node as such."""
+        reachable = self.reachable
+        if reachable is None:
+            return []
+        if rule.is_hostname:
+            return [] if reachable.launches(rule.key, None) else [None]
+        known = (d for d in sorted(self.of(rule.group)) if self._supports(rule, d, signature))
+        return [domain for domain in known if not self._exists(rule, domain)]
 
     def _exists(self, rule: TopologyRule, domain: str) -> bool:
         """Whether nodes are in a domain, or may come there; all that NodePools could launch, unless `reachable` says which."""

@@ -462,12 +462,6 @@ def test_an_unknown_effect_names_its_field() -> None:
     assert caught.value.field == "spec.taints[0].effect"
 
 
-def test_attach_limits_are_those_of_the_drivers() -> None:
-    """A driver without a count has no limit; zero is a limit."""
-    drivers = [{"name": "b", "allocatable": {"count": 0}}, {"name": "a", "allocatable": {"count": 25}}, {"name": "c"}]
-    assert assemble_module.attach_limits(written(resources.CSI_NODES, spec={"drivers": drivers})) == {"a": 25, "b": 0}
-
-
 def test_a_node_that_cannot_be_read_keeps_its_known_taints_and_takes_no_pod() -> None:
     """Pods that run there go on, and none is planned onto it."""
     taints = [{"key": "a", "effect": "NoSchedule", "value": "v"}, {"key": "b", "effect": "Never"}]

@@ -110,6 +110,12 @@ def test_resizing_in_place_counts_the_larger_size(reason: str, expected: int) ->
     assert requests(status, containers=[a_container("4")])["cpu"] == expected
 
 
+def test_the_old_field_of_a_resize_says_nothing() -> None:
+    """kube-scheduler has read the condition alone since 1.33 (component-helpers, IsPodResizeInfeasible)."""
+    status = {"resize": "Infeasible", "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "1"}}]}
+    assert requests(status, containers=[a_container("4")])["cpu"] == 4000
+
+
 def test_three_sums_of_a_resized_pod_are_compared() -> None:
     """kube-scheduler 1.37 does not add up the largest size of each container: what one gives back, the other takes."""
     status = {

@@ -126,6 +126,33 @@ def test_a_nominated_pod_keeps_its_room_from_pods_that_do_not_outrank_it() -> No
     assert places(higher) == {"p": "n"}
 
 
+@pytest.mark.parametrize("who", ["the pod", "the nominated pod", "a spread"])
+def test_rules_between_pods_count_a_nominated_pod_on_its_node(who: str) -> None:
+    """kube-scheduler adds it to the node before it asks its plugins (runtime/framework.go)."""
+    claim, node = a_node_of(TYPE, "n")
+    apart = (PodAffinityTerm(labels.HOSTNAME, a_selector(app="web")),)
+    even = (TopologySpread(labels.HOSTNAME, 1, selector=a_selector(app="web")),)
+    rule = {"spreads": even} if who == "a spread" else {"anti_affinity": apart}
+    own, theirs = ({}, rule) if who == "the nominated pod" else (rule, {})
+    nominated = a_pod("first", labels={"app": "web"}, nominated_node_name="n", priority=5, **theirs)
+    cluster = {"nodes": (node,), "node_claims": (claim,)}
+    for priority, beside in ((5, False), (6, True)):
+        pod = a_pod("p", labels={"app": "web"}, priority=priority, **own)
+        plan = plan_of(types=(TYPE,), pods=(nominated, pod), **cluster)
+        assert (places(plan) == {"p": "n"}) == beside
+
+
+def test_a_nominated_pods_volumes_count_on_its_node() -> None:
+    """The node attaches one volume, which the nominated pod brings (nodevolumelimits)."""
+    claim, node = a_node_of(TYPE, "n", attach_limits={EBS_DRIVER: 1})
+    gp3 = StorageClass(name="gp3", provisioner=EBS_DRIVER, binding_mode=WAIT_FOR_FIRST_CONSUMER)
+    volume = (VolumeUse("", ephemeral="scratch", storage_class="gp3"),)
+    nominated = a_pod("first", nominated_node_name="n", volumes=volume)
+    cluster = {"nodes": (node,), "node_claims": (claim,), "storage_classes": (gp3,)}
+    plan = plan_of(types=(TYPE,), pods=(nominated, a_pod("p", volumes=volume), a_pod("q")), **cluster)
+    assert places(plan) == {"p": "default-0", "q": "n"}
+
+
 def test_an_overcommitted_resource_matters_to_pods_that_request_it_only() -> None:
     """A kubelet that reserves more after an update leaves a node with too little CPU for its pods."""
     claim, node = a_node_of(TYPE, "n")

@@ -188,6 +188,25 @@ def test_each_free_volume_is_for_one_claim_and_both_of_a_pod_are_in_one_zone() -
     assert reasons_of(both) == {"p": PodReason.VOLUME_CLAIM_UNBOUND}
 
 
+def test_a_pod_without_a_place_gives_its_free_volume_to_another() -> None:
+    """kube-scheduler binds a volume when its pod is placed: one that fits nowhere keeps it from nobody."""
+    large = replace(using("a", cpu="64"), name="a-large")
+    fitting = replace(using("b"), name="fitting")
+    storage = {"volumes": (a_free_volume("v"),), "volume_claims": (waiting("a"), waiting("b"))}
+    plan = plan_of(types=(TYPE,), pods=(large, fitting), storage_classes=(HAND_MADE,), **storage)
+    assert zones(plan) == {"fitting": (ZONES[1],)}
+
+
+def test_a_pod_takes_a_larger_free_volume_where_it_can_run() -> None:
+    """The smallest volume that fits may be where no type is offered."""
+    only_b = a_type("b", cpu="4", zones=ZONES[1:2])
+    two = (a_free_volume("small", ZONES[0]), a_free_volume("large", ZONES[1], size=20))
+    plan = plan_of(
+        types=(only_b,), pods=(using("c"),), storage_classes=(HAND_MADE,), volumes=two, volume_claims=(waiting(),)
+    )
+    assert zones(plan) == {"p": (ZONES[1],)}
+
+
 def test_a_free_volume_of_a_class_with_provisioner_adds_its_zone() -> None:
     """kube-scheduler takes it before it has one made in the zones that the class allows."""
     allowed = replace(GP3, name="hand", allowed_topologies=(in_zone(ZONES[0]),))
