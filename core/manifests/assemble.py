@@ -20,7 +20,6 @@ from core.manifests.pods import PodTranslator
 from core.manifests.successors import Successors
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.objects import (
-    CsiNode,
     WireNode,
 )
 from core.manifests.wire.pod import WirePod, WireWorkload

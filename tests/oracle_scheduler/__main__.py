@@ -78,7 +78,12 @@ def build(shared: Path) -> Path | None:
     shutil.copytree(source, copied, dirs_exist_ok=True)
     for path in copied.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    subprocess.run(["go", "build", "-o", program.resolve(), "."], cwd=copied, check=True)  # noqa: S603, S607 - go from PATH
+    for arguments in (("mod", "download"), ("build", "-o", program.resolve(), ".")):
+        done = subprocess.run(["go", *arguments], cwd=copied, check=False)  # noqa: S603, S607 - go from PATH
+        if done.returncode and arguments[0] == "mod":
+            _say("oracle-scheduler: not judged, since the modules of the scheduler's program cannot be downloaded here")
+            return None
+        done.check_returncode()
     return program.resolve()
 
 
