@@ -265,8 +265,8 @@ class ExistingNodes:
         self._table = table
         self._volumes = volumes
         self._daemons = daemons
-        # Any pod's anti-affinity may concern a DaemonSet's pod.
-        self._has_rules = signatures.have_anti_affinity or any(d.source.spec.anti_affinity for d in daemons)
+        # Any pod's affinity or anti-affinity may concern a DaemonSet's pod.
+        self._has_rules = signatures.have_pod_affinity or any(d.source.spec.anti_affinity for d in daemons)
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
         self._attached = _attached_volumes(snapshot, volumes)
         self._signatures = signatures
@@ -328,8 +328,13 @@ class ExistingNodes:
         if not matter:
             return ()
         here = {(pod.namespace, owner.name) for pod in state.pods for owner in pod.owners if owner.kind == "DaemonSet"}
+        room = self._axis.vector(state.allocatable)
         missing = ((n, self._daemons[n]) for n in matter if _name_of(self._daemons[n]) not in here)
-        return tuple(number for number, daemon in missing if daemon.runs_on(offered, state.taints, self._table))
+        return tuple(
+            number
+            for number, daemon in missing
+            if within(daemon.requests, room) and daemon.runs_on(offered, state.taints, self._table)
+        )
 
     def _ports(self, state: StateNode, due: Iterable[int]) -> tuple[HostPort, ...]:
         """Return host ports of its pods and of the DaemonSet pods that it has yet to get."""
