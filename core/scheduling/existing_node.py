@@ -179,6 +179,7 @@ class ExistingNode(msgspec.Struct, frozen=True, eq=False):
         index: Its position in the order in which nodes are tried: initialized ones first, then by name.
         offered: Its labels as requirements, hostname included.
         free: The room after its pods and the DaemonSet pods that it has yet to get.
+        due: DaemonSets whose pod it has yet to get, by position.
         is_leaving: Whether it is marked for deletion and offers no room.
         is_recently_changed: Whether pods arrived or left within `consolidateAfter`: consolidation moves no pods to it.
         is_drained_later: Whether the stored target has yet to drain it: other nodes are tried first
@@ -196,6 +197,7 @@ class ExistingNode(msgspec.Struct, frozen=True, eq=False):
     is_leaving: bool
     is_recently_changed: bool
     is_drained_later: bool = False
+    due: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -218,6 +220,7 @@ class NodeRoom(msgspec.Struct, frozen=True, eq=False):
     free: Vector
     ports: tuple[HostPort, ...]
     attached: Attachments
+    due: tuple[int, ...]
 
 
 class KnownRooms:
@@ -262,7 +265,8 @@ class ExistingNodes:
         self._table = table
         self._volumes = volumes
         self._daemons = daemons
-        self._have_ports = any(daemon.ports for daemon in daemons)
+        # Any pod's affinity or anti-affinity may concern a DaemonSet's pod.
+        self._has_rules = signatures.have_pod_affinity or any(d.source.spec.anti_affinity for d in daemons)
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
         self._attached = _attached_volumes(snapshot, volumes)
         self._signatures = signatures
@@ -271,6 +275,7 @@ class ExistingNodes:
         self._basis = (
             axis.names,
             self._reads_names,
+            self._has_rules,
             snapshot.daemon_sets,
             snapshot.volume_claims,
             snapshot.volumes,
@@ -297,12 +302,14 @@ class ExistingNodes:
             is_leaving=state.is_marked_for_deletion(self._snapshot),
             is_recently_changed=_is_recently_changed(state, self._pools.get(room.node_pool), self._snapshot.now),
             is_drained_later=state.name in self._drained_later,
+            due=room.due,
         )
 
     def _room(self, state: StateNode) -> NodeRoom:
         offered = _offered(state)
         if self._reads_names and state.node is not None:
             offered = offered.merged((Requirement.one_of(labels.NODE_NAME, state.node.name),))
+        due = self._due(state, offered) if self._daemons else ()
         attached = {a for pod in state.pods if pod.spec.volumes for a in self._volumes.attachments(pod)}
         return NodeRoom(
             state=state,
@@ -310,21 +317,29 @@ class ExistingNodes:
             offered=offered,
             taints=state.taints,
             free=self._free(state, offered),
-            ports=self._ports(state, offered),
+            ports=self._ports(state, due),
             attached=frozenset(attached) | self._attached.get(state.name, frozenset()),
+            due=due,
         )
 
-    def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:
-        """Return host ports of its pods and of the DaemonSet pods that it has yet to get."""
-        taken = [port for pod in state.pods for port in pod.spec.host_ports]
-        if not self._have_ports:
-            return tuple(taken)
+    def _due(self, state: StateNode, offered: Requirements) -> tuple[int, ...]:
+        """Return the DaemonSets whose pod a node has yet to get; a node is only asked for rules and ports of theirs."""
+        matter = [number for number, daemon in enumerate(self._daemons) if daemon.ports or self._has_rules]
+        if not matter:
+            return ()
         here = {(pod.namespace, owner.name) for pod in state.pods for owner in pod.owners if owner.kind == "DaemonSet"}
-        for daemon in self._daemons:
-            is_due = daemon.ports and (daemon.source.namespace, daemon.source.name) not in here
-            if is_due and daemon.runs_on(offered, state.taints, self._table):
-                taken += daemon.ports
-        return tuple(taken)
+        room = self._axis.vector(state.allocatable)
+        missing = ((n, self._daemons[n]) for n in matter if _name_of(self._daemons[n]) not in here)
+        return tuple(
+            number
+            for number, daemon in missing
+            if within(daemon.requests, room) and daemon.runs_on(offered, state.taints, self._table)
+        )
+
+    def _ports(self, state: StateNode, due: Iterable[int]) -> tuple[HostPort, ...]:
+        """Return host ports of its pods and of the DaemonSet pods that it has yet to get."""
+        own = (port for pod in state.pods for port in pod.spec.host_ports)
+        return (*own, *(port for number in due for port in self._daemons[number].ports))
 
     def _free(self, state: StateNode, offered: Requirements) -> Vector:
         """Return the allocatable resources less its pods and the DaemonSet pods that it has yet to get."""
@@ -339,6 +354,10 @@ class ExistingNodes:
             return left
         running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)
         return minus(left, tuple(max(0, amount) for amount in minus(due, running)))
+
+
+def _name_of(daemon: DaemonPod) -> tuple[str, str]:
+    return daemon.source.namespace, daemon.source.name
 
 
 def _offered(state: StateNode) -> Requirements:

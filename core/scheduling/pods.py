@@ -416,7 +416,9 @@ class KnownQuestions:
 class PodSignatures:
     """The signatures of all pods of a snapshot, numbered in the order of the given pods.
 
-    `read_node_names`: whether any pod selects nodes by name.
+    Attributes:
+        read_node_names: Whether any pod selects nodes by name.
+        have_pod_affinity: Whether any pod has a required affinity or anti-affinity.
     """
 
     def __init__(
@@ -453,6 +455,7 @@ class PodSignatures:
         self._requests = {identity: axis.vector(spec.requests) for identity, spec in specs.items()}
         distinct = {self._terms[identity]: spec for identity, spec in specs.items()}
         self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
+        self.have_pod_affinity = any(spec.affinity or spec.anti_affinity for spec in distinct.values())
         self.read_node_names = any(_reads_node_name(spec) for spec in distinct.values())
         self._signatures: dict[tuple[object, ...], PodSignature] = {}
         self._sized_signatures: dict[Question, SizedSignature] = {}

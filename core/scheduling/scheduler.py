@@ -144,6 +144,8 @@ class ExistingNodeSearch:
                 occupied = NodeMask(0)
                 for host in self._domain_counts.of(rule.group):
                     occupied |= hosts[host]
+                if rule.by_daemons:
+                    occupied |= NodeMask(bits(node.index for node in self._context.existing_nodes if node.due))
                 near &= occupied
         return near
 
@@ -191,10 +193,14 @@ class ExistingNodeSearch:
 
     def _refused(self, position: int, signature: PodSignature, step: RelaxationStep) -> NodeMask:
         """Return the nodes, including this one, that the first violated rule excludes; none if no rule is violated."""
+        due = self._context.existing_nodes[position].due
+        comes = bool(due) and any(daemon in due for daemon in signature.daemons_near)
         for rule in (*step.host_rules, *step.zone_rules):
             domain = self._context.node_index.values(rule.key)[position]
-            if not self._domain_counts.admits(rule, domain, signature):
-                return self._context.node_index.domains(rule.key)[domain]
+            if not self._domain_counts.admits(rule, domain, signature, is_new=comes):
+                # Of a domain's nodes, only some may expect the DaemonSet's pod that these pods must be near.
+                all_nodes = self._context.node_index.domains(rule.key)[domain]
+                return NodeMask(1 << position) if rule.by_daemons else all_nodes
         return NodeMask(0)
 
 

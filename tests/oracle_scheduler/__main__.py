@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -138,7 +138,11 @@ def answer_of(case: Case, folder: Path) -> Json:
 def judged(program: Path, case: Case, folder: Path, emulated: str) -> Iterator[Json]:
     """Return the scheduler's word on the plan of one case, or on the state after each wave of its consolidation."""
     decided = answer_of(case, folder)
-    plans = states(case.objects, decided) if case.consolidates else ((case.objects, decided),)
+    plans: Iterable[tuple[Sequence[Json], Json]] = ((case.objects, decided),)
+    if case.consolidates:
+        has_moves = any(command["moves"] for command in decided.get("commands") or ())
+        planned = answer_of(case._replace(consolidates=False, arguments=()), folder) if has_moves else {}
+        plans = states(case.objects, decided, planned)
     for objects, plan in plans:
         yield Question(program, objects, case.catalogue, folder, emulated).answer(plan)
 

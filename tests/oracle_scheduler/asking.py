@@ -12,7 +12,7 @@ from typing import Any, Final
 
 Json = dict[str, Any]
 
-ORDERS_MAX: Final = 200
+ORDERS_MAX: Final = 60
 """How many orders of a plan's nodes are tried before a refusal by rules between pods counts."""
 
 _BETWEEN_PODS: Final = frozenset({"PodTopologySpread", "InterPodAffinity"})
@@ -96,11 +96,24 @@ class Question:
         nodes = plan.get("nodeClaims") or ()
         if left.get("node") not in {node["name"] for node in nodes}:
             return False
-        if left["message"].endswith("plan says AttachLimit"):
+        if left["message"].endswith("plan says AttachLimit") or self._attaches_too_many(left, plan):
             return True
         joined = [{**n, "pods": [*n["pods"], left["pod"]]} if n["name"] == left["node"] else n for n in nodes]
         others = [one for one in plan["unschedulable"] if one["pod"] != left["pod"]]
         return bool(self._ask({**plan, "nodeClaims": joined, "unschedulable": others}, "--all")["violations"])
+
+    def _attaches_too_many(self, left: Json, plan: Json) -> bool:
+        """Whether a new node's types may attach fewer volumes than its pods have with one more."""
+        (node,) = (node for node in plan["nodeClaims"] if node["name"] == left["node"])
+        limits = [one.get("attachLimit") for one in self._types if one["name"] in node["instanceTypes"]]
+        least = min((limit for limit in limits if limit is not None), default=None)
+        return least is not None and sum(map(self._volumes_of, (*node["pods"], left["pod"]))) > least
+
+    def _volumes_of(self, key: str) -> int:
+        namespace, _, name = key.partition("/")
+        pods = (one for one in self.objects if one["kind"] == "Pod" and one["metadata"]["name"] == name)
+        pod = next((one for one in pods if one["metadata"].get("namespace", "default") == namespace), {"spec": {}})
+        return len(pod["spec"].get("volumes") or ())
 
     def _is_no_node(self, left: Json) -> bool:
         """Whether a node that would take a pod left over cannot be launched: its type has not the labels of the NodePool.

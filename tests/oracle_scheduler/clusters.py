@@ -270,7 +270,11 @@ def _alternatives(draw: Random, snapshot: Snapshot) -> Snapshot:
 
 def _overcommitted(draw: Random, snapshot: Snapshot) -> Snapshot:
     """Nodes with less CPU or memory than their pods request: they take pods that request none of it."""
-    short = {node.name: draw.choice(("cpu", "memory")) for node in snapshot.nodes if chance(draw, 0.5)}
+    # A starting node would have no room for DaemonSets' pods, which the judge puts there in any case.
+    started = [
+        node for node in snapshot.nodes if labels.INITIALIZED in node.labels or labels.NODEPOOL not in node.labels
+    ]
+    short = {node.name: draw.choice(("cpu", "memory")) for node in started if chance(draw, 0.5)}
     nodes = tuple(
         replace(node, allocatable={**node.allocatable, short[node.name]: 10}) if node.name in short else node
         for node in snapshot.nodes

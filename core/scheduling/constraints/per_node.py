@@ -138,7 +138,8 @@ class HostPorts(Constraint):
 class DaemonCompany(Constraint):
     """Keeps pods on new nodes with the DaemonSet's pod that their affinity needs, and off those with one that excludes them.
 
-    Pods of DaemonSets that run already count like any others (`core.scheduling.topology`).
+    Pods of DaemonSets that run already count like any others (`core.scheduling.topology`). Those that an existing node has yet
+    to get keep pods away, too.
     """
 
     label = "DaemonSets' pods"
@@ -148,6 +149,13 @@ class DaemonCompany(Constraint):
     def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:
         """Whether a rule connects the pods with any DaemonSet."""
         return bool(signature.daemons_near or signature.daemons_away)
+
+    def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
+        """Whether no DaemonSet's pod that is yet to come to the node excludes the pods."""
+        return not node.due or not any(
+            position in node.due and any(node.domain(key) is not None for key in keys)
+            for position, keys in pods.signature.daemons_away
+        )
 
     def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
         """Return types that carry one of the DaemonSets to be near, for certain, and none of those to be away from."""

@@ -203,7 +203,7 @@ class DomainCounts:
     ) -> bool:
         """Whether the rule admits one more pod in a domain; None is a node without the label.
 
-        `is_new`: the node is a new one, with the pods of DaemonSets that come with it. `more` pods are expected there.
+        `is_new`: the pods of DaemonSets that the pod must be near are yet to come to the node. `more` pods are expected there.
         """
         if domain is None:
             return rule.kind in (ANTI_AFFINITY, INVERSE)

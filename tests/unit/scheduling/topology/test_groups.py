@@ -884,6 +884,27 @@ def test_a_pod_that_must_be_away_from_a_daemon_set_gets_a_node_without_its_pod(i
     assert [claim.instance_types for claim in plan.claims] == [(ARM.name,)]
 
 
+@pytest.mark.parametrize("is_own", [True, False], ids=["the pod's rule", "the DaemonSet's rule"])
+def test_a_daemon_sets_pod_that_is_yet_to_come_keeps_pods_off_an_existing_node(is_own: bool) -> None:
+    """The controller makes it at once, and the scheduler then refuses the second of the two."""
+    claim, node = a_node_of(TYPE, "n")
+    away = {"anti_affinity": (PodAffinityTerm(labels.HOSTNAME, a_selector(app="cache" if is_own else "web")),)}
+    daemon = a_cache(**({} if is_own else away))
+    cluster = {"types": (TYPE, ARM), "nodes": (node,), "node_claims": (claim,), "daemon_sets": (daemon,)}
+    plan = plan_of(pods=(*webs(1, **(away if is_own else {})), a_pod("other")), **cluster)
+    assert places(plan) == {"p0": "default-0", "other": "n"}
+
+
+@pytest.mark.parametrize("key", [labels.HOSTNAME, labels.ZONE])
+def test_a_pod_that_must_be_near_a_daemon_set_joins_a_node_that_is_yet_to_get_its_pod(key: str) -> None:
+    """Otherwise, a second node is launched for it while the first one starts."""
+    pairs = [a_node_of(kind, name) for kind, name in ((ARM, "a"), (TYPE, "n"))]
+    near = (PodAffinityTerm(key, a_selector(app="cache")),)
+    cluster = {"nodes": tuple(node for _, node in pairs), "node_claims": tuple(claim for claim, _ in pairs)}
+    plan = plan_of(types=(TYPE, ARM), daemon_sets=(a_cache(),), pods=webs(1, affinity=near), **cluster)
+    assert places(plan) == {"p0": "n"}
+
+
 def test_a_daemon_set_of_one_zone_promises_no_company() -> None:
     """The new node may come up in another zone."""
     near = (PodAffinityTerm(labels.HOSTNAME, a_selector(app="cache")),)
