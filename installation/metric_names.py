@@ -129,6 +129,7 @@ ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
         stopped_by(BrakeKind.POOL_PROBE),
         stopped_by(BrakeKind.UNKNOWN_INSTANCES),
         stopped_by(BrakeKind.FOREIGN_INSTANCES),
+        stopped_by(BrakeKind.SHRINKING),
         LEDGER_FAILURES,
     ),
     "held-back": (

@@ -72,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             scale-in removes them first; costs of users are kept.
         evictions_per_hour: How many pods consolidation and drift may evict in any hour, together; None: any number. A
             NodePool's annotation `fleetwright.dev/evictions-per-hour` sets its own ceiling besides.
+        shrink_percent: What share of a NodePool's vCPUs consolidation and drift may remove within an hour, in percent;
+            100: any. With `mode: approve`, commands beyond it wait for approval.
         validate_launches: Whether EC2 is asked with DryRun whether it would launch from each EC2NodeClass. Off where an
             organization's policy denies such requests, but not launches (Karpenter's DISABLE_DRY_RUN).
         poll_seconds: How soon `provision` runs again while pods wait for something.
@@ -123,6 +125,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     surge_restarts: bool = False
     steer_scale_in: bool = False
     evictions_per_hour: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    shrink_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 50
     validate_launches: bool = True
     poll_seconds: Count = 10
     look_seconds: Annotated[int, msgspec.Meta(ge=0, le=59)] = 0
@@ -211,7 +214,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             above_nodes=self.approve_above_nodes,
             namespaces=self.approve_namespaces,
         )
-        return rule if self.mode == APPROVE else None
+        return msgspec.structs.replace(rule, shrink_percent=self.shrink_percent) if self.mode == APPROVE else None
 
     def improving(self, pods: int) -> timedelta:
         """Return how long the plan for this many pods may be improved."""
@@ -232,6 +235,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             default_spreads=parse_default_spreads(self.scheduler_config),
             requires_unschedulable_mark=True,
             evictions_per_hour=self.evictions_per_hour,
+            shrink_percent=None if self.mode == APPROVE or self.shrink_percent == 100 else self.shrink_percent,
             ranks_by_own_prices=terms is not None and terms.reorder,
             dedicated_ppm=terms.dedicated_ppm if terms is not None else 0,
             commitments=terms.commitments if terms is not None else (),

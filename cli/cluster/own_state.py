@@ -25,6 +25,7 @@ from core.approval.verification import without_proposed
 from core.brakes import Action, BrakeKind, EngagedBrakes, Mode
 from core.breakers import Breaker
 from core.disruption.move_history import Rollout, rollouts
+from core.disruption.shrink_limit import engaged as shrinking_pools
 from core.errors import InvalidInputError
 from core.manifests.wire.resources import Resource
 from core.model.snapshot import Snapshot
@@ -377,7 +378,7 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
         return OwnState(
             view=view,
             snapshot=msgspec.structs.replace(observed, stored_target=target),
-            brakes=brakes,
+            brakes=EngagedBrakes((*brakes.brakes, *shrinking_pools(observed))),
             breakers=stores.breakers.breakers(),
             sweeps=reader.sweep_log.read(),
             prices_read_at=facts.prices_read_at if facts is not None else None,

@@ -44,8 +44,8 @@ def recently(nodes: Mapping[str, EvictedNode], now: datetime) -> dict[str, Evict
 
 
 def next_relief(snapshot: Snapshot) -> Iterator[datetime]:
-    """Yield the moments at which evictions stop counting; none where nothing limits them."""
-    if any(True for _ in ceilings_of(snapshot)):
+    """Yield the moments at which evictions and removed capacity stop counting; none where nothing limits them."""
+    if snapshot.options.shrink_percent is not None or any(True for _ in ceilings_of(snapshot)):
         yield from (node.at + PERIOD for _, node in sorted(snapshot.evicted_nodes.items()))
 
 

@@ -117,11 +117,15 @@ class EvictedNode(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         pods: How many pods need a new place because of the drain.
         at: When the drain began.
+        cpu: Its millicores; 0 in rows older than this field.
+        created_at: When its claim was created; None in rows older than this field.
     """
 
     node_pool: str
     pods: int
     at: datetime
+    cpu: int = 0
+    created_at: datetime | None = None
 
 
 class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):
@@ -327,6 +331,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         improve_iterations: Bound on the optimiser's steps; None leaves the bound to the caller's clock.
         moves: How much moving pods counts against savings: thorough (nothing), balanced or gentle.
         evictions_per_hour: How many pods commands may evict in any hour, None for any number.
+        shrink_percent: What share of a NodePool's vCPUs commands may remove in any hour, None for any.
         ranks_by_own_prices: Whether the catalogue's prices rank types differently from EC2's list, so that launches follow the
             catalogue.
         dedicated_ppm: How much more nodes on dedicated hardware cost than the catalogue says, in millionths.
@@ -346,6 +351,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     moves: str = BALANCED_MOVES
     move_price: int | None = None
     evictions_per_hour: int | None = None
+    shrink_percent: int | None = None
     ranks_by_own_prices: bool = False
     dedicated_ppm: int = 0
     commitments: tuple[Commitment, ...] = ()

@@ -150,6 +150,11 @@ class NodeReason(ReasonCode):
         "The hourly limit on evictions of the cluster or its NodePool is reached.",
         "Wait, or raise evictionsPerHour or the annotation fleetwright.dev/evictions-per-hour.",
     )
+    SHRINKING = (
+        "NodePoolShrinking",
+        "Its NodePool would lose more of its vCPUs within an hour than shrinkPercent allows.",
+        "Wait, or raise shrinkPercent; with mode: approve, approve the command.",
+    )
     CONSOLIDATE_AFTER = (
         "ConsolidateAfter",
         "A pod arrived or left more recently than consolidateAfter, or consolidateAfter is Never.",

@@ -13,6 +13,7 @@ from core.approval import verification
 from core.approval.proposal import PROPOSALS_MAX, Proposal, ProposalEnd
 from core.approval.rule import ApprovalRule
 from core.approval.verification import Verification
+from core.disruption.shrink_limit import shrinking
 from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part
 from core.model.plan import Command, DisruptionPlan
 from core.model.snapshot import Snapshot
@@ -139,15 +140,20 @@ class Approvals:
         return True
 
     def by_approval(
-        self, commands: Sequence[tuple[str, Command]], waiting: Sequence[Proposal], report: RunReport
+        self,
+        commands: Sequence[tuple[str, Command]],
+        waiting: Sequence[Proposal],
+        snapshot: Snapshot,
+        report: RunReport,
     ) -> CommandsByApproval:
         """Separate the commands that wait for approval from the others; beyond `PROPOSALS_MAX`, no further one is proposed."""
         if self._rule is None:
             return CommandsByApproval(list(commands), [])
+        too_fast = shrinking(commands, snapshot, self._rule.shrink_percent)
         room = PROPOSALS_MAX - sum(proposal.end is None for proposal in waiting)
         startable, unapproved = list[tuple[str, Command]](), list[UnapprovedCommand]()
         for command_id, command in commands:
-            why = self._rule.reason_to_wait(command)
+            why = self._rule.reason_to_wait(command) or too_fast.get(command_id, "")
             if not why:
                 startable.append((command_id, command))
             elif len(unapproved) < room:

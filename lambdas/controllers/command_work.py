@@ -29,6 +29,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandPhase, Comman
 from core.lifecycle.steps import CommandFacts
 from core.model.plan import Command
 from core.model.snapshot import EvictedNode, Snapshot
+from core.model.values.quantity import CPU
 from core.pods import is_reschedulable
 from core.reasons.code import DecisionKind, Refusal, TerminationReason
 from core.reasons.runs import CommandReason, FailureReason
@@ -496,7 +497,7 @@ class CommandWork:
     ) -> None:
         """Begin to remove candidates, then drop a finished command; in this order, a crash leaves no stray marks."""
         going = [facts.claims[name] for name in step.claims]
-        self._remember(record, {claim.name: claim.plan.node_pool for claim in going if claim.deletion is None}, reader)
+        self._remember(record, {claim.name: claim for claim in going if claim.deletion is None}, reader)
         message = f"command {record.id}, {record.command.method}"
         reason = TerminationReason.stored(record.command.reason)
         for claim in going:
@@ -514,19 +515,25 @@ class CommandWork:
         node = reader.node(claim.node_name)
         return drain_bound(node.node if node is not None else None, self._clock.now())
 
-    def _remember(self, record: CommandRecord, pools: Mapping[str, str], reader: NodeStateReader) -> None:
-        """Record the workloads whose pods are about to move; `pools` are the NodePools of these claims."""
+    def _remember(self, record: CommandRecord, going: Mapping[str, ClaimRecord], reader: NodeStateReader) -> None:
+        """Record the workloads whose pods are about to move from the nodes of these claims."""
         named = zip(record.command.claims, record.command.nodes, strict=True)
-        nodes = [node for claim, node in named if claim in pools]
+        nodes = [node for claim, node in named if claim in going]
         pods = {node: [pod for pod in reader.pods_on(node) if is_reschedulable(pod)] for node in nodes}
         workloads = {pod.workload for own in pods.values() for pod in own}
         if workloads:
             now = self._clock.now()
             drained = {
-                claim: EvictedNode(node_pool=pools[claim], pods=len(pods[node]), at=now)
+                claim: _evicted(going[claim], len(pods[node]), now)
                 for claim, node in zip(record.command.claims, record.command.nodes, strict=True)
                 if pods.get(node)
             }
             history = self._stores.moves.readable(now)
             changed = history.after_command(record.id, record.command, workloads, now, drained)
             self._stores.moves.write(changed, now)
+
+
+def _evicted(claim: ClaimRecord, pods: int, now: datetime) -> EvictedNode:
+    """Return what is remembered of a node whose drain begins, from which this many pods need a new place."""
+    cpu = claim.machine.capacity.get(CPU, 0) if claim.machine is not None else 0
+    return EvictedNode(node_pool=claim.plan.node_pool, pods=pods, at=now, cpu=cpu, created_at=claim.requested_at)

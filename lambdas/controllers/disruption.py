@@ -30,14 +30,17 @@ from core.disruption.consolidation_nodes import payback_minutes
 from core.disruption.decision import disrupt, startable
 from core.disruption.move_history import MoveHistory
 from core.disruption.node_health import has_unhealthy_node
+from core.disruption.shrink_limit import brake as shrinking_brake
 from core.interpreter import collector_paused
 from core.ledger.entry import DISRUPT, THOUSANDTHS, RecordedTime, command_sentence, observed, of_disruption
 from core.lifecycle.commands import first_check_at
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.plan import Command, DisruptionPlan, StoredTarget
 from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
 from core.pool_admission import as_acting, observed_pools
 from core.reasons.code import DecisionKind, TargetReason, TerminationReason
+from core.reasons.nodes import NodeReason
 from core.reasons.runs import CommandReason
 from installation.metric_names import REFUSED_COMMANDS, ROLLOUTS_STOPPED
 from lambdas.controllers.approvals import Approvals, CommandsByApproval, PassProposals
@@ -167,6 +170,16 @@ def command_id(command: Command, now: datetime) -> str:
     """Return the id of a command that is decided now: equal for equal claims, reason and time."""
     text = "/".join((now.isoformat(), command.reason, *command.claims))
     return blake2b(text.encode(), digest_size=5).hexdigest()
+
+
+def _report_shrinking(plan: DisruptionPlan, snapshot: Snapshot, report: RunReport) -> None:
+    """Report each NodePool that may not shrink further now, with the first of its nodes that stay therefore."""
+    pool_of = {state.name: state.node_pool for state in state_nodes(snapshot)}
+    held = {
+        pool_of.get(found.node, ""): found for found in reversed(plan.blocked) if found.reason == NodeReason.SHRINKING
+    }
+    for pool, found in sorted(held.items()):
+        skipped(shrinking_brake(pool, found.message), pool, report)
 
 
 def _report(command: Command, report: RunReport) -> None:
@@ -384,6 +397,7 @@ class DecisionPass:
         report.count("commands", len(plan.commands))
         for reason, number in sorted(Counter(blocked.reason for blocked in plan.blocked).items()):
             report.count(f"blocked{reason}", number)
+        _report_shrinking(plan, snapshot, report)
         return _Decided(snapshot, plan, digest, now, time, is_new=remembered is None)
 
     def _timed_plan(self, clock: Callable[[], float], snapshot: Snapshot) -> tuple[DisruptionPlan, RecordedTime]:
@@ -399,7 +413,7 @@ class DecisionPass:
         plan, snapshot, now = decided.plan, decided.snapshot, decided.at
         admitted = self.gate.admit(startable(plan.commands), view, given.claims, given.brakes, now, report)
         commands = [(command_id(command, now), command) for command in admitted]
-        kept = self.approvals.by_approval(commands, proposals.waiting, report)
+        kept = self.approvals.by_approval(commands, proposals.waiting, snapshot, report)
         if decided.is_new:
             kept = self.writer.write_decision(snapshot, plan, kept, decided.time, report)
             self.target.keep(snapshot, plan, kept.startable, report)

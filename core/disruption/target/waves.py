@@ -172,6 +172,7 @@ class WaveBudgets:
         self._going: list[Candidate] = []
         self._evictions = disruption_pass.budgets.evictions_left()
         self._rate = disruption_pass.budgets.rate_left()
+        self._shrink = disruption_pass.budgets.shrink_left()
 
     def begin(self) -> None:
         """Begin a wave: the pods of the previous one run again."""
@@ -182,10 +183,11 @@ class WaveBudgets:
         """Begin the same wave once more, after all its nodes were released."""
         self._taken.clear()
         self._rate = self._pass.budgets.rate_left()
+        self._shrink = self._pass.budgets.shrink_left()
         self._evictions = self._pass.budgets.evictions_left(is_first=self._wave == 1)
 
     def admits(self, candidate: Candidate, reason: str, *, counts_nodes: bool = True) -> bool:
-        """Whether one more node may go in this wave; records a refusal if a ceiling on evictions keeps it.
+        """Whether one more node may go in this wave; records a refusal if a ceiling on evictions or shrinking keeps it.
 
         `counts_nodes`: whether the NodePool's budgets limit the wave.
         """
@@ -198,13 +200,18 @@ class WaveBudgets:
         objection = self._rate.objection([candidate])
         if objection:
             self._pass.refuse(candidate, NodeReason.EVICTION_RATE, objection)
-        return not objection
+            return False
+        shrinking = self._shrink.objection([candidate])
+        if shrinking:
+            self._pass.refuse(candidate, NodeReason.SHRINKING, shrinking)
+        return not shrinking
 
     def take(self, candidate: Candidate) -> None:
         """Count a node that goes."""
         self._taken[candidate.pool.name] += 1
         self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)
+        self._shrink.take(candidate)
         self._going.append(candidate)
 
     def release(self, candidate: Candidate) -> None:

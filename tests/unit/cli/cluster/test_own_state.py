@@ -39,6 +39,7 @@ from core.disruption.move_history import MoveHistory, Rollout, target_of
 from core.disruption.target.move_price import settings_digest
 from core.manifests.wire import resources
 from core.model.plan import Command
+from core.model.snapshot import EvictedNode
 from tests.builders import NOW, a_stored_target
 from tests.fakes.lab import SETTINGS, Lab, LabAdapters, a_node_pool, a_pending_pod
 
@@ -277,6 +278,12 @@ def test_brakes_hold_the_snapshot_and_its_target_back_as_disrupt_does(site: Site
     found = site.read()
     assert found.snapshot.paused_pools == {"default": "its node stays", "third": "too many failed"}
     assert found.snapshot.stored_target == msgspec.structs.replace(target, drains=())
+
+
+def test_a_pool_that_has_shrunk_shows_its_brake(site: Site) -> None:
+    gone = EvictedNode(node_pool="default", pods=1, at=NOW, cpu=200_000)
+    site.lab.rows.moves = MoveHistory(evicted_nodes={"gone": gone})
+    assert [(brake.kind, brake.node_pool) for brake in site.read().brakes.brakes] == [(BrakeKind.SHRINKING, "default")]
 
 
 def test_a_rollout_bounds_drift_until_it_is_proven(site: Site) -> None:

@@ -386,7 +386,7 @@ def test_without_a_rule_no_command_waits_and_no_proposal_is_read() -> None:
     lab.rows.proposals["x0"] = a_proposal()
     off = approvals(lab, None)
     assert off.open() == ()
-    found = off.by_approval(COMMANDS, [a_proposal()], RunReport())
+    found = off.by_approval(COMMANDS, [a_proposal()], Snapshot(now=NOW), RunReport())
     assert (found.startable, found.unapproved) == (COMMANDS, [])
 
 
@@ -475,7 +475,7 @@ def test_room_for_proposals_counts_those_that_wait_and_not_those_that_ended() ->
     report = RunReport()
     ended = a_proposal(99, end=ProposalEnd(reason=CommandReason.REJECTED, message="", at=NOW))
     waiting = [a_proposal(number) for number in range(PROPOSALS_MAX - 1)]
-    found = approvals(Lab(), ApprovalRule()).by_approval(COMMANDS, [*waiting, ended], report)
+    found = approvals(Lab(), ApprovalRule()).by_approval(COMMANDS, [*waiting, ended], Snapshot(now=NOW), report)
     assert (found.startable, [one.id for one in found.unapproved]) == ([], ["a"])
     assert [(kind, subject) for kind, subject, _, _ in told(report)] == [("skip", "n1")]
 

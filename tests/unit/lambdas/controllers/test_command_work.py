@@ -505,7 +505,12 @@ def test_workloads_that_a_command_moves_are_remembered_with_their_node(lab: Lab)
     a_command(lab, phase=CommandPhase.REPLACING)
     lab.execute({"command": "x"})
     moves = lab.rows.moves
-    assert moves.evicted_nodes == {lab.claim.name: EvictedNode(node_pool="default", pods=1, at=lab.clock.now())}
+    machine = lab.claim.machine
+    assert machine is not None
+    cpu = machine.capacity["cpu"]
+    since = lab.claim.requested_at
+    node_drained = EvictedNode(node_pool="default", pods=1, at=lab.clock.now(), cpu=cpu, created_at=since)
+    assert moves.evicted_nodes == {lab.claim.name: node_drained}
     assert len(moves.workloads) == 1
 
 
