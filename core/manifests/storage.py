@@ -316,7 +316,7 @@ DRIVER_COMES_WITHIN: Final = timedelta(minutes=5)
 """How long a new node may lack a driver that will come: its pod is a DaemonSet's, and registers once it runs."""
 
 
-class AttachLimits:
+class AttachableVolumes:
     """How many volumes nodes may attach, by CSI driver."""
 
     def __init__(
@@ -333,7 +333,7 @@ class AttachLimits:
         It is zero for a driver that the node lacks and whose pods the scheduler then refuses (`preventPodSchedulingIfMissing`).
         """
         present = self._drivers.get(node.metadata.name, ())
-        counts = {driver.name: driver.allocatable and driver.allocatable.count for driver in present}
+        counts = {driver.name: driver.allocatable.count if driver.allocatable else None for driver in present}
         missing = [name for name in self._required if name not in counts]
         if missing and not self._is_new(node):
             counts |= dict.fromkeys(missing, 0)
