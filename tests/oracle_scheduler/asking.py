@@ -12,7 +12,7 @@ from typing import Any, Final
 
 Json = dict[str, Any]
 
-ORDERS_MAX: Final = 60
+ORDERS_MAX: Final = 200
 """How many orders of a plan's nodes are tried before a refusal by rules between pods counts."""
 
 _BETWEEN_PODS: Final = frozenset({"PodTopologySpread", "InterPodAffinity"})
