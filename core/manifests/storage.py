@@ -333,7 +333,7 @@ class VolumeLimits:
         It is zero for a driver that the node lacks and whose pods the scheduler then refuses (`preventPodSchedulingIfMissing`).
         """
         present = self._drivers.get(node.metadata.name, ())
-        counts = {driver.name: driver.allocatable and driver.allocatable.count for driver in present}
+        counts = {driver.name: driver.allocatable.count if driver.allocatable else None for driver in present}
         missing = [name for name in self._required if name not in counts]
         if missing and not self._is_new(node):
             counts |= dict.fromkeys(missing, 0)
