@@ -463,7 +463,7 @@ class _Assembly:
 
     def _nodes(self, now: datetime) -> tuple[Node, ...]:
         drivers, csi_nodes = self._objects.get(resources.CSI_DRIVERS, ()), self._objects.get(resources.CSI_NODES, ())
-        limits = storage.AttachableVolumes(csi_nodes, drivers, now)
+        limits = storage.VolumeLimits(csi_nodes, drivers, now)
         return self._each(resources.NODES, lambda written: node(written, limits.of(written)), unreadable_node)
 
     def _daemon_sets(self, pods: tuple[Pod, ...]) -> tuple[DaemonSet, ...]:

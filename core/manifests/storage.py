@@ -316,7 +316,7 @@ DRIVER_COMES_WITHIN: Final = timedelta(minutes=5)
 """How long a new node may lack a driver that will come: its pod is a DaemonSet's, and registers once it runs."""
 
 
-class AttachableVolumes:
+class VolumeLimits:
     """How many volumes nodes may attach, by CSI driver."""
 
     def __init__(

@@ -87,11 +87,15 @@ class NewNodeRefusal:
         template, constraints = elimination.template, self._state.constraints
         signature = elimination.pod_group.signature
         draft = ClaimDraft(template, elimination.reqs, elimination.left, elimination.pod_group.requests)
-        for constraint in constraints.at_launch:
+        vacant = constraints.vacant
+        for constraint in (one for one in constraints.at_launch if one is not vacant):
             narrowed = constraint.narrowed(draft)
             if narrowed is not draft and not narrowed.is_possible:
                 return elimination.finding(*constraint.shortage(draft))
             draft = narrowed
+        # A limit comes first: without it, the pod would have had its place before.
+        if vacant is not None and not vacant.narrowed(draft).is_possible and self._is_within_limits(draft):
+            return elimination.finding(*vacant.shortage(draft))
         rule = self._broken(draft, signature, step)
         if rule is not None:
             return elimination.finding(*self._of_rule(rule, draft, signature))
@@ -103,6 +107,12 @@ class NewNodeRefusal:
                 more = self._of_limits(draft) if reason == PodReason.LIMIT_REACHED else ""
                 return elimination.finding(reason, f"{message}{more}")
         return self._by_values(elimination, step, draft, allowed)
+
+    def _is_within_limits(self, draft: ClaimDraft) -> bool:
+        allowed = draft.mask
+        for constraint in self._state.constraints.at_launch:
+            allowed = constraint.launchable(draft.template, allowed)
+        return bool(allowed)
 
     def _by_values(
         self, elimination: TypeElimination, step: RelaxationStep, draft: ClaimDraft, allowed: TypeMask

@@ -606,7 +606,7 @@ class GreedyScheduler:
         """Place a pod with its demands at one relaxation step."""
         pod_group = group.pod_group
         if self.counts_existing:
-            launches = memo(partial(self.new.reaches, pod_group))
+            launches = memo(partial(self._reaches, pod_group, step))
             self.state.domain_counts.reachable = ReachableDomains(launches, self.claims.claims)
         if self.unplaceable and _question(group, step) in self.unplaceable:
             return False
@@ -630,6 +630,13 @@ class GreedyScheduler:
         if step.is_monotone:
             self.unplaceable.add(_question(group, step))
         return False
+
+    def _reaches(self, pod_group: PodGroup, step: RelaxationStep, key: str, value: str | None) -> bool:
+        """Whether a pod could get a new node in a domain: one that its affinities, those of shared claims included, allow."""
+        near = (rule for rule in step.zone_rules if rule.kind == AFFINITY and rule.key == key)
+        counts, signature = self.state.domain_counts, pod_group.signature
+        is_near = value is None or all(counts.admits(rule, value, signature, is_new=True) for rule in near)
+        return is_near and self.new.reaches(pod_group, key, value)
 
     def _joins(self, pod: Pod, group: PendingGroup, step: RelaxationStep) -> bool:
         """Place a pod on an existing node, if one suits it at this step."""

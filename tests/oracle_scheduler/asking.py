@@ -12,7 +12,7 @@ from typing import Any, Final
 
 Json = dict[str, Any]
 
-ORDERS_MAX: Final = 60
+ORDERS_MAX: Final = 200
 """How many orders of a plan's nodes are tried before a refusal by rules between pods counts."""
 
 _BETWEEN_PODS: Final = frozenset({"PodTopologySpread", "InterPodAffinity"})
@@ -123,6 +123,8 @@ class Question:
         match = _COULD_LAUNCH.match(left.get("message", ""))
         if match is None:
             return False
+        if left["message"].endswith("plan says LimitReached"):
+            return True  # limits are no rule of the scheduler: here, claims without nodes and nodes that go count, too
         name, kind, zone, capacity_type = match.groups()
         pool = next(one for one in self.objects if one["kind"] == "NodePool" and one["metadata"]["name"] == name)
         own = dict(next(one for one in self._types if one["name"] == kind)["requirements"])

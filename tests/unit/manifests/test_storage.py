@@ -209,7 +209,7 @@ def limits_of(
     found = [] if drivers is None else [written(resources.CSI_NODES, spec={"drivers": drivers})]
     spec = {"preventPodSchedulingIfMissing": requires}
     installed = written(resources.CSI_DRIVERS, meta={"name": "ebs.csi.aws.com"}, spec=spec)
-    return storage.AttachableVolumes(found, [installed], NOW).of(node)
+    return storage.VolumeLimits(found, [installed], NOW).of(node)
 
 
 def test_attach_limits_are_those_of_the_drivers() -> None:
