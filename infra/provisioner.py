@@ -81,7 +81,7 @@ class ProvisionerStack(cdk.Stack):
             place=Place(self),
             config=config,
             instances=InstanceGrants(self, config),
-            state=_state_grants(state, shared, queues),
+            state=_state_grants(config.cluster, state, shared, queues),
             windows=windows,
             kill_switch=kill_switch,
             approval_topic_arn=environment.get("APPROVAL_TOPIC_ARN", ""),
@@ -168,8 +168,9 @@ def _approval_topic(config: ClusterConfig, alarms: Alarms) -> dict[str, str]:
     return {"APPROVAL_TOPIC_ARN": str(config.settings.get("approval_topic_arn") or alarms.topic.topic_arn)}
 
 
-def _state_grants(state: StateStack, shared: SharedStack | None, queues: Queues) -> StateGrants:
+def _state_grants(cluster: str, state: StateStack, shared: SharedStack | None, queues: Queues) -> StateGrants:
     return StateGrants(
+        cluster=cluster,
         table=state.table,
         bucket=state.bucket,
         shared_table=shared.table if shared else state.table,

@@ -182,7 +182,8 @@ class MarketAdapters(TableAdapters):
 
         region = self._session.region_name
         pricing = self._service("pricing", region_name=pricing_region(region))
-        return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock)
+        author = self.settings.cluster_name
+        return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock, author=author)
 
     @cached_property
     def quota_source(self) -> QuotaSource:

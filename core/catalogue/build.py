@@ -352,6 +352,7 @@ class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
         prices_read_at: When prices were last read; spot prices move within hours.
         prices_are_estimates: Whether on-demand prices could never be read, and are estimated from sizes.
         problems: What the last reading failed to read; earlier values stay in use.
+        author: The cluster that read the market last; empty in readings older than this field.
     """
 
     shapes: tuple[Shape, ...]
@@ -360,6 +361,7 @@ class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
     prices_read_at: datetime
     prices_are_estimates: bool = False
     problems: tuple[str, ...] = ()
+    author: str = ""
 
     def builder(self, settings: SizingSettings = DEFAULTS) -> CatalogueBuilder:
         """Builds catalogues for EC2NodeClass manifests from these facts."""

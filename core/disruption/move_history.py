@@ -63,9 +63,8 @@ def ceilings_of(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
 #
 # A rollout begins when nodes have drifted from what their NodePool now specifies. Its first replacement is the canary. Pods
 # that do not become ready on new nodes, or replacements that never join, stop the rollout for a time that doubles with each
-# failure. A changed specification starts a new rollout, at once if it is the only change within an hour. With each further
-# change it must have stood still for longer first: what two tools fight over is not followed, and a change that is taken back
-# replaces nothing but the node that went first.
+# failure. A changed specification starts a new rollout once it has stood still for two minutes, and with each further change
+# within an hour for longer: what two tools fight over is not followed, and a change that is soon taken back replaces nothing.
 
 
 READY_WITHIN: Final = timedelta(minutes=5)
@@ -73,6 +72,9 @@ READY_WITHIN: Final = timedelta(minutes=5)
 
 ROLLOUT_WATCHED_FOR: Final = timedelta(minutes=2)
 """How long the canary's pods, or its node if it has none, must have been ready before other nodes follow."""
+
+CHANGE_SETTLES_AFTER: Final = timedelta(minutes=2)
+"""How long a specification must stand still that changed for the first time within `PERIOD`: two rounds of `disrupt`."""
 
 FIRST_SETTLING: Final = timedelta(minutes=4)
 LONGEST_SETTLING: Final = timedelta(minutes=30)
@@ -110,7 +112,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         """When the specification has stood still for long enough, if it does not change again."""
         before = len(self.changed_at)
         if not before:
-            return self.started_at
+            return self.started_at + CHANGE_SETTLES_AFTER
         return self.started_at + min(LONGEST_SETTLING, FIRST_SETTLING * (1 << (before - 1)))
 
     def is_settling(self, now: datetime) -> bool:
@@ -211,7 +213,7 @@ def _gate(rollout: Rollout, now: datetime, *, allowed: int) -> RolloutGate | Non
         )
         return RolloutGate(0, text, is_stopped=True)
     if rollout.is_settling(now):
-        return RolloutGate(0, settling_message(rollout), is_settling=True)
+        return RolloutGate(0, settling_message(rollout), is_settling=True, until=rollout.settles_at)
     if rollout.is_proven:
         return None
     text = f"the rollout of NodePool {rollout.node_pool} waits until the pods of its first new node are ready"
@@ -220,8 +222,10 @@ def _gate(rollout: Rollout, now: datetime, *, allowed: int) -> RolloutGate | Non
 
 def settling_message(rollout: Rollout) -> str:
     """Return why the specification is not followed now, and until when, as the end of a sentence."""
+    times = len(rollout.changed_at) + 1
+    said = "has changed" if times == 1 else f"changed {times} times within an hour"
     return (
-        f"what NodePool {rollout.node_pool} specifies changed {len(rollout.changed_at) + 1} times within an hour: it is "
+        f"what NodePool {rollout.node_pool} specifies {said}: it is "
         f"followed from {rollout.settles_at:%Y-%m-%dT%H:%M:%SZ} on, unless it changes again"
     )
 

@@ -100,13 +100,14 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
 class RolloutGate(msgspec.Struct, frozen=True):
     """How many nodes of a NodePool drift may replace now, in addition to the limits of budgets.
 
-    `allowed` nodes with pods may go; `message` says why not more.
+    `allowed` nodes with pods may go; `message` says why not more, and `until` until when, if time alone ends that.
     """
 
     allowed: int
     message: str
     is_stopped: bool = False
     is_settling: bool = False
+    until: datetime | None = None
 
 
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):

@@ -265,8 +265,8 @@ class NodeReason(ReasonCode):
     )
     ROLLOUT_SETTLING = (
         "RolloutSettling",
-        "It has drifted, but its NodePool or EC2NodeClass changes again and again, so the change is not followed yet.",
-        "Let one tool alone write the object; the event on the NodePool names the writers.",
+        "It has drifted, but its NodePool or EC2NodeClass changed a moment ago, or again and again: it waits.",
+        "Wait; if it changes again and again, let one tool alone write it: the event on the NodePool names the writers.",
     )
     ROLLOUT_STOPPED = (
         "RolloutStopped",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from core import labels
+from core.errors import OutOfTimeError
 from core.labels import HASH_VERSION
 from core.model.catalogue import paid_for
 from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, Unschedulable
@@ -19,6 +20,7 @@ from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
 from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings
 from core.pools import SIMULATED
+from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext, buffer_of, is_virtual
 from core.scheduling.explanation import Diagnosis
@@ -180,20 +182,40 @@ def _unschedulable(
 ) -> tuple[Unschedulable, ...]:
     found = []
     diagnosis = Diagnosis(context, solution)
+    has_time = True
     for pending_group in solution.unplaced:
-        shared: PodFinding | None = None
+        shared = None if (has_time := has_time and _has_time(context)) else _NOT_EXAMINED
         for pod in pending_group.pods[pending_group.placed :]:
             if is_virtual(pod):
                 continue
             if not explains(pod):
                 found.append(Unschedulable(pod.key, reason="", message=""))
                 continue
-            if pod.spec.volumes:
+            if pod.spec.volumes and has_time:
                 finding = diagnosis.of(pending_group.pod_group, pod)
             else:
                 finding = shared = shared or diagnosis.of(pending_group.pod_group, None)
             found.append(Unschedulable(pod.key, finding.reason, finding.message))
     return tuple(sorted(found))
+
+
+_NOT_EXAMINED: Final = PodFinding(
+    reason=PodReason.NO_OFFERING_FITS, message="the time for the plan was over before anything could say why"
+)
+
+
+_PLACEMENTS_A_REASON: Final = 16
+"""A reason takes as long as placing many pods, and counts as so many: who watches the time looks once in so many calls."""
+
+
+def _has_time(context: SchedulingContext) -> bool:
+    """Whether there is time to explain one more group of pods: what is placed is not planned again for want of reasons."""
+    try:
+        for _ in range(_PLACEMENTS_A_REASON):
+            context.watch()
+    except OutOfTimeError:
+        return False
+    return True
 
 
 class _Form(msgspec.Struct, frozen=True):

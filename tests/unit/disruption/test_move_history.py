@@ -279,7 +279,7 @@ def begun(snapshot: Snapshot, *, ago: timedelta = 20 * MINUTE, **changes: Any) -
 
 def test_the_first_node_goes_alone() -> None:
     cluster = world(OLD, drifted(a_node_of(MIDDLE, "node-3")))
-    gate = rollouts(cluster, {})["default"].gate
+    gate = rollouts(cluster, begun(cluster))["default"].gate
     assert gate is not None
     assert (gate.allowed, gate.is_stopped) == (1, False)
 
@@ -497,7 +497,9 @@ def test_each_pool_has_its_own_rollout() -> None:
     elsewhere = drifted(a_node_of(MIDDLE, "node-9", pool="other"))
     ill = a_pod_on("node-2", is_ready=False)
     cluster = world(OLD, a_new_node(), elsewhere, pods=(ill,), node_pools=pools)
-    found = rollouts(cluster, begun(cluster))
+    known = {name: seen.rollout for name, seen in rollouts(cluster, {}).items()}
+    earlier = {name: msgspec.structs.replace(one, started_at=NOW - 20 * MINUTE) for name, one in known.items()}
+    found = rollouts(cluster, earlier)
     assert list(found) == ["default", "other"]
     assert found["default"].rollout.is_stopped(NOW)
     gate = found["other"].gate
@@ -516,7 +518,7 @@ def test_a_known_rollout_of_the_same_target_keeps_its_beginning() -> None:
 
 def test_a_second_change_within_an_hour_waits_and_each_further_one_longer() -> None:
     rollout, moment = Rollout(node_pool="default", target="a", started_at=NOW), NOW
-    assert not rollout.is_settling(NOW)
+    assert rollout.settles_at - NOW == timedelta(minutes=2)
     waits = []
     for number in range(6):
         moment += timedelta(minutes=1)
@@ -527,7 +529,29 @@ def test_a_second_change_within_an_hour_waits_and_each_further_one_longer() -> N
     minutes = [wait / timedelta(minutes=1) for wait in waits]
     assert minutes == [4, 8, 16, 30, 30, 30]
     late = rollout.changed_to("late", moment + PERIOD)
-    assert not late.is_settling(late.started_at), "an hour without a change forgets them all"
+    assert late.settles_at - late.started_at == timedelta(minutes=2), "an hour without a change forgets them all"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_change_that_is_taken_back_within_two_minutes_rolls_nothing(*, known: bool) -> None:
+    """Even the first: two tools that fight would cost a node an hour for ever."""
+    same, changed = world(a_node_of(MIDDLE)), world(OLD)
+    long_ago = Rollout(node_pool="default", target=target_of(same.node_pools[0], same), started_at=NOW - 9 * PERIOD)
+    state = {"default": long_ago} if known else {}
+    (other,) = (
+        msgspec.structs.replace(pool, own_annotations={"karpenter.sh/nodepool-hash": "b"})
+        for pool in changed.node_pools
+    )
+    changed = msgspec.structs.replace(changed, node_pools=(other,))
+    found = rollouts(changed, state)["default"]
+    assert found.gate is not None
+    assert (found.gate.allowed, found.gate.until) == (0, NOW + timedelta(minutes=2))
+    back = msgspec.structs.replace(same, now=NOW + timedelta(minutes=1))
+    assert all(seen.gate is None for seen in rollouts(back, {"default": found.rollout}).values())
+    still = msgspec.structs.replace(changed, now=NOW + timedelta(minutes=2))
+    gate = rollouts(still, {"default": found.rollout})["default"].gate
+    assert gate is not None
+    assert gate.allowed == 1
 
 
 def test_what_is_taken_back_counts_as_a_change_though_nothing_has_drifted() -> None:

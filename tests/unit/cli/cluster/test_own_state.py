@@ -291,9 +291,12 @@ def test_a_rollout_bounds_drift_until_it_is_proven(site: Site) -> None:
     changed = {"template": {"metadata": {"labels": {"team": "web"}}}}
     lab.kubernetes.amend(resources.NODE_POOLS, "default", {"spec": changed})
     found = site.read().snapshot
-    assert {pool: gate.allowed for pool, gate in found.rollouts.items()} == {"default": 1}
+    assert {pool: gate.allowed for pool, gate in found.rollouts.items()} == {"default": 0}, "it may be taken back"
     (pool,) = (one for one in found.node_pools if one.name == "default")
-    proven = Rollout(node_pool="default", target=target_of(pool, found), started_at=NOW, is_proven=True)
+    begun = Rollout(node_pool="default", target=target_of(pool, found), started_at=NOW - timedelta(hours=1))
+    lab.rows.moves = MoveHistory(rollouts={"default": begun})
+    assert {pool: gate.allowed for pool, gate in site.read().snapshot.rollouts.items()} == {"default": 1}
+    proven = msgspec.structs.replace(begun, is_proven=True)
     lab.rows.moves = MoveHistory(rollouts={"default": proven})
     assert site.read().snapshot.rollouts == {}
 

@@ -34,6 +34,7 @@ from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests impo
     a_late_command,
     drifted_fleet,
     drifting,
+    settled,
     tainted,
 )
 from tests.unit.lambdas.test_crashes import CrashingCall, schedules_alone
@@ -174,7 +175,7 @@ def test_a_command_starts_without_a_node_that_may_no_longer_go() -> None:
         running = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": [READY]}}
         lab.kubernetes.patch(resources.PODS, f"p{n}", running, namespace="default")
     lab.kubernetes.put(pool("100%", expireAfter="1000h"))
-    lab.clock.advance(minutes=1)
+    settled(lab)
     lab.disrupt()
     (message,) = lab.work.take()
     (record,) = lab.rows.commands.values()
@@ -428,7 +429,7 @@ def test_the_second_node_of_a_rollout_waits_for_the_pods_of_the_first() -> None:
 
 def test_nothing_is_decided_before_the_last_decision_is_validated() -> None:
     """Otherwise, each run adds a round of commands on top of one that may be dropped a moment later."""
-    lab = drifted_fleet()
+    lab = drifted_fleet(has_settled=False)
     lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "1s", "budgets": [{"nodes": "100%"}]}))
     lab.kubernetes.drop(resources.PODS, "p0", "default")
     lab.clock.advance(minutes=1)
