@@ -281,7 +281,7 @@ class ChangingSpecifications(Sweep):
         view, now = round_.view, round_.clock.now()
         for pool, rollout in sorted(self._stores.moves.readable(now).rollouts.items()):
             manifest = view.node_pools.get(pool)
-            if manifest is None or not rollout.is_settling(now):
+            if manifest is None or not rollout.changed_at or not rollout.is_settling(now):
                 continue
             message = f"{settling_message(rollout)}. Last written by {writers_of(manifest, *_class_of(manifest, view))}"
             round_.report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_SETTLING, message)

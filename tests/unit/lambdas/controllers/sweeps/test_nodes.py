@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from core import labels
+from core.disruption.move_history import MoveHistory, Rollout
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT
 from core.lifecycle.draining import REASON_ANNOTATION
 from core.lifecycle.records import ClaimPhase
@@ -435,3 +436,18 @@ def test_a_node_that_has_drifted_is_marked_until_it_is_current_again(lab: Lab) -
     amend(lab, plan=current)
     sweep(lab, "outdatedNodes")
     assert lab.taints() == before
+
+
+# A specification that changes again and again.
+
+
+@pytest.mark.parametrize("changes", [0, 1])
+def test_only_a_specification_that_changed_again_is_told_with_its_writers(lab: Lab, changes: int) -> None:
+    """Every first change waits two minutes: it is no fight, and a warning about it would be noise."""
+    now = lab.clock.now()
+    before = tuple(now - timedelta(minutes=9) for _ in range(changes))
+    lab.rows.moves = MoveHistory(
+        rollouts={"default": Rollout(node_pool="default", target="t", started_at=now, changed_at=before)}
+    )
+    report = sweep(lab, "changingSpecifications")
+    assert [told.reason for told in report.decisions] == ["RolloutSettling"] * changes
