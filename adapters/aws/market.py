@@ -95,14 +95,8 @@ class AwsMarket:
                 shapes, market, shapes_at = read[0], msgspec.structs.replace(market, offered=read[1]), now
         is_estimated = kept.prices_are_estimates
         if not market.on_demand or is_estimated or now - prices_at >= PRICES_FRESH_FOR:
-            listed = _attempt(self._on_demand, problems, is_required=False)
-            spot = _attempt(lambda: self._spot(now), problems, is_required=False)
-            is_estimated = listed is None and (is_estimated or not market.on_demand)
-            if is_estimated:
-                listed, problem = _without_reading(self._region, shapes)
-                problems.append(problem)
-            market = _with_prices(market, listed or {}, spot)
-            prices_at = now if listed is not None and spot is not None else prices_at
+            market, is_estimated, is_whole = self._all_prices(market, shapes, problems, is_estimated=is_estimated)
+            prices_at = now if is_whole else prices_at
         elif is_used:
             market = _with_prices(market, {}, _attempt(lambda: self._spot(now), problems, is_required=False))
         if prices_at == now:
@@ -116,6 +110,18 @@ class AwsMarket:
             problems=tuple(problems),
             author=kept.author if market == kept.market else self._author,
         )
+
+    def _all_prices(
+        self, market: Market, shapes: tuple[Shape, ...], problems: list[str], *, is_estimated: bool
+    ) -> tuple[Market, bool, bool]:
+        """Return the market with the prices that can be read, whether some are estimates, and whether none is missing."""
+        listed = _attempt(self._on_demand, problems, is_required=False)
+        spot = _attempt(lambda: self._spot(self._clock.now()), problems, is_required=False)
+        is_estimated = listed is None and (is_estimated or not market.on_demand)
+        if is_estimated:
+            listed, problem = _without_reading(self._region, shapes)
+            problems.append(problem)
+        return _with_prices(market, listed or {}, spot), is_estimated, listed is not None and spot is not None
 
     def _believed(self, kept: MarketFacts, problems: list[str]) -> MarketFacts:
         """Return the stored reading without doubtful prices; if there are any, all prices are due to be read."""
